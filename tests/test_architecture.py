@@ -1,0 +1,69 @@
+"""The layers: which part of the package may import which. Neighbours meet in tables and in study, nowhere else."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "offleash"
+NEIGHBOURS = {"problems", "logs", "samplers", "verifiers", "support", "theory"}
+BELOW: dict[str, set[str]] = {
+    "errors": set(),
+    "tables": {"errors"},
+    **{name: {"errors", "tables"} for name in NEIGHBOURS},
+    "study": {"errors", "tables"} | NEIGHBOURS,
+}
+BELOW["training"] = BELOW["study"] | {"study"}
+BELOW["report"] = BELOW["study"] | {"study"}
+BELOW["lab"] = BELOW["study"] | {"study", "training", "report"}
+BELOW["cli"] = BELOW["lab"] | {"lab"}
+HEAVY = {"torch", "sympy", "matplotlib", "transformers"}
+
+
+def imported_parts(source: str) -> set[str]:
+    """Parts of offleash that a module imports, wherever in the file."""
+    parts = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "offleash":
+            words = node.module.split(".")
+            parts |= {words[1]} if len(words) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            parts |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("offleash.")}
+    return parts - {"__version__"}
+
+
+def forbidden(part: str, source: str) -> set[str]:
+    return imported_parts(source) - BELOW[part] - {part}
+
+
+@pytest.mark.parametrize("module", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_only_the_layers_below_it(module: Path) -> None:
+    parts = module.relative_to(PACKAGE).parts
+    part = parts[0].removesuffix(".py")
+    if part == "__init__":
+        return  # the public face names everything
+    assert part in BELOW, f"{part} is a room that the design does not know"
+    assert not forbidden(part, module.read_text(encoding="utf-8"))
+
+
+def test_a_forbidden_import_is_found() -> None:
+    assert forbidden("support", "from offleash.logs.registry import open_log") == {"logs"}
+    assert forbidden("tables", "def f():\n    import offleash.study.compare") == {"study"}
+    assert forbidden("study", "from offleash.support.change import support_change") == set()
+
+
+def test_statistics_know_only_numpy_and_scipy() -> None:
+    for module in (PACKAGE / "support").glob("*.py"):
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        roots = {
+            node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
+        }
+        roots |= {
+            alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        }
+        assert not roots & (HEAVY | {"polars", "pandas", "rich", "typer"}), module.name
+
+
+def test_no_file_of_the_package_is_longer_than_300_lines() -> None:
+    long = {path.name: n for path in PACKAGE.rglob("*.py") if (n := len(path.read_text("utf-8").splitlines())) > 300}
+    assert not long
