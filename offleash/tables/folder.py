@@ -1,0 +1,218 @@
+"""The run folder on disk: run.json and append-only Parquet shards, safe against a kill at any moment."""
+
+import contextlib
+import json
+import os
+import platform
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError, unknown
+from offleash.tables.problem import PROBLEMS
+from offleash.tables.run import Budget, Run, problem_set_hash
+from offleash.tables.samples import SAMPLES
+from offleash.tables.verdicts import VERDICTS
+
+SCHEMA = 1
+RUN_FILE = "run.json"
+_SHARD = "*.parquet"
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run on disk, open for appending; made by `create_run` or `append_to_run`."""
+
+    path: Path
+
+    def write_samples(self, frame: pl.DataFrame) -> None:
+        _write_shard(self.path / "samples", frame, SAMPLES)
+
+    def write_verdicts(self, verifier: str, frame: pl.DataFrame) -> None:
+        _write_shard(self.path / "verdicts" / folder_name(verifier), frame, VERDICTS)
+
+
+def is_run(path: Path) -> bool:
+    return (path / RUN_FILE).is_file()
+
+
+@contextlib.contextmanager
+def create_run(
+    path: Path, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget | None = None
+) -> Iterator[RunFolder]:
+    """A new run folder; refused where one exists, since facts are written once."""
+    if is_run(path) or (path.exists() and any(entry.name != _LOCK for entry in path.iterdir())):
+        raise OffleashError(f"{path} exists and is not empty; choose another folder with -o, or remove it first.")
+    path.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        _replace(path / "problems.parquet", _as(problems, PROBLEMS))
+        yield RunFolder(path)
+        write_facts(path, name, problems, facts, budget or Budget())  # last: a folder without run.json is no run
+
+
+@contextlib.contextmanager
+def append_to_run(path: Path) -> Iterator[RunFolder]:
+    """An existing run folder, for more samples or verdicts; one writer at a time."""
+    read_facts(path)
+    with _locked(path):
+        for leftover in path.rglob("*.writing"):
+            leftover.unlink()
+        yield RunFolder(path)
+
+
+def write_facts(path: Path, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget) -> None:
+    import offleash
+
+    document = {
+        "schema": SCHEMA,
+        "name": name,
+        "problems": problems.height,
+        "problem_set": problem_set_hash(problems),
+        "budget": {"k": budget.k, "until": budget.until},
+        "facts": facts,
+        "versions": {"offleash": offleash.__version__, "polars": pl.__version__, "python": platform.python_version()},
+    }
+    temporary = path / f"{RUN_FILE}.writing"
+    temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.replace(path / RUN_FILE)
+
+
+def read_facts(path: Path) -> dict[str, object]:
+    """run.json, checked; a run of another schema version is refused."""
+    try:
+        document = json.loads((path / RUN_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OffleashError(f"{path} is not a run folder: it has no {RUN_FILE}.") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise OffleashError(f"{path / RUN_FILE} is damaged ({error}); restore it or import the logs again.") from None
+    found = document.get("schema") if isinstance(document, dict) else None
+    if found != SCHEMA:
+        raise OffleashError(
+            f"{path} was written with schema version {found!r} and this offleash reads version {SCHEMA}; "
+            "use the offleash version named under 'versions' in its run.json, or import the logs again."
+        )
+    return dict(document)
+
+
+def open_run(path: Path, name: str | None = None, verifier: str | None = None) -> Run:
+    """A run folder as a run, read lazily; the verdicts of one verifier."""
+    document = read_facts(path)
+    problems = _frame(path / "problems.parquet", PROBLEMS)
+    budget = document.get("budget")
+    known = budget if isinstance(budget, dict) else {}
+    chosen = _verifier(path, verifier)
+    facts = document.get("facts")
+    return Run(
+        name=name or str(document.get("name") or path.name),
+        problems=problems,
+        verdicts=_shards(path / "verdicts" / folder_name(chosen), VERDICTS) if chosen else _unverified(path),
+        samples=_shards(path / "samples", SAMPLES) if any((path / "samples").glob(_SHARD)) else None,
+        verifier=chosen,
+        budget=Budget(known.get("k"), int(known.get("until") or 0)),
+        facts={str(key): str(value) for key, value in facts.items()} if isinstance(facts, dict) else {},
+        unverified_hint=f"no verifier has judged {path} yet" if not chosen else "",
+    )
+
+
+def verifiers(path: Path) -> list[str]:
+    """Names of the verifiers whose verdicts a run folder holds."""
+    folder = path / "verdicts"
+    return sorted(entry.name for entry in folder.iterdir() if any(entry.glob(_SHARD))) if folder.is_dir() else []
+
+
+def folder_name(verifier: str) -> str:
+    """A verifier's name as a folder's: lm-eval's 'exact_match,strict' would not do on every system."""
+    return re.sub(r"[^A-Za-z0-9_.@+-]+", "-", verifier).strip("-.") or "verifier"
+
+
+def _verifier(path: Path, wanted: str | None) -> str | None:
+    known = verifiers(path)
+    if wanted is not None and folder_name(wanted) not in known:
+        raise unknown("verifier with verdicts in " + str(path), wanted, known)
+    if wanted is not None:
+        return folder_name(wanted)
+    if len(known) > 1:
+        raise OffleashError(
+            f"{path} has verdicts of several verifiers: {', '.join(known)}; choose one with --verifier."
+        )
+    return known[0] if known else None
+
+
+def _unverified(path: Path) -> pl.LazyFrame:
+    """Samples that nobody has judged, as verdicts that are null."""
+    samples = _shards(path / "samples", SAMPLES).select("problem", "index")
+    return samples.with_columns([pl.lit(None, kind).alias(column) for column, kind in list(VERDICTS.items())[2:]])
+
+
+def _shards(folder: Path, schema: dict[str, pl.DataType]) -> pl.LazyFrame:
+    files = sorted(folder.glob(_SHARD))
+    if not files:
+        raise OffleashError(f"{folder} holds no shards; the run has no samples yet.")
+    for file in files:
+        try:
+            found = pl.read_parquet_schema(file)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise OffleashError(
+                f"{file} is damaged or cut off ({_first_line(error)}); restore it or draw it again."
+            ) from None
+        missing = [column for column in schema if column not in found]
+        if missing:
+            raise OffleashError(f"{file} lacks the columns {missing}; it was not written by this version of offleash.")
+    return pl.scan_parquet(files)
+
+
+def _frame(file: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(file, columns=list(schema))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise OffleashError(
+            f"{file} cannot be read ({_first_line(error)}); restore it or import the logs again."
+        ) from None
+
+
+def _as(frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    missing = [pl.lit(None, kind).alias(column) for column, kind in schema.items() if column not in frame.columns]
+    return frame.with_columns(missing).select(pl.col(column).cast(kind) for column, kind in schema.items())
+
+
+def _write_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    last = max((int(file.stem) for file in folder.glob(_SHARD) if file.stem.isdigit()), default=-1)
+    _replace(folder / f"{last + 1:06d}.parquet", _as(frame, schema).sort("problem", "index"))
+
+
+def _replace(file: Path, frame: pl.DataFrame) -> None:
+    """Write beside the name, then rename: a reader sees the whole file or none of it."""
+    temporary = file.with_name(file.name + ".writing")
+    try:
+        frame.write_parquet(temporary, compression="zstd", statistics=True)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(file)
+    except OSError as error:
+        raise OffleashError(
+            f"{file} could not be written ({error.strerror or error}); what was written before is good."
+        ) from None
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One writer at a time; the lock goes with the process, also when it is killed."""
+    import fcntl
+
+    with (path / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OffleashError(
+                f"Another process is writing to {path}; wait for it or choose another folder."
+            ) from None
+        yield
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

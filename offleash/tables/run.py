@@ -1,0 +1,38 @@
+"""A run: one model on one problem set with one decoding, as tables, wherever they came from."""
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import polars as pl
+
+from offleash.tables.notes import Note
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many samples a problem were asked for; with `until`, a problem stops at its until-th success."""
+
+    k: int | None = None
+    until: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """Problems, and either verdicts of samples or bare counts of them."""
+
+    name: str
+    problems: pl.DataFrame  # PROBLEMS, one row a problem
+    verdicts: pl.LazyFrame | None  # VERDICTS, one row a sample; None: counts only
+    samples: pl.LazyFrame | None = None  # of SAMPLES: problem, index, tokens, finish; None: not kept
+    counts: pl.DataFrame | None = None  # problem, n, c
+    verifier: str | None = None
+    budget: Budget = field(default_factory=Budget)
+    notes: tuple[Note, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)  # model, decoding, source: what is known of who answered
+    unverified_hint: str = ""
+
+
+def problem_set_hash(problems: pl.DataFrame) -> str:
+    """Hash of a set of problems: of their texts where they are known, else of their ids; blind to their order."""
+    keys = problems.select(pl.coalesce("hash", "problem")).to_series().sort()
+    return blake2b("\n".join(keys.to_list()).encode(), digest_size=12).hexdigest()
