@@ -1,0 +1,1 @@
+"""What changed between runs: arithmetic on counts, without text, models or files."""

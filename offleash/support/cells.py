@@ -1,0 +1,134 @@
+"""The four cells of two runs, problem by problem: P (both reach it), E (only after), S (only before), O (neither)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offleash.errors import OffleashError
+from offleash.support.counting import Float, Integer
+from offleash.support.estimators import log_miss_stopped
+from offleash.support.resampling import REPLICATES, replicate_sums, strata
+from offleash.support.rules import IN, UNDETERMINED, State
+from offleash.tables.tally import Per, Tally
+
+BEFORE, AFTER = 0, 1
+
+# Numerator and denominator of each ratio of P, E, S and the number of problems.
+RATIOS: dict[str, Callable[[Float, Float, Float, Float], tuple[Float, Float]]] = {
+    "SRR": lambda P, E, S, total: (P, P + S),
+    "NDR": lambda P, E, S, total: (E, P + E),
+    "SDS": lambda P, E, S, total: (2 * P * E, P * P + 2 * P * E + E * S),
+    "NSCR": lambda P, E, S, total: (E - S, P + E + S),
+    "before": lambda P, E, S, total: (P + S, total),
+    "after": lambda P, E, S, total: (P + E, total),
+    "difference": lambda P, E, S, total: (E - S, total),
+}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What each problem adds to P, E and S at K budgets, and whether it is determined at all."""
+
+    k_K: Integer
+    P_PK: Float
+    E_PK: Float
+    S_PK: Float
+    determined_PK: Float  # 1, or 0 where a rule cannot tell; O is what remains of it
+    stratum_P: Integer
+    problem_sets_complete: bool  # False per answer or solution: O cannot be observed
+
+    def sums(self, replicates: int = REPLICATES, seed: int = 0) -> "CellSums":
+        value_PQ = np.concatenate([self.P_PK, self.E_PK, self.S_PK, self.determined_PK], axis=1)
+        budgets = len(self.k_K)
+        pseudo_44 = np.array([[1.0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]])
+        pseudo_4Q = np.repeat(pseudo_44, budgets, axis=1)
+        sums_BQ = replicate_sums(value_PQ, pseudo_4Q, self.stratum_P, replicates, seed)
+        estimate = value_PQ.sum(axis=0).reshape(4, budgets)
+        replicate_4BK = np.ascontiguousarray(np.moveaxis(sums_BQ.reshape(replicates, 4, budgets), 1, 0))
+        return CellSums(self.k_K, estimate, replicate_4BK, self.problem_sets_complete)
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """P, E, S and the number of determined problems, summed: as estimated and in every bootstrap replicate."""
+
+    k_K: Integer
+    estimate_4K: Float
+    replicate_4BK: Float
+    problem_sets_complete: bool
+
+    def ratio(self, name: str, place: Integer | slice = slice(None)) -> tuple[Float, Float]:
+        """A ratio of the cells (a key of RATIOS) at some of the budgets: estimate_K and replicate_BK."""
+        P, E, S, total = self.estimate_4K[:, place]
+        P_BK, E_BK, S_BK, total_BK = (side[:, place] for side in self.replicate_4BK)
+        return ratio(name, P, E, S, total), ratio(name, P_BK, E_BK, S_BK, total_BK)
+
+    @cached_property
+    def out_K(self) -> Float:
+        """O; NaN where it cannot be observed."""
+        reached, total = self.estimate_4K[:3].sum(axis=0), self.estimate_4K[3]
+        return np.maximum(total - reached, 0.0) if self.problem_sets_complete else np.full(len(self.k_K), np.nan)
+
+
+def ratio(name: str, P: ArrayLike, E: ArrayLike, S: ArrayLike, total: ArrayLike) -> Float:
+    """One of the support metrics of arXiv:2507.14843, or pass@k before, after and their difference; NaN for 0/0.
+
+    SDS is the harmonic mean of SRR and NDR, written without them so that E = 0 < P gives 0.
+    """
+    P, E, S, total = (np.asarray(side, dtype=np.float64) for side in (P, E, S, total))
+    top, bottom = RATIOS[name](P, E, S, total)
+    out: Float = np.full(np.shape(top), np.nan)
+    np.divide(top, bottom, out=out, where=bottom > 0)
+    return out
+
+
+def reach_PRK(tally: Tally, k_K: Integer) -> Float:
+    """Chance that k samples thinned from those drawn reach the target: pass@k of one problem, stopped early or not."""
+    log = log_miss_stopped(
+        tally.drawn_PR[:, :, None],
+        tally.correct_PR[:, :, None],
+        tally.stopped_PR[:, :, None],
+        tally.budget_R[None, :, None],
+        k_K,
+    )
+    return np.asarray(0.0 - np.expm1(log))
+
+
+def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
+    """Cells of a tally of two runs (before, after) at budgets k, by thinning: the rule `seen` at any k."""
+    short = tally.drawn_PR + np.where(tally.stopped_PR, tally.budget_R, 0) < k_K.max(initial=0)
+    if short.any():
+        p, r = np.argwhere(short)[0]
+        raise OffleashError(
+            f"k={k_K.max()} is more than the {tally.drawn_PR[p, r]} samples of problem {tally.problem_P[p]!r} "
+            f"in {tally.runs[r]!r}; compare at a smaller k, or leave that problem out."
+        )
+    reach = reach_PRK(tally, k_K)
+    a_PK, b_PK = reach[:, BEFORE], reach[:, AFTER]
+    return _gather(tally, k_K, a_PK * b_PK, (1 - a_PK) * b_PK, a_PK * (1 - b_PK), np.ones_like(a_PK))
+
+
+def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
+    """Cells of a tally of two runs under a rule that sorts every target into in, out or undetermined."""
+    before, after = state_PR[:, BEFORE, None], state_PR[:, AFTER, None]
+    told = (before != UNDETERMINED) & (after != UNDETERMINED)
+    wanted = ((True, True), (False, True), (True, False))
+    P, E, S = ((told & ((before == IN) == b) & ((after == IN) == a)).astype(np.float64) for b, a in wanted)
+    return _gather(tally, np.array([k]), P, E, S, told.astype(np.float64))
+
+
+def _gather(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, told: Float) -> Cells:
+    """Sum targets into their problems, since problems are what is resampled."""
+    if tally.per is Per.PROBLEM:
+        return Cells(k_K, P, E, S, told, strata(tally.benchmark_P), True)
+    label_P, first, row_T = np.unique(tally.problem_P, return_index=True, return_inverse=True)
+
+    def summed(value_TK: Float) -> Float:
+        out = np.zeros((len(label_P), value_TK.shape[1]))
+        np.add.at(out, row_T, value_TK)
+        return out
+
+    return Cells(k_K, summed(P), summed(E), summed(S), summed(told), strata(tally.benchmark_P[first]), False)

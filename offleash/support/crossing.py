@@ -1,0 +1,126 @@
+"""Where the run before overtakes, and how many of its tries one try of the run after is worth."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from offleash.support.cells import CellSums
+from offleash.support.counting import Float, Integer
+from offleash.support.curves import curve
+from offleash.support.resampling import LEVEL
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The budget beyond which the run before has the higher pass@k; ends of None are beyond what was drawn."""
+
+    k: float | None
+    low: float | None  # None: below 1
+    high: float | None  # None: above the largest budget
+    most: int
+    sign_changes: int
+    reason: str | None
+
+    @property
+    def resolved(self) -> bool:
+        return self.k is not None and self.low is not None and self.high is not None
+
+    def text(self) -> str:
+        if self.k is None:
+            return self.reason or "none"
+        state = "" if self.resolved else ", not resolved"
+        return f"k = {self.k:.3g} [{_end(self.low, '< 1')}, {_end(self.high, f'> {self.most}')}]{state}"
+
+
+@dataclass(frozen=True)
+class EquivalentBudget:
+    """The k at which the run before has the pass@k that the run after has at `of`; `kappa` is their ratio."""
+
+    of: int
+    k: float | None
+    low: float | None  # None: below 1
+    high: float | None  # None: above the largest budget
+    most: int
+    reason: str | None
+
+    @property
+    def kappa(self) -> float | None:
+        """Flat over k: sharpening only; falling: support narrows; 1: the curves cross."""
+        return None if self.k is None else self.k / self.of
+
+    def text(self) -> str:
+        k = self.reason if self.k is None else f"{self.k:.3g}"
+        return f"{k} [{_end(self.low, '< 1')}, {_end(self.high, f'> {self.most}')}]"
+
+
+def crossing(sums: CellSums) -> Crossing:
+    """Invert the pointwise intervals of pass@k before minus after: the last sign change to positive, and its ends."""
+    difference = curve(sums, "difference")
+    k_K, ahead_K = sums.k_K, -difference.value_K
+    low_K, high_K = -difference.high_K, -difference.low_K
+    most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < 1e-12, 0.0, ahead_K))
+    signs = sign_K[sign_K != 0]
+    changes = int((signs[1:] != signs[:-1]).sum())
+    behind, after = np.flatnonzero(high_K < 0), np.flatnonzero(low_K <= 0)
+    low = float(k_K[behind[-1]]) if behind.size else None
+    start = after[-1] + 1 if after.size else 0
+    high = float(k_K[start]) if start < len(k_K) else None
+    point, reason = _last_overtaking(k_K, ahead_K, sign_K)
+    if point is None:
+        return Crossing(None, low, high, most, changes, reason)
+    return Crossing(point, low, high, most, changes, None)
+
+
+def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL) -> EquivalentBudget:
+    """How many tries of the run before equal `of` tries of the run after, with a percentile interval."""
+    place = int(np.searchsorted(sums.k_K, of))
+    (before_K, before_BK), (after_1, after_B1) = sums.ratio("before"), sums.ratio("after", np.array([place]))
+    most = int(sums.k_K[-1])
+    estimate = float(_invert(sums.k_K, before_K[None], after_1)[0])
+    replicate_B = _invert(sums.k_K, before_BK, after_B1[:, 0])
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
+    if np.isfinite(estimate):
+        low, high = min(low, estimate), max(high, estimate)
+    k, reason = float(estimate), None
+    if estimate < 1:
+        k, reason = float("nan"), "less than one try of the run before"
+    elif np.isinf(estimate):
+        k, reason = float("nan"), f"more than {most} tries of the run before"
+    least, largest = (float(end) if 1 <= end < np.inf else None for end in (low, high))
+    return EquivalentBudget(of, None if reason else k, least, largest, most, reason)
+
+
+def _last_overtaking(k_K: Integer, ahead_K: Float, sign_K: Float) -> tuple[float | None, str | None]:
+    most = int(k_K[-1])
+    moving = np.flatnonzero(sign_K)
+    if not moving.size:
+        return None, "the curves are equal at every k"
+    rises = [(i, j) for i, j in pairwise(moving) if sign_K[i] < 0 < sign_K[j]]
+    if not rises:
+        ahead = "before is ahead at every k" if sign_K[moving[0]] > 0 else f"before is never ahead up to k = {most}"
+        return None, ahead
+    i, j = rises[-1]
+    share = -ahead_K[i] / (ahead_K[j] - ahead_K[i])
+    return float(np.exp(np.log(k_K[i]) + share * (np.log(k_K[j]) - np.log(k_K[i])))), None
+
+
+def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:
+    """The k at which each rising curve meets its target: 0 below the first budget, inf above the last."""
+    below_B = (curve_BK < target_B[:, None] - 1e-12).sum(axis=1)
+    rows = np.arange(len(curve_BK))
+    right_B = np.clip(below_B, 1, max(len(k_K) - 1, 1)) if len(k_K) > 1 else np.zeros(len(rows), np.int64)
+    left_B = np.maximum(right_B - 1, 0)
+    low_B, high_B = curve_BK[rows, left_B], curve_BK[rows, right_B]
+    rise_B = np.where(high_B > low_B, high_B - low_B, 1.0)
+    share_B = np.clip((target_B - low_B) / rise_B, 0.0, 1.0)
+    log_k = np.log(k_K)
+    met_B = np.exp(log_k[left_B] + share_B * (log_k[right_B] - log_k[left_B]))
+    first_B = curve_BK[:, 0]
+    under_B = (below_B == 0) & (first_B > target_B + 1e-12)
+    return np.where(below_B == len(k_K), np.inf, np.where(under_B, 0.0, met_B))
+
+
+def _end(value: float | None, missing: str) -> str:
+    return missing if value is None else f"{value:.3g}"

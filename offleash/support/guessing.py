@@ -1,0 +1,109 @@
+"""What guessing alone would give: how often answers meant for other problems are accepted, and tests against that.
+
+A problem at its floor is guess-support; one above it is not yet evidence of reasoning.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.stats import binom
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+ROWS = 256  # problems compared with all others at a time: memory stays bounded when every problem shares its answers
+SAME = 1e-12  # shares nearer than this are equal
+
+
+@dataclass(frozen=True)
+class GuessFloor:
+    """The problem-blind guess floor of each problem of a run.
+
+    `floor_P`: mean share of other problems' wrong answers that are accepted here; NaN where no accepted answer is known
+    or no other problem is eligible, 0 where nobody else ever gave one (no test either way). `rank_p_P`: rank of the
+    problem's own rate among those shares. `eligible_P`: the other problems it was compared with.
+    """
+
+    floor_P: Floats
+    rank_p_P: Floats
+    eligible_P: Ints
+
+
+def guess_test(drawn_P: ArrayLike, correct_P: ArrayLike, floor_P: ArrayLike) -> Floats:
+    """One-sided p-value of c correct among n against Binomial(n, floor); NaN without samples or without a floor."""
+    n, c, floor = np.broadcast_arrays(
+        np.asarray(drawn_P, dtype=np.int64), np.asarray(correct_P, dtype=np.int64), np.asarray(floor_P, np.float64)
+    )
+    tested = (floor > 0) & (n > 0)
+    p = np.asarray(binom.sf(c - 1, np.where(tested, n, 1), np.where(tested, floor, 0.5)))
+    return np.where(tested, p, np.nan)
+
+
+def guess_support(p_P: ArrayLike, reached_P: ArrayLike, alpha: float = 0.05) -> Flags:
+    """Reached, but not above the guess floor; a problem without a floor (p NaN) cannot be told and is False."""
+    p = np.asarray(p_P, dtype=np.float64)
+    return np.asarray(np.asarray(reached_P, dtype=np.bool_) & (p > alpha))
+
+
+def guess_floor(
+    problem_A: ArrayLike,
+    answer_A: ArrayLike,
+    count_A: ArrayLike,
+    correct_A: ArrayLike,
+    wrong_A: ArrayLike,
+    problems: int,
+    accepted_problem: ArrayLike,
+    accepted_answer: ArrayLike,
+    gold_P: ArrayLike | None = None,
+) -> GuessFloor:
+    """Problem-blind guess floors of one run from answers already verdicted.
+
+    One row a (problem, answer): answer codes are shared over problems; a row neither correct nor wrong is unread,
+    failed or unverified and only counts as drawn. `accepted_problem`, `accepted_answer`: pairs verdicted correct in
+    any run; `gold_P`: code of the reference answer, -1 if unknown, accepted too. Problems that accept a common answer
+    count as having the same gold. Only wrong answers are borrowed: problems that are solved would dilute the floor.
+    With m options a uniform guesser's floor is then 1/(m-1), not 1/m: where options are few, give the floor instead.
+    """
+    problem, answer, count = (np.asarray(x, dtype=np.int64) for x in (problem_A, answer_A, count_A))
+    correct, wrong = np.asarray(correct_A, dtype=np.bool_), np.asarray(wrong_A, dtype=np.bool_)
+    pairs = _accepted(problems, accepted_problem, accepted_answer, gold_P)
+    codes = 1 + max(int(answer.max(initial=0)), int(pairs[1].max(initial=0)))
+    accepts = csr_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=(problems, codes))
+    errors_P = np.bincount(problem[wrong], weights=count[wrong], minlength=problems)
+    readable = wrong & (answer >= 0) & (count > 0)
+    share_A = count[readable] / errors_P[problem[readable]]
+    shares = csr_array((share_A, (answer[readable], problem[readable])), shape=(codes, problems))
+
+    drawn_P = np.bincount(problem, weights=count, minlength=problems)
+    rate_P = np.bincount(problem[correct], weights=count[correct], minlength=problems) / np.maximum(drawn_P, 1)
+    erring_P = (errors_P > 0).astype(np.float64)
+    sum_P, above_P, barred_P = np.zeros(problems), np.zeros(problems), np.zeros(problems)
+    accepted_by = accepts.T.tocsr()
+    for start in range(0, problems, ROWS):
+        rows = slice(start, min(start + ROWS, problems))
+        same = accepts[rows] @ accepted_by  # a problem shares its answers with itself, so this bars it too
+        same.data[:] = 1.0
+        barred_P[rows] = same @ erring_P
+        borrowed = accepts[rows] @ shares
+        borrowed = csr_array(borrowed - borrowed.multiply(same))
+        row = np.repeat(np.arange(borrowed.shape[0]), np.diff(borrowed.indptr))
+        sum_P[rows] = np.bincount(row, weights=borrowed.data, minlength=borrowed.shape[0])
+        high = (borrowed.data > 0) & (borrowed.data >= rate_P[rows][row] - SAME)
+        above_P[rows] = np.bincount(row[high], minlength=borrowed.shape[0])
+    eligible_P = np.where(np.diff(accepts.indptr) > 0, np.rint(erring_P.sum() - barred_P), 0.0)
+    known_P = eligible_P > 0
+    floor_P = np.where(known_P, sum_P / np.maximum(eligible_P, 1), np.nan)
+    # at rate 0 every eligible problem is at least as high, also those that share no answer
+    rank_p_P = (1 + np.where(rate_P > 0, above_P, eligible_P)) / (eligible_P + 1)
+    return GuessFloor(floor_P, np.where(known_P & (drawn_P > 0), rank_p_P, np.nan), eligible_P.astype(np.int64))
+
+
+def _accepted(problems: int, problem: ArrayLike, answer: ArrayLike, gold_P: ArrayLike | None) -> Ints:
+    """Distinct (problem, answer) pairs that are accepted, as two rows; codes below 0 stand for no answer."""
+    pairs = np.stack([np.asarray(problem, dtype=np.int64), np.asarray(answer, dtype=np.int64)])
+    if gold_P is not None:
+        pairs = np.concatenate([pairs, np.stack([np.arange(problems), np.asarray(gold_P, dtype=np.int64)])], axis=1)
+    return np.unique(pairs[:, pairs[1] >= 0], axis=1)
