@@ -1,0 +1,43 @@
+"""offleash: did RL widen what a language model can solve, or only sharpen it?"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from offleash.errors import OffleashError as OffleashError
+    from offleash.report.document import document as document
+    from offleash.report.words import finding as finding
+    from offleash.study.face import compare as compare
+    from offleash.study.face import load as load
+    from offleash.study.face import tally as tally
+    from offleash.support.change import support_change as support_change
+    from offleash.support.estimators import pass_at_k as pass_at_k
+    from offleash.support.passes import pass_curve as pass_curve
+    from offleash.tables.tally import tally_of_counts as tally_of_counts
+
+__version__ = "0.1.0.dev0"
+
+# Where each public name lives; imported when first used, so that `offleash --help` stays fast.
+_FACE = {
+    "OffleashError": "offleash.errors",
+    "compare": "offleash.study.face",
+    "document": "offleash.report.document",
+    "finding": "offleash.report.words",
+    "load": "offleash.study.face",
+    "pass_at_k": "offleash.support.estimators",
+    "pass_curve": "offleash.support.passes",
+    "support_change": "offleash.support.change",
+    "tally": "offleash.study.face",
+    "tally_of_counts": "offleash.tables.tally",
+}
+__all__ = sorted(_FACE)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _FACE:
+        raise AttributeError(f"module 'offleash' has no attribute {name!r}")
+    return getattr(import_module(_FACE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,67 @@
+"""offleash compare: what RL kept, lost and found."""
+
+from typing import Annotated
+
+import typer
+
+from offleash.cli.reading import AsJson, Filter, FormatName, Map, SplitBy, Threshold, Verifier, progress, reading
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="BEFORE AFTER...", help="Run folders, log files, folders, quoted globs, counts; NAME=PATH."
+        ),
+    ],
+    at: Annotated[
+        int | None, typer.Option(metavar="K", help="Compare at this budget instead of the largest common.")
+    ] = None,
+    rule: Annotated[str, typer.Option(help="When a problem is reached: seen, above, confident, posterior.")] = "seen",
+    per: Annotated[str, typer.Option(help="What is counted: problem, answer, solution.")] = "problem",
+    tau: Annotated[float, typer.Option(help="The rate of the rule `above`.")] = 0.0,
+    unread: Annotated[str, typer.Option(help="Unread samples: keep (not correct) or drop (a sensitivity).")] = "keep",
+    guess: Annotated[
+        float | None, typer.Option(metavar="RATE", help="Guess floor of every problem, e.g. 0.001.")
+    ] = None,
+    before: Annotated[str | None, typer.Option(metavar="NAME", help="The run to compare with, by name.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="NAME", help="The run that is compared, by name.")] = None,
+    replicates: Annotated[int, typer.Option(help="Bootstrap replicates of the intervals.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0,
+    columns: Map = None,
+    split_by: SplitBy = None,
+    format_name: FormatName = None,
+    filter_name: Filter = None,
+    threshold: Threshold = 1.0,
+    verifier: Verifier = None,
+    as_json: AsJson = False,
+) -> None:
+    """What RL kept, lost and found, how sure that is, and what chance alone would give.
+
+    \b
+    Examples:
+      offleash compare runs/base runs/rl
+      offleash compare base=logs/base/samples_aime24.jsonl rl=logs/rl/samples_aime24.jsonl
+      offleash compare 'base/output-rs*.jsonl' 'rl/output-rs*.jsonl' --at 64
+      offleash compare base.csv rl.csv                       (columns problem,n,c)
+      offleash compare outputs.jsonl --split-by model --before base --after rl
+      offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
+    """
+    from offleash.study.verbs import compare_arguments, question
+
+    asked = question(rule, per, at, tau, unread, guess, replicates, seed)
+    how = reading(columns, split_by, format_name, filter_name, threshold, verifier)
+    with progress(as_json) as tell:
+        comparisons, together = compare_arguments(runs, how, asked, before, after, tell)
+    if as_json:
+        import json
+
+        from offleash.report.document import document
+
+        print(json.dumps(document(comparisons, together), ensure_ascii=False, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        from offleash.report.terminal import show
+
+        show(Console(), comparisons, together)

@@ -1,0 +1,51 @@
+"""The `offleash` command: its verbs, and the one place where errors become messages."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from offleash import __version__
+from offleash.cli.compare import compare
+from offleash.cli.formats import formats
+from offleash.cli.import_ import import_
+from offleash.cli.plan import plan
+from offleash.errors import OffleashError
+
+app = typer.Typer(
+    name="offleash",
+    help="Did RL widen what a language model can solve, or only sharpen it? Start with: offleash compare BASE RL",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+app.command()(compare)
+app.command("import")(import_)
+app.command()(plan)
+app.command()(formats)
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"offleash {__version__}")
+        raise typer.Exit()
+
+
+def main() -> None:
+    """Run the command; what a user can mend is one message, never a traceback."""
+    try:
+        app()
+    except OffleashError as error:
+        print(f"offleash: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("offleash: interrupted; nothing was lost, run the same command again.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

@@ -1,0 +1,299 @@
+"""The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from offleash.study.benchmarks import BenchmarkChange, Macro
+from offleash.study.checkpoints import Union
+from offleash.study.compare import Comparison
+from offleash.study.diversity import Diversity, RunDiversity
+from offleash.support.change import METRICS, SupportChange
+from offleash.support.curves import Curve
+from offleash.support.rules import epsilon
+from offleash.tables.run import Run
+from offleash.tables.tally import Tally
+
+SCHEMA = 1
+Json = dict[str, object]
+
+
+def document(comparisons: Sequence[Comparison], together: Union | None = None) -> Json:
+    """The document of one comparison, or of the last of several with all of them under `comparisons`."""
+    whole: Json = {"schema": SCHEMA} | _comparison(comparisons[-1])
+    if len(comparisons) > 1:
+        whole["comparisons"] = [_comparison(one) for one in comparisons]
+    if together is not None:
+        whole["union"] = _union(together)
+    return whole
+
+
+def _comparison(one: Comparison) -> Json:
+    sides = ((one.before, "before", 0), (one.after, "after", 1))
+    return {
+        "support": support(one.change),
+        "pass_at_k": _pass_at_k(one),
+        "curves": {name: _curve(one.curves[name]) for name in METRICS},
+        "chance": _chance(one),
+        "guessing": _guessing(one),
+        "crossing": _crossing(one),
+        "equivalent_budget": _equivalent(one),
+        "portfolio": _portfolio(one),
+        "forecast": _forecast(one),
+        "diversity": _diversity(one.diversity),
+        "sensitivity": _sensitivity(one),
+        "epsilon": {name: number(float(epsilon(one.tally.budget_R[r]))) for _, name, r in sides},
+        "runs": {name: _run(run, one.tally, r) for run, name, r in sides},
+        "benchmarks": {part.name or "all": _benchmark(part) for part in one.benchmarks},
+        "macro": _macro(one.macro),
+        "notes": [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in one.notes],
+    }
+
+
+def support(change: SupportChange) -> Json:
+    """The table of a support change."""
+    out: Json = {name: count(getattr(change, name)) for name in ("P", "E", "S", "O")}
+    out |= {name: number(change.value[name]) for name in METRICS}
+    reasons = {name: why for name in METRICS if (why := change.reason(name))}
+    if out["O"] is None:
+        reasons["O"] = f"per {change.per.value} what neither run reached cannot be observed"
+    return out | {
+        "undetermined": count(change.undetermined),
+        "rule": change.rule.value,
+        "per": change.per.value,
+        "k": change.k,
+        "interval": {name: change.interval[name].pair() for name in METRICS},
+        "reasons": reasons,
+    }
+
+
+def number(value: float | None) -> float | None:
+    """A float for JSON: what is not a number is null."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def count(value: float) -> int | float | None:
+    """A count: whole where it is whole, a fraction where it is an expectation over thinned samples."""
+    if not math.isfinite(value):
+        return None
+    return round(value) if abs(value - round(value)) < 1e-9 else float(value)
+
+
+def _by_k(k_K: np.ndarray, value_K: Iterable[float]) -> Json:
+    return {str(int(k)): number(float(value)) for k, value in zip(k_K, value_K, strict=True)}
+
+
+def _ends(curve: Curve, low: str = "low_K", high: str = "high_K") -> Json:
+    ends = zip(curve.k_K, getattr(curve, low), getattr(curve, high), strict=True)
+    return {str(int(k)): [number(float(a)), number(float(b))] for k, a, b in ends}
+
+
+def _curve(curve: Curve) -> Json:
+    return {
+        "value": _by_k(curve.k_K, curve.value_K),
+        "interval": _ends(curve),
+        "band": _ends(curve, "band_low_K", "band_high_K"),
+    }
+
+
+def _pass_at_k(one: Comparison) -> Json:
+    before, after, difference = (one.curves[name] for name in ("before", "after", "difference"))
+    out: Json = {
+        "before": _by_k(before.k_K, before.value_K),
+        "after": _by_k(after.k_K, after.value_K),
+        "difference_interval": _ends(difference),
+        "before_interval": _ends(before),
+        "after_interval": _ends(after),
+        "difference_band": _ends(difference, "band_low_K", "band_high_K"),
+        "estimator": "unbiased",
+    }
+    if one.prefix:
+        out["prefix"] = {name: _by_k(before.k_K, value_K) for name, value_K in one.prefix.items()}
+    return out
+
+
+def _chance(one: Comparison) -> Json:
+    found, null = one.evidence, one.evidence.null
+    reasons: dict[str, str | None] = {}
+    if null is None:
+        reasons = dict.fromkeys(("expected_E", "expected_S", "p_E", "p_S"), found.null_reason)
+    if found.retest is None:
+        reasons["retest"] = found.retest_reason
+    if found.mcnemar_p is None:
+        reasons |= dict.fromkeys(("mcnemar_p", "losses_at_least", "gains_at_least"), found.null_reason)
+    names = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")
+    again = found.retest
+    return {name: None if null is None else number(getattr(null, name)) for name in names} | {
+        "observed_E": found.E,
+        "observed_S": found.S,
+        "basis": found.basis,
+        "mcnemar_p": found.mcnemar_p,
+        "losses_at_least": found.losses_at_least,
+        "gains_at_least": found.gains_at_least,
+        "lost": list(found.lost),
+        "gained": list(found.gained),
+        "fallen": list(found.fallen),
+        "risen": list(found.risen),
+        "retest": {
+            "SRR": None if again is None else number(again.SRR),
+            "gain": None if again is None else number(again.gain),
+            "k": None if again is None else again.k,
+            "redraw": None if again is None else number(again.redraw),
+            "interval": None
+            if again is None
+            else {"SRR": again.SRR_interval.pair(), "gain": again.gain_interval.pair()},
+        },
+        "strength": {name: vars(by) for name, by in found.strength.items()},
+        "confirmation": {name: vars(by) for name, by in found.confirmation.items()},
+        "smallest_certain_loss": found.smallest_certain_loss,
+        "reasons": reasons,
+    }
+
+
+def _guessing(one: Comparison) -> Json:
+    found = one.guessing
+    return {
+        "floor": found.floor,
+        "reason": found.reason,
+        "tested": found.tested,
+        "typical_floor": {name: number(value) for name, value in found.typical.items()},
+        "guess_support": {name: len(problems) for name, problems in found.problems.items()},
+        "problems": {name: list(problems) for name, problems in found.problems.items()},
+        "support_without": None if found.without is None else support(found.without),
+    }
+
+
+def _crossing(one: Comparison) -> Json:
+    found = one.crossing
+    return {
+        "k": number(found.k),
+        "interval": [found.low, found.high],
+        "resolved": found.resolved,
+        "text": found.text(),
+        "sign_changes": found.sign_changes,
+        "reason": found.reason
+        if found.k is None
+        else None
+        if found.resolved
+        else "not resolved: an end lies outside 1..n",
+    }
+
+
+def _equivalent(one: Comparison) -> Json:
+    first = one.equivalent[0]
+    return {
+        "k": number(first.k),
+        "interval": [first.low, first.high],
+        "text": first.text(),
+        "reason": first.reason,
+        "kappa": {
+            str(each.of): {
+                "value": number(each.kappa),
+                "interval": [None if end is None else end / each.of for end in (each.low, each.high)],
+                "reason": each.reason,
+            }
+            for each in one.equivalent
+        },
+    }
+
+
+def _portfolio(one: Comparison) -> Json | None:
+    best = one.portfolio
+    if best is None:
+        return None
+    return {
+        "k": best.k,
+        "before_samples": best.best,
+        "after_samples": None if best.best is None else best.k - best.best,
+        "coverage": number(best.value),
+        "all_before": number(best.all_base),
+        "all_after": number(best.all_rl),
+        "gain": number(best.gain),
+        "gain_interval": [number(best.gain_low), number(best.gain_high)],
+        "curve": {str(int(k)): number(float(value)) for k, value in zip(best.base_S, best.coverage_S, strict=True)},
+    }
+
+
+def _forecast(one: Comparison) -> Json:
+    return {
+        name: {
+            "range": {
+                str(int(k)): [number(float(low)), number(float(high))]
+                for k, low, high in zip(each.budgets_K, each.low_K, each.high_K, strict=True)
+            },
+            "newly_reached_at_2n": number(each.newly_at_2n),
+            "notes": list(each.notes),
+        }
+        for name, each in one.forecasts.items()
+    }
+
+
+def _diversity(found: Diversity | None) -> Json:
+    if found is None:
+        return {"reason": "the runs keep no answers, or stopped early"}
+    sides: dict[str, RunDiversity] = {"before": found.before, "after": found.after}
+    return {
+        "n": found.n,
+        "votes": found.votes,
+        "problems": found.problems,
+        "entropy_difference": number(found.entropy_difference),
+        "entropy_difference_interval": found.entropy_interval.pair(),
+    } | {name: {key: number(value) for key, value in vars(side).items()} for name, side in sides.items()}
+
+
+def _sensitivity(one: Comparison) -> Json:
+    bounds = one.undecided
+    return {
+        "false_positive_rate_that_explains": {name: number(rate) for name, rate in one.evidence.tipping.items()},
+        "undecided_all_wrong": None if bounds is None else support(bounds[0]),
+        "undecided_all_right": None if bounds is None else support(bounds[1]),
+    }
+
+
+def _run(run: Run, tally: Tally, r: int) -> Json:
+    drawn_P = tally.drawn_PR[:, r]
+    totals = {
+        name: int(getattr(tally, f"{name}_PR")[:, r].sum()) for name in ("unread", "failed", "unverified", "truncated")
+    }
+    return {
+        "name": run.name,
+        "problems": len(set(tally.problem_P)),
+        "problems_in_run": run.problems.height,
+        "samples": int(drawn_P.sum()),
+        "samples_a_problem": [int(drawn_P.min()), int(drawn_P.max())],
+        "verifier": run.verifier,
+        **totals,
+        "source": run.facts,
+    }
+
+
+def _benchmark(part: BenchmarkChange) -> Json:
+    return support(part.change) | {
+        "problems": part.problems,
+        "pass_at_1": {"before": part.pass_at_1[0], "after": part.pass_at_1[1]},
+        "pass_at_k": {"before": part.pass_at_k[0], "after": part.pass_at_k[1]},
+    }
+
+
+def _macro(found: Macro | None) -> Json | None:
+    if found is None:
+        return None
+    return {
+        "value": {name: number(value) for name, value in found.value.items()},
+        "interval": {name: interval.pair() for name, interval in found.interval.items()},
+        "benchmarks": found.benchmarks,
+    }
+
+
+def _union(found: Union) -> Json:
+    def table(cells: tuple[float, ...] | None) -> Json | None:
+        return None if cells is None else {name: count(cell) for name, cell in zip("PESO", cells, strict=True)}
+
+    return {
+        "k": found.k,
+        "checkpoints": found.checkpoints,
+        "problems": found.problems,
+        "k_samples_of_each": table(found.each_k),
+        "k_samples_in_all": table(found.equal_k),
+    }

@@ -1,0 +1,189 @@
+"""A comparison as tables in the terminal."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from offleash.report.words import finding, warnings
+from offleash.study.checkpoints import Union
+from offleash.study.compare import Comparison
+from offleash.support.change import METRICS
+from offleash.tables.notes import Note
+from offleash.tables.tally import Per
+
+MEANING = {
+    "SRR": "share of what was reached before that is kept",
+    "NDR": "share of what is reached after that is new",
+    "SDS": "harmonic mean of the two",
+    "NSCR": "net change over all that either reached",
+}
+
+
+def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:
+    """Print what was found: one comparison in full, several as a table of steps and the last in full."""
+    if len(comparisons) > 1:
+        console.print(_steps(comparisons, together))
+    console.print(_comparison(comparisons[-1]))
+
+
+def _comparison(one: Comparison) -> RenderableType:
+    change = one.change
+    title = Text.assemble((f"{change.before} → {change.after}", "bold"))
+    problems = len(set(one.tally.problem_P))
+    how = f"   {problems:,} problems, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
+    title.append(how, style="dim")
+    parts: list[RenderableType] = [title, Text(finding(one)), Text(""), _cells(one), _metrics(one), _pass(one)]
+    if len(one.benchmarks) > 1:
+        parts.append(_benchmarks(one))
+    parts.append(_evidence(one))
+    parts += [Text(f"! {warning}", style="yellow") for warning in warnings(one)]
+    parts += [Text(f"· {note}", style="dim") for note in _notes(one.notes)]
+    return Group(*parts)
+
+
+def _cells(one: Comparison) -> Table:
+    change, null = one.change, one.evidence.null
+    table = Table(box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("")
+    for name in ("P kept", "E found", "S lost", "O neither"):
+        table.add_column(name, justify="right")
+    table.add_row("observed", *(_count(getattr(change, name)) for name in "PESO"))
+    if null is not None:
+        table.add_row("by chance alone", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
+        table.add_row("p (a rate rose / fell)", "", _p(null.p_E), _p(null.p_S), "")
+    if one.guessing.without is not None:
+        table.add_row("without guess-support", *(_count(getattr(one.guessing.without, name)) for name in "PESO"))
+    return table
+
+
+def _metrics(one: Comparison) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for name, justify in (("", "left"), ("value", "right"), ("95% interval", "left"), ("", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for name in METRICS:
+        value, interval = one.change.value[name], one.change.interval[name]
+        if np.isnan(value):
+            table.add_row(name, "-", "", one.change.reason(name) or "")
+        else:
+            table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
+    again = one.evidence.retest
+    if again is not None:
+        ends = f"[{again.SRR_interval.low:.3f}, {again.SRR_interval.high:.3f}]"
+        table.add_row("SRR retest", f"{again.SRR:.3f}", ends, f"1 for the same model; at k = {again.k}")
+    return table
+
+
+def _pass(one: Comparison) -> Table:
+    before, after, difference = (one.curves[name] for name in ("before", "after", "difference"))
+    name = "reach" if one.tally.per is not Per.PROBLEM else "pass@k"
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("k", one.change.before, one.change.after, "difference", "95% interval"):
+        table.add_column(column if column != "k" else name, justify="right")
+    if one.tally.per is not Per.PROBLEM:
+        return Table.grid()
+    for i, k in enumerate(before.k_K):
+        table.add_row(
+            f"{k}",
+            f"{before.value_K[i]:.4f}",
+            f"{after.value_K[i]:.4f}",
+            f"{difference.value_K[i]:+.4f}",
+            f"[{difference.low_K[i]:+.4f}, {difference.high_K[i]:+.4f}]",
+        )
+    return table
+
+
+def _benchmarks(one: Comparison) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
+        table.add_column(column, justify="left" if column == "benchmark" else "right")
+    for part in one.benchmarks:
+        change = part.change
+        ends = change.interval["NSCR"]
+        table.add_row(
+            part.name or "(unnamed)",
+            str(part.problems),
+            *(_count(getattr(change, name)) for name in "PESO"),
+            *(_value(change.value[name]) for name in ("SRR", "NDR", "NSCR")),
+            f"[{_value(ends.low)}, {_value(ends.high)}]",
+        )
+    if one.macro is not None:
+        ends = one.macro.interval["NSCR"]
+        values = [_value(one.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
+        table.add_row("mean of benchmarks", "", "", "", "", "", *values, f"[{_value(ends.low)}, {_value(ends.high)}]")
+    return table
+
+
+def _evidence(one: Comparison) -> RenderableType:
+    found, lines = one.evidence, []
+    for label, problems in (("lost", found.lost), ("gained", found.gained)):
+        if problems:
+            shown = ", ".join(problems[:8]) + (", ..." if len(problems) > 8 else "")
+            lines.append(f"Surely {label} (5% false discoveries): {len(problems)}: {shown}")
+    if found.fallen or found.risen:
+        lines.append(
+            f"Still reached, but the rate fell on {len(found.fallen)} problems and rose on {len(found.risen)}."
+        )
+    for cell, by in found.strength.items():
+        total = by.weak + by.middle + by.strong
+        if total:
+            what = "found" if cell == "E" else "lost"
+            lines.append(
+                f"Of the {total} {what}: {by.weak} rest on 1 success, {by.middle} on 2-4, {by.strong} on 5 or more."
+            )
+    if found.smallest_certain_loss is not None:
+        lines.append(f"A loss of one problem is certain from {found.smallest_certain_loss} successes against 0.")
+    best = one.portfolio
+    if best is not None and best.best is not None and best.k > 1:
+        split = f"{best.best} from {one.before.name} and {best.k - best.best} from {one.after.name}"
+        lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f} (gain {best.gain:+.3f}).")
+    if one.guessing.floor is None and one.guessing.reason:
+        lines.append(f"Guessing: {one.guessing.reason}.")
+    return Text("\n".join(lines))
+
+
+def _steps(comparisons: Sequence[Comparison], together: Union | None) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("run", "pass@1", "pass@k", "P", "E", "S", "O", "SRR", "NDR", "losses ≥", "gains ≥"):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    for one in comparisons:
+        after, found = one.curves["after"], one.evidence
+        table.add_row(
+            one.change.after,
+            f"{after.value_K[0]:.4f}",
+            f"{after.value_K[-1]:.4f}",
+            *(_count(getattr(one.change, name)) for name in "PESO"),
+            *(_value(one.change.value[name]) for name in ("SRR", "NDR")),
+            "-" if found.losses_at_least is None else str(found.losses_at_least),
+            "-" if found.gains_at_least is None else str(found.gains_at_least),
+        )
+    if together is None:
+        return table
+    table.add_row(f"any of {together.checkpoints}, k each", "", "", *map(_count, together.each_k), "", "", "", "")
+    if together.equal_k is not None:
+        table.add_row(
+            f"any of {together.checkpoints}, k in all", "", "", *map(_count, together.equal_k), "", "", "", ""
+        )
+    return table
+
+
+def _notes(notes: Sequence[Note]) -> list[str]:
+    counted = [f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in notes]
+    return list(dict.fromkeys(counted))
+
+
+def _count(value: float) -> str:
+    if np.isnan(value):
+        return "?"
+    return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
+
+
+def _value(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"

@@ -1,0 +1,111 @@
+"""The finding in words, with its uncertainty, and the warnings that would change how it is read."""
+
+import numpy as np
+
+from offleash.study.compare import Comparison
+from offleash.tables.tally import Per
+
+SMALL_K = 32
+NOTABLE = 0.05
+
+
+def finding(one: Comparison) -> str:
+    """One paragraph: what was lost and found, what is certain, what chance would give, and what a try is worth."""
+    return " ".join(part for part in (_counts(one), _certainty(one), _net(one), _trade(one)) if part)
+
+
+def warnings(one: Comparison) -> list[str]:
+    """What a reader should know before believing the table."""
+    out = []
+    change, tally = one.change, one.tally
+    if change.k < SMALL_K:
+        out.append(f"k is only {change.k}: what {change.k} samples do not show may still be well within reach.")
+    for r, run in enumerate(tally.runs):
+        drawn = max(int(tally.drawn_PR[:, r].sum()), 1)
+        for what, meaning in (
+            ("unread", "an unread format counts as not correct; --unread drop shows the table without"),
+            ("failed", "the verifier failed on them; both bounds are under sensitivity"),
+            ("truncated", "cut at the token limit"),
+        ):
+            share = int(getattr(tally, f"{what}_PR")[:, r].sum()) / drawn
+            if share >= NOTABLE:
+                out.append(f"{share:.0%} of the samples of {run} are {what}: {meaning}.")
+    for name, problems in one.guessing.problems.items():
+        if problems:
+            run = one.before.name if name == "before" else one.after.name
+            out.append(
+                f"{len(problems)} problems reached by {run} are no more often right than a blind guess would be."
+            )
+    if one.undecided is not None and _table(one.undecided[0]) != _table(one.undecided[1]):
+        low, high = (_table(bound) for bound in one.undecided)
+        out.append(f"Undecided samples matter: {low} with all of them wrong, {high} with all of them right.")
+    if change.undetermined:
+        out.append(f"{change.undetermined:g} problems are undetermined under the rule {change.rule.value!r}.")
+    return out
+
+
+def _counts(one: Comparison) -> str:
+    change, unit = one.change, _unit(one)
+    base, rl = change.before, change.after
+    about = "" if _whole(change.S) and _whole(change.E) and _whole(change.P) else "about "
+    lost = f"{rl} no longer reaches {about}{_n(change.S)} of the {_n(change.P + change.S)} {unit} that {base} reaches"
+    return f"{lost}, and reaches {about}{_n(change.E)} that {base} does not (k = {change.k})."
+
+
+def _certainty(one: Comparison) -> str:
+    found = one.evidence
+    if found.losses_at_least is None:
+        again = found.retest
+        if again is None:
+            return ""
+        return f"Corrected for what a redraw of {one.before.name} would show, it keeps {again.SRR:.1%} (k = {again.k})."
+    lost, gained = found.losses_at_least, found.gains_at_least
+    text = f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)"
+    if found.null is None:
+        return text + "."
+    expected = f"{found.null.expected_S:.1f} losses and {found.null.expected_E:.1f} gains"
+    return f"{text}; had no rate changed, chance alone would show about {expected}."
+
+
+def _net(one: Comparison) -> str:
+    found = one.evidence
+    if found.mcnemar_p is None or found.E is None or found.S is None:
+        return ""
+    if found.mcnemar_p >= 0.05:
+        return f"The net change is not significant (McNemar p = {_p(found.mcnemar_p)})."
+    direction = "shrinkage" if found.S > found.E else "expansion"
+    return f"Net {direction} (McNemar p = {_p(found.mcnemar_p)})."
+
+
+def _trade(one: Comparison) -> str:
+    worth, cross, base, rl = one.equivalent[0], one.crossing, one.before.name, one.after.name
+    if worth.most < 2 or one.tally.per is not Per.PROBLEM:
+        return ""
+    parts = []
+    if worth.k is not None:
+        parts.append(f"One try of {rl} is worth {worth.text()} of {base}")
+    elif worth.reason:
+        parts.append(f"One try of {rl} is worth {worth.reason.replace('the run before', base)}")
+    if cross.k is not None:
+        parts.append(f"beyond {cross.text()} {base} is ahead")
+    return "; ".join(parts) + "." if parts else ""
+
+
+def _table(change: object) -> str:
+    return " ".join(f"{name} {_n(getattr(change, name))}" for name in ("P", "E", "S", "O"))
+
+
+def _unit(one: Comparison) -> str:
+    return {Per.PROBLEM: "problems", Per.ANSWER: "correct answers", Per.SOLUTION: "solutions"}[one.tally.per]
+
+
+def _whole(value: float) -> bool:
+    return bool(np.isfinite(value)) and abs(value - round(value)) < 1e-9
+
+
+def _n(value: float) -> str:
+    return "?" if not np.isfinite(value) else f"{round(value):,}" if _whole(value) else f"{value:,.1f}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}" if value >= 1e-4 else f"{value:.1e}"

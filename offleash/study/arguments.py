@@ -1,0 +1,93 @@
+"""Run arguments: a run folder, a file, a folder or a quoted glob, each with an optional name in front (NAME=PATH)."""
+
+import glob
+import os
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import takewhile
+from pathlib import Path
+
+from offleash.errors import OffleashError
+from offleash.tables.folder import is_run
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A run as the user named it: its name and the run folders or files that make it up."""
+
+    name: str
+    paths: tuple[Path, ...]
+    folder: bool = False  # the files are all there was in a folder, so those of no known format are skipped
+
+
+def parse_argument(text: str) -> Argument:
+    """What a run argument stands for; files of a glob or a folder come in natural order (rs2 before rs10)."""
+    name, path_text = _split_name(text)
+    path = Path(path_text).expanduser()
+    if is_run(path):
+        return Argument(name or path.resolve().name, (path,))
+    if path.is_dir():
+        return Argument(name or path.resolve().name, _files_below(path), folder=True)
+    if path.exists():
+        return Argument(name or _stem(path), (path,))
+    matches = sorted((Path(match) for match in glob.glob(os.fspath(path), recursive=True)), key=_natural)  # noqa: PTH207
+    if not matches:
+        raise OffleashError(f"{path_text!r} is no file, folder or run, and no file matches it.{_near(path)}")
+    files: list[Path] = []
+    for found in matches:
+        files.extend([found] if is_run(found) or found.is_file() else _files_below(found))
+    return Argument(name or _common_name(files), tuple(files))
+
+
+def distinct_names(names: list[str]) -> list[str]:
+    """The names, numbered where two runs would have the same."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return out
+
+
+def _split_name(text: str) -> tuple[str | None, str]:
+    if Path(text).exists():  # a path may itself hold a '='
+        return None, text
+    found = re.match(r"([^=/\\]+)=(.+)", text, flags=re.DOTALL)
+    return (found[1], found[2]) if found else (None, text)
+
+
+def _files_below(folder: Path) -> tuple[Path, ...]:
+    if any(is_run(child) for child in folder.iterdir() if child.is_dir()):
+        raise OffleashError(f"{folder} holds run folders; name one, or quote a glob to merge them ('{folder}/*').")
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(".")]
+    if not files:
+        raise OffleashError(f"{folder} is an empty folder: no logs to read.")
+    return tuple(sorted(files, key=_natural))
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", os.fspath(path))
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
+
+
+def _stem(path: Path) -> str:
+    return path.name.split(".")[0] or path.name
+
+
+def _common_name(files: list[Path]) -> str:
+    """The name that merged files share: their folder's, or the beginning of their names."""
+    if len(files) == 1:
+        return _stem(files[0])
+    stems = sorted(_stem(file) for file in files)
+    shared = (a == b for a, b in zip(stems[0], stems[-1], strict=False))
+    common = "".join(letter for letter, _ in takewhile(lambda pair: pair[1], zip(stems[0], shared, strict=False)))
+    common = common.rstrip("-_.0123456789")
+    return common or files[0].parent.name or "run"
+
+
+def _near(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f" There is no folder {os.fspath(path.parent)!r} either."
+    near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    return f" Did you mean {os.fspath(path.parent / near[0])!r}?" if near else ""

@@ -1,0 +1,68 @@
+"""Benchmarks: each on its own, and their unweighted mean (macro) beside the pooled counts (micro)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offleash.support.cells import RATIOS, thinned_cells
+from offleash.support.change import SupportChange, change_at
+from offleash.support.counting import Float
+from offleash.support.resampling import Interval, percentile_intervals
+from offleash.tables.tally import Tally
+
+
+@dataclass(frozen=True)
+class BenchmarkChange:
+    """One benchmark: its support change, and pass@1 and pass@k of both runs."""
+
+    name: str
+    problems: int
+    change: SupportChange
+    pass_at_1: tuple[float, float]
+    pass_at_k: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Macro:
+    """Means over benchmarks, each weighing the same; one where a metric is undefined is left out of that mean."""
+
+    value: dict[str, float]
+    interval: dict[str, Interval]
+    benchmarks: dict[str, int]  # how many went into each mean
+
+
+def by_benchmark(pair: Tally, k: int, replicates: int, seed: int) -> tuple[BenchmarkChange, ...]:
+    """The support change of each benchmark at budget k, by name."""
+    out = []
+    for name in np.unique(pair.benchmark_P):
+        part = pair.rows(pair.benchmark_P == name)
+        sums = thinned_cells(part, np.unique([1, k])).sums(replicates, seed)
+        before_K, after_K = sums.ratio("before")[0], sums.ratio("after")[0]
+        first, last = (float(before_K[0]), float(after_K[0])), (float(before_K[-1]), float(after_K[-1]))
+        problems = len(np.unique(part.problem_P))
+        out.append(BenchmarkChange(str(name), problems, change_at(sums, -1, part), first, last))
+    return tuple(out)
+
+
+def macro_mean(pair: Tally, k: int, replicates: int, seed: int) -> Macro | None:
+    """The mean of the benchmarks with intervals; None for a single benchmark, where it is the pooled value."""
+    names = np.unique(pair.benchmark_P)
+    if len(names) < 2:
+        return None
+    estimate: dict[str, list[float]] = {name: [] for name in RATIOS}
+    replicate: dict[str, list[Float]] = {name: [] for name in RATIOS}
+    for number, name in enumerate(names):
+        part = pair.rows(pair.benchmark_P == name)
+        sums = thinned_cells(part, np.array([k])).sums(replicates, seed + 1 + number)  # benchmarks vary independently
+        for ratio in RATIOS:
+            value_K, value_BK = sums.ratio(ratio)
+            estimate[ratio].append(float(value_K[0]))
+            replicate[ratio].append(value_BK[:, 0])
+    value, interval, used = {}, {}, {}
+    for ratio in RATIOS:
+        known = [i for i, one in enumerate(estimate[ratio]) if not np.isnan(one)]
+        used[ratio] = len(known)
+        value[ratio] = float(np.mean([estimate[ratio][i] for i in known])) if known else float("nan")
+        mean_B1 = np.mean([replicate[ratio][i] for i in known], axis=0)[:, None] if known else np.full((1, 1), np.nan)
+        interval[ratio] = percentile_intervals(mean_B1, np.array([value[ratio]]))[0]
+    return Macro(value, interval, used)

@@ -1,0 +1,165 @@
+"""Compare: two runs in, all that can be said of what was kept, lost and found, out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from offleash.errors import OffleashError
+from offleash.study.answers import answers, tally_of_answers
+from offleash.study.benchmarks import BenchmarkChange, Macro, by_benchmark, macro_mean
+from offleash.study.diversity import Diversity, diversity
+from offleash.study.evidence import Evidence, evidence
+from offleash.study.guessing import Guessing, guessing
+from offleash.study.tally import Counted, tally
+from offleash.support.cells import AFTER, BEFORE, CellSums, rule_cells, thinned_cells
+from offleash.support.change import SupportChange, change_at, common_budget, states
+from offleash.support.crossing import Crossing, EquivalentBudget, crossing, equivalent_budget
+from offleash.support.curves import Curve, budgets, curve, dense_budgets
+from offleash.support.estimators import pass_at_k_prefix
+from offleash.support.forecast import Forecast, forecast
+from offleash.support.portfolio import Portfolio, portfolio
+from offleash.support.resampling import REPLICATES
+from offleash.support.rules import ZETA, Rule
+from offleash.support.sensitivity import undecided_bounds, unread_dropped
+from offleash.tables.notes import Note
+from offleash.tables.run import Run
+from offleash.tables.tally import Per, Tally
+
+CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be compared, and how."""
+
+    rule: Rule = Rule.SEEN
+    per: Per = Per.PROBLEM
+    at: int | None = None
+    tau: float = 0.0
+    zeta: float = ZETA
+    drop_unread: bool = False
+    guess: float | None = None
+    replicates: int = REPLICATES
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What RL kept, lost and found, how sure that is, and how much of it chance and guessing alone would give."""
+
+    before: Run
+    after: Run
+    tally: Tally
+    question: Question
+    change: SupportChange
+    curves: dict[str, Curve]
+    prefix: dict[str, np.ndarray]  # pass@k of the first k samples, per run; empty where their order is not known
+    evidence: Evidence
+    crossing: Crossing
+    equivalent: tuple[EquivalentBudget, ...]  # for k = 1, 2, 4, ...: kappa(k)
+    portfolio: Portfolio | None
+    forecasts: dict[str, Forecast]
+    guessing: Guessing
+    diversity: Diversity | None
+    benchmarks: tuple[BenchmarkChange, ...]
+    macro: Macro | None
+    undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right
+    notes: tuple[Note, ...]
+
+
+def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[Comparison]:
+    """The first run against each of the others; several runs are checkpoints of one training."""
+    if len(runs) < 2:
+        names = ", ".join(run.name for run in runs) or "none"
+        raise OffleashError(f"A comparison needs two runs, before and after; found {len(runs)} ({names}).")
+    return [compare(runs[0], run, question) for run in runs[1:]]
+
+
+def compare(before: Run, after: Run, question: Question | None = None) -> Comparison:
+    """The run before against the run after."""
+    asked = question or Question()
+    counted = tally([before, after], asked.at, asked.seed)
+    whole = unread_dropped(counted.tally) if asked.drop_unread else counted.tally
+    pair = whole if asked.per is Per.PROBLEM else tally_of_answers([before, after], counted, asked.per)
+    pair = pair.pair(*pair.runs)
+    k, most = counted.tally.head, common_budget(pair)
+    sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(asked.replicates, asked.seed)
+    change = _change(pair, sums, k, asked)
+    told = answers([before, after], counted)
+    shown = budgets(most)
+    return Comparison(
+        before=before,
+        after=after,
+        tally=pair,
+        question=asked,
+        change=change,
+        curves={name: curve(sums, name, shown) for name in CURVES},
+        prefix=_prefix(pair, shown),
+        evidence=evidence(pair, change, asked.tau, asked.replicates, asked.seed),
+        crossing=crossing(sums),
+        equivalent=tuple(equivalent_budget(sums, int(of)) for of in shown),
+        portfolio=_portfolio(pair, k, asked.seed),
+        forecasts=_forecasts(pair),
+        guessing=guessing(pair, told, counted, asked),
+        diversity=None if told is None else diversity(told, counted.tally),
+        benchmarks=by_benchmark(pair, k, asked.replicates, asked.seed),
+        macro=macro_mean(pair, k, asked.replicates, asked.seed),
+        undecided=_undecided(pair, k, asked),
+        notes=before.notes + after.notes + counted.notes + _verdict_notes(counted, asked),
+    )
+
+
+def _change(pair: Tally, sums: CellSums, k: int, asked: Question) -> SupportChange:
+    if asked.rule is Rule.SEEN:
+        return change_at(sums, int(np.searchsorted(sums.k_K, k)), pair)
+    cells = rule_cells(pair, states(pair, asked.rule, k, asked.tau, asked.zeta), k)
+    return change_at(cells.sums(asked.replicates, asked.seed), 0, pair, asked.rule)
+
+
+def _prefix(pair: Tally, k_K: np.ndarray) -> dict[str, np.ndarray]:
+    if pair.per is not Per.PROBLEM or not pair.ordered_R.all():
+        return {}
+    have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
+    hit = pass_at_k_prefix(have_PR[:, :, None], pair.first_PR[:, :, None], k_K).mean(axis=0)
+    return {"before": hit[BEFORE], "after": hit[AFTER]}
+
+
+def _portfolio(pair: Tally, k: int, seed: int) -> Portfolio | None:
+    if pair.per is not Per.PROBLEM or (pair.until_R > 0).any():
+        return None
+    return portfolio(pair.drawn_PR, pair.correct_PR, k, seed=seed)
+
+
+def _forecasts(pair: Tally) -> dict[str, Forecast]:
+    if pair.per is not Per.PROBLEM or (pair.until_R > 0).any():
+        return {}
+    sides = {"before": BEFORE, "after": AFTER}
+    n_R = pair.drawn_PR.min(axis=0)
+    return {
+        name: forecast(pair.drawn_PR[:, r], pair.correct_PR[:, r], n_R[r] * np.array([1, 2, 4, 8]))
+        for name, r in sides.items()
+    }
+
+
+def _undecided(pair: Tally, k: int, asked: Question) -> tuple[SupportChange, SupportChange] | None:
+    """The table with every undecided sample wrong, and every one right; None when there are none."""
+    if pair.per is not Per.PROBLEM or not (pair.failed_PR.any() or pair.unverified_PR.any()):
+        return None
+    bounds = []
+    for bound in undecided_bounds(pair):
+        sums = thinned_cells(bound, np.array([k])).sums(asked.replicates, asked.seed)
+        bounds.append(_change(bound, sums, k, asked))
+    return bounds[0], bounds[1]
+
+
+def _verdict_notes(counted: Counted, asked: Question) -> tuple[Note, ...]:
+    notes = []
+    for r, run in enumerate(counted.tally.runs):
+        unverified = int(counted.tally.unverified_PR[:, r].sum())
+        if unverified:
+            notes.append(Note(f"{run}: samples without a verdict are not counted as drawn", unverified, left_out=True))
+        unread = int(counted.tally.unread_PR[:, r].sum())
+        if unread and asked.drop_unread:
+            notes.append(Note(f"{run}: unread samples were left out (--unread drop)", unread, left_out=True))
+    return tuple(notes)

@@ -1,0 +1,100 @@
+"""Diversity of answers of two runs at equal numbers of samples, and what a majority vote would give."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offleash.support.diversity import (
+    chao1,
+    distinct_rarefied,
+    entropy_chao_wang_jost,
+    entropy_plugin,
+    entropy_rarefied,
+    unseen_mass,
+)
+from offleash.support.majority import majority_at_k
+from offleash.support.resampling import Interval, percentile_intervals, replicate_sums, strata
+from offleash.tables.answers import Answers
+from offleash.tables.tally import Float, Tally
+
+VOTES = 64  # samples of a majority vote, where as many were drawn
+
+
+@dataclass(frozen=True)
+class RunDiversity:
+    """Means over problems, in nats: answers of one run."""
+
+    entropy_with_unread: float  # plug-in, unread as one class: as in arXiv:2507.14843
+    entropy: float  # plug-in of the readable answers, rarefied to the common number of samples
+    entropy_absolute: float  # Chao-Wang-Jost: what all possible samples would show
+    entropy_correct: float  # of the correct answers alone
+    distinct: float  # answers in the common number of samples
+    distinct_all: float  # Chao1: at least so many exist
+    unseen_mass: float  # Good-Turing: chance that the next sample has a new answer
+    unread_rate: float
+    majority: float
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """Answers of two runs, their number made equal, and the difference of entropies with its interval."""
+
+    n: int
+    votes: int
+    before: RunDiversity
+    after: RunDiversity
+    entropy_difference: float
+    entropy_interval: Interval
+    problems: int  # with enough readable answers in both runs
+
+
+def diversity(told: list[Answers], tally: Tally) -> Diversity:
+    """The diversity of the answers of both runs at the same n."""
+    readable = [
+        np.bincount(run.problem_A, weights=run.count_A * (run.answer_A >= 0), minlength=len(tally)) for run in told
+    ]
+    least_P = np.minimum(*readable)
+    n = int(max(1, np.median(least_P)))
+    votes = min(VOTES, tally.head)
+    entropy_PR = np.stack([_rarefied(run, len(tally), n) for run in told], axis=1)
+    known_P = np.asarray(~np.isnan(entropy_PR).any(axis=1))
+    before, after = (_one(run, tally, r, n, votes, known_P) for r, run in enumerate(told))
+    difference_P = np.where(known_P, entropy_PR[:, 1] - entropy_PR[:, 0], 0.0)
+    value_P2 = np.stack([difference_P, known_P.astype(np.float64)], axis=1)
+    coin = np.log(2)  # pseudo-problems that gain or lose one even answer, lest equal runs get an interval of no width
+    pseudo_22 = np.array([[coin, 1.0], [-coin, 1.0]])
+    sums_B2 = replicate_sums(value_P2, pseudo_22, strata(tally.benchmark_P))
+    mean = float(difference_P.sum() / known_P.sum()) if known_P.any() else float("nan")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        interval = percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([mean]))[0]
+    return Diversity(n, votes, before, after, mean, interval, int(known_P.sum()))
+
+
+def _rarefied(run: Answers, problems: int, n: int) -> Float:
+    seen = run.answer_A >= 0
+    return entropy_rarefied(run.count_A[seen], run.problem_A[seen], problems, n)
+
+
+def _one(run: Answers, tally: Tally, r: int, n: int, votes: int, known_P: np.ndarray) -> RunDiversity:
+    problems, seen = len(tally), run.answer_A >= 0
+    count, problem, right = run.count_A[seen], run.problem_A[seen], run.correct_A & seen
+    vote = majority_at_k(
+        run.count_A, run.correct_A, run.problem_A, problems, votes, votes_A=seen, effort=2e5, draws=1024
+    )
+    drawn = max(int(run.count_A.sum()), 1)
+    return RunDiversity(
+        entropy_with_unread=_mean(entropy_plugin(run.count_A, run.problem_A, problems)),
+        entropy=_mean(_rarefied(run, problems, n)[known_P]),
+        entropy_absolute=_mean(entropy_chao_wang_jost(count, problem, problems)),
+        entropy_correct=_mean(entropy_plugin(run.count_A[right], run.problem_A[right], problems)),
+        distinct=_mean(distinct_rarefied(count, problem, problems, n)[known_P]),
+        distinct_all=_mean(chao1(count, problem, problems)),
+        unseen_mass=_mean(unseen_mass(count, problem, problems)),
+        unread_rate=float(tally.unread_PR[:, r].sum() / drawn),
+        majority=vote.mean,
+    )
+
+
+def _mean(value_P: Float) -> float:
+    known = value_P[~np.isnan(value_P)]
+    return float(known.mean()) if known.size else float("nan")

@@ -1,0 +1,50 @@
+"""The functions a notebook calls: one run in, a tally of several, a comparison of two."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from offleash.errors import OffleashError
+from offleash.logs.format import Options
+from offleash.study import load as loading
+from offleash.study import tally as counting
+from offleash.study.compare import Comparison
+from offleash.study.compare import compare as compare_runs
+from offleash.study.verbs import question
+from offleash.tables.run import Run
+from offleash.tables.tally import Tally
+
+
+def load(path: str | Path, *, columns: Mapping[str, str] | None = None, format: str | None = None) -> Run:  # noqa: A002
+    """A run from a run folder, a log file, a folder of logs, a glob, or a file of counts."""
+    reading = loading.Reading(Options(columns or {}, texts=False), format)
+    runs = loading.load(path, reading=reading)
+    if len(runs) != 1:
+        raise OffleashError(f"{path} holds {len(runs)} runs; load them one by one.")
+    return runs[0]
+
+
+def tally(runs: Mapping[str, Run], at: int | None = None) -> Tally:
+    """How many samples of each problem were drawn and how many were correct, in runs named by the keys."""
+    if not runs:
+        raise OffleashError("A tally needs at least one run: tally({'base': load(...), 'rl': load(...)}).")
+    return counting.tally([replace(run, name=name) for name, run in runs.items()], at).tally
+
+
+def compare(
+    before: Run,
+    after: Run,
+    *,
+    rule: str = "seen",
+    per: str = "problem",
+    at: int | None = None,
+    tau: float = 0.0,
+    unread: str = "keep",
+    guess: float | None = None,
+    replicates: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Everything that can be said of two runs; `document` turns it into JSON, `finding` into words."""
+    if before.name == after.name:
+        before, after = replace(before, name="before"), replace(after, name="after")
+    return compare_runs(before, after, question(rule, per, at, tau, unread, guess, replicates, seed))

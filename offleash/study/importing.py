@@ -1,0 +1,88 @@
+"""Import: other people's logs as run folders, texts and all."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.logs.registry import open_log
+from offleash.study.arguments import parse_argument
+from offleash.study.gather import gather
+from offleash.study.load import Progress, Reading, merged_facts, read_parts, silent
+from offleash.tables.folder import create_run, is_run
+from offleash.tables.notes import Note
+
+SHARD_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What went into a run folder."""
+
+    folder: Path
+    problems: int
+    samples: int
+    verdicts: int
+    verifier: str | None
+    format: str
+    notes: tuple[Note, ...]
+    unverified_hint: str
+
+
+def import_logs(argument: str, into: Path, reading: Reading | None = None, progress: Progress = silent) -> Imported:
+    """Read logs twice: once to number their samples, once to copy their texts in bounded memory."""
+    reading = reading or Reading()
+    named = parse_argument(argument)
+    if any(is_run(path) for path in named.paths):
+        raise OffleashError(f"{argument} is a run folder already; import takes logs of other tools.")
+    if reading.options.split_by is not None:
+        raise OffleashError("import writes one run; leave out --split-by, or split the file first.")
+    slim = replace(reading, options=replace(reading.options, texts=True))
+    parts, logs = read_parts(named, slim, progress)
+    if logs[0].counts:
+        raise OffleashError(
+            f"{argument} holds counts, not samples: nothing to import. `offleash compare` takes it as it is."
+        )
+    problems, rows, notes = gather(parts, named.name)
+    place = rows.select("part", "place", "index", label="problem")
+    verifier = next((log.verifier for log in logs if log.verifier), None)
+    facts = merged_facts(logs, named.paths)
+    with create_run(into, named.name, problems, facts) as run:
+        for number, part in enumerate(parts):
+            ours = place.filter(pl.col("part") == number).drop("part")
+            done = 0
+            for frame in _chunks(open_log(part.path, slim.options, reading.format).frames):
+                numbered = frame.with_row_index("place", done).join(ours, on="place", how="inner")
+                done += frame.height
+                shard = numbered.drop("problem").rename({"label": "problem"})
+                run.write_samples(shard.select("problem", "index", "text", "tokens", "finish"))
+                if verifier is not None:
+                    judged = shard.filter(pl.col("verdict").is_not_null())
+                    run.write_verdicts(
+                        verifier, judged.select("problem", "index", "verdict", "answer", "solution", "score")
+                    )
+                progress(f"{part.path.name}: {done:,} samples written")
+    return Imported(
+        folder=into,
+        problems=problems.height,
+        samples=rows.height,
+        verdicts=rows.height - rows["verdict"].null_count(),
+        verifier=verifier,
+        format=facts["format"],
+        notes=tuple(note for log in logs for note in log.notes) + tuple(notes),
+        unverified_hint=next((log.unverified_hint for log in logs if log.unverified_hint), ""),
+    )
+
+
+def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Frames gathered to shards of a good size, since a run of many small files reads slowly."""
+    held: list[pl.DataFrame] = []
+    for frame in frames:
+        held.append(frame)
+        if sum(one.height for one in held) >= SHARD_ROWS:
+            yield pl.concat(held)
+            held = []
+    if held:
+        yield pl.concat(held)

@@ -1,0 +1,168 @@
+"""Load: from what the user names (run folders, logs, counts) to runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.logs.format import Log, Options
+from offleash.logs.opening import head_of
+from offleash.logs.registry import open_log, recognised
+from offleash.study.arguments import Argument, distinct_names, parse_argument
+from offleash.study.gather import Part, gather, part_of
+from offleash.tables.folder import is_run, open_run
+from offleash.tables.notes import Note
+from offleash.tables.run import Run
+from offleash.tables.verdicts import VERDICTS
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How logs are to be read."""
+
+    options: Options = field(default_factory=lambda: Options(texts=False))
+    format: str | None = None  # force a format instead of recognising it
+    verifier: str | None = None  # whose verdicts, where a run folder has several
+
+
+def silent(_: str) -> None:
+    """Progress that nobody watches."""
+
+
+def load(*arguments: str | Path, reading: Reading | None = None, progress: Progress = silent) -> list[Run]:
+    """The runs that the arguments name, in their order; several from one argument with `split_by`."""
+    if not arguments:
+        raise OffleashError("Name at least one run: a run folder, a log file, a folder of logs or a quoted glob.")
+    reading = reading or Reading()
+    runs = [run for text in arguments for run in _load(parse_argument(str(text)), reading, progress)]
+    names = distinct_names([run.name for run in runs])
+    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+
+
+def read_parts(argument: Argument, reading: Reading, progress: Progress) -> tuple[list[Part], list[Log]]:
+    """Every file of an argument as a part; files of a folder that are no logs come back as a note of the first log."""
+    parts: list[Part] = []
+    logs: list[Log] = []
+    skipped: list[str] = []
+    for path in _once(argument.paths):
+        if argument.folder and not _is_log(path, reading):
+            skipped.append(path.name)
+            continue
+        log = open_log(path, reading.options, reading.format)
+        parts.append(part_of(path, _watched(log, path, progress)))
+        logs.append(log)
+    if not parts:
+        shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        raise OffleashError(f"No log of a known format for {argument.name!r}: found {shown}. See `offleash formats`.")
+    if skipped:
+        logs[0].notes.append(Note(f"files that are no logs were skipped: {', '.join(skipped[:5])}", len(skipped)))
+    if len({log.counts for log in logs}) > 1:
+        raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples; name them as two runs.")
+    return parts, logs
+
+
+def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
+    """What the logs say of who answered, and which files they were."""
+    facts = {key: value for log in reversed(logs) for key, value in log.facts.items()}
+    formats = ", ".join(dict.fromkeys(log.format for log in logs))
+    files = ", ".join(path.name for path in paths[:20]) + (", ..." if len(paths) > 20 else "")
+    return facts | {"format": formats, "files": files, "file_count": str(len(paths))}
+
+
+def _load(argument: Argument, reading: Reading, progress: Progress) -> list[Run]:
+    if all(is_run(path) for path in argument.paths):
+        runs = [open_run(path, argument.name, reading.verifier) for path in argument.paths]
+        return [runs[0] if len(runs) == 1 else _joined(runs)]
+    parts, logs = read_parts(argument, reading, progress)
+    if reading.options.split_by is None:
+        return [_run(argument, parts, logs, argument.name)]
+    return [_run(argument, _with_split(parts, value), logs, value) for value in _split_values(parts)]
+
+
+def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: str) -> Run:
+    problems, rows, notes = gather(parts, argument.name)
+    all_notes = tuple(note for log in logs for note in log.notes) + tuple(notes)
+    verifier = next((log.verifier for log in logs if log.verifier), None)
+    hint = next((log.unverified_hint for log in logs if log.unverified_hint), "")
+    facts = merged_facts(logs, argument.paths)
+    if logs[0].counts:
+        counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
+        return Run(name, problems, None, counts=counts, verifier=verifier, notes=all_notes, facts=facts)
+    verdicts = rows.with_columns(step=pl.lit(None, pl.String)).select(*VERDICTS).lazy()
+    samples = rows.select("problem", "index", "tokens", "finish").lazy()
+    return Run(name, problems, verdicts, samples, verifier=verifier, notes=all_notes, facts=facts, unverified_hint=hint)
+
+
+def _joined(runs: Sequence[Run]) -> Run:
+    """Several run folders as one run: other problems stand side by side, more samples of the same are counted on."""
+    offset = pl.LazyFrame(schema={"problem": pl.String(), "offset": pl.UInt32()})
+    verdicts, samples = [], []
+    for run in runs:
+        assert run.verdicts is not None, "a run folder has samples"
+        shift = (pl.col("index") + pl.col("offset").fill_null(0)).alias("index")
+        moved = run.verdicts.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
+        verdicts.append(moved)
+        if run.samples is not None:
+            samples.append(run.samples.join(offset, on="problem", how="left").with_columns(shift).drop("offset"))
+        drawn = moved.group_by("problem").agg((pl.col("index").max() + 1).alias("offset"))
+        offset = pl.concat([offset, drawn]).group_by("problem").agg(pl.col("offset").max()).collect().lazy()
+    problems = pl.concat([run.problems for run in runs]).unique("problem", keep="first", maintain_order=True)
+    return replace(
+        runs[0], problems=problems, verdicts=pl.concat(verdicts), samples=pl.concat(samples) if samples else None
+    )
+
+
+def _split_values(parts: Sequence[Part]) -> list[str]:
+    """Values of the splitting column, numbers (training steps) by size, names in the order of the file."""
+    values = dict.fromkeys(v for part in parts for v in part.rows["split"].drop_nulls().unique(maintain_order=True))
+    try:
+        return sorted(values, key=float)
+    except ValueError:
+        return list(values)
+
+
+def _with_split(parts: Sequence[Part], value: str) -> list[Part]:
+    kept = []
+    for part in parts:
+        rows = part.rows.filter(pl.col("split") == value)
+        if rows.height:
+            asked = part.problems.join(rows.select("problem").unique(), on="problem", how="semi")
+            kept.append(Part(part.path, asked, rows))
+    return kept
+
+
+def _watched(log: Log, path: Path, progress: Progress) -> Iterator[pl.DataFrame]:
+    rows = 0
+    for frame in log.frames:
+        rows += frame.height
+        progress(f"{path.name}: {rows:,} rows read as {log.format}")
+        yield frame
+
+
+def _is_log(path: Path, reading: Reading) -> bool:
+    try:
+        return recognised(head_of(path), reading.options) is not None
+    except OffleashError:
+        return False
+
+
+def _once(paths: Sequence[Path]) -> Iterator[Path]:
+    """The paths; the same file under two names would count every sample twice."""
+    if len(paths) == 1:
+        yield paths[0]
+        return
+    seen: dict[tuple[int, str], Path] = {}
+    for path in paths:
+        if not path.is_file():
+            raise OffleashError(f"{path} is a run folder among log files; merge run folders with run folders only.")
+        with path.open("rb") as file:
+            key = path.stat().st_size, blake2b(file.read(1 << 20)).hexdigest()
+        if key in seen and path.read_bytes() == seen[key].read_bytes():
+            raise OffleashError(f"{path} and {seen[key]} are the same file; its samples would be counted twice.")
+        seen[key] = path
+        yield path

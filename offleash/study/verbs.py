@@ -1,0 +1,79 @@
+"""The verbs of this layer as the command line and notebooks call them: arguments in, results out."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+from offleash.errors import OffleashError, unknown
+from offleash.study.checkpoints import Union, union
+from offleash.study.compare import Comparison, Question, compare_all
+from offleash.study.load import Progress, Reading, load, silent
+from offleash.support.rules import Rule
+from offleash.tables.run import Run
+from offleash.tables.tally import Per
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Unread(StrEnum):
+    KEEP = "keep"
+    DROP = "drop"
+
+
+def question(
+    rule: str = "seen",
+    per: str = "problem",
+    at: int | None = None,
+    tau: float = 0.0,
+    unread: str = "keep",
+    guess: float | None = None,
+    replicates: int = 10_000,
+    seed: int = 0,
+) -> Question:
+    """What to compare, from plain words."""
+    if replicates < 100:
+        raise OffleashError(f"Intervals need at least 100 replicates; found --replicates {replicates}.")
+    return Question(
+        rule=_choice("rule", rule, Rule),
+        per=_choice("target", per, Per),
+        at=at,
+        tau=tau,
+        drop_unread=_choice("way with unread samples", unread, Unread) is Unread.DROP,
+        guess=guess,
+        replicates=replicates,
+        seed=seed,
+    )
+
+
+def compare_arguments(
+    arguments: Sequence[str],
+    reading: Reading | None = None,
+    asked: Question | None = None,
+    before: str | None = None,
+    after: str | None = None,
+    progress: Progress = silent,
+) -> tuple[list[Comparison], Union | None]:
+    """Load the runs and compare the first with each of the others; with several others, also with their union."""
+    runs = _chosen(load(*arguments, reading=reading, progress=progress), before, after)
+    progress(f"comparing {', '.join(run.name for run in runs)}")
+    comparisons = compare_all(runs, asked)
+    together = union(runs, asked.at if asked else None) if len(runs) > 2 else None
+    return comparisons, together
+
+
+def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]:
+    """The runs in the order asked for: the one before, then the one after or all others."""
+    by_name = {run.name: run for run in runs}
+    for name in (before, after):
+        if name is not None and name not in by_name:
+            raise unknown("run", name, by_name)
+    first = by_name[before] if before is not None else runs[0]
+    others = [by_name[after]] if after is not None else [run for run in runs if run is not first]
+    return [first, *others]
+
+
+def _choice(kind: str, word: str, choices: type[Choice]) -> Choice:
+    try:
+        return choices(word)
+    except ValueError:
+        raise unknown(kind, word, [choice.value for choice in choices]) from None
