@@ -17,7 +17,7 @@ from offleash.support.resampling import Interval, percentile_intervals, replicat
 from offleash.tables.answers import Answers
 from offleash.tables.tally import Float, Tally
 
-VOTES = 64  # samples of a majority vote, where as many were drawn
+VOTES = 32  # samples of a majority vote, where as many were drawn
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _one(run: Answers, tally: Tally, r: int, n: int, votes: int, known_P: np.nda
     problems, seen = len(tally), run.answer_A >= 0
     count, problem, right = run.count_A[seen], run.problem_A[seen], run.correct_A & seen
     vote = majority_at_k(
-        run.count_A, run.correct_A, run.problem_A, problems, votes, votes_A=seen, effort=2e5, draws=1024
+        run.count_A, run.correct_A, run.problem_A, problems, votes, votes_A=seen, effort=1e4, draws=128
     )
     drawn = max(int(run.count_A.sum()), 1)
     return RunDiversity(

@@ -80,6 +80,16 @@ class _Ballot(NamedTuple):
     def n(self) -> int:
         return int(self.count_U @ (self.right_U + self.wrong_U)) + self.void
 
+    @property
+    def kinds(self) -> int:
+        """Pairs of a number of votes that a correct answer has and one that any answer has."""
+        return int(np.count_nonzero(self.right_U)) * self.count_U.size
+
+    @property
+    def roots(self) -> int:
+        """Roots of unity to sum over; fewer than n+1 alias k with k +- roots, whose chance is < 1e-20 (Hoeffding)."""
+        return min(self.n + 1, int(5 * np.sqrt(self.n)) + 2)
+
 
 def _ballot(count_A: Ints, correct_A: NDArray[np.bool_], votes_A: NDArray[np.bool_]) -> _Ballot:
     # answers with equal counts and verdicts are interchangeable: a few distinct counts stand for hundreds of answers
@@ -98,9 +108,10 @@ def _elect(ballot: _Ballot, k: int, draws: int, effort: float, rng: np.random.Ge
     if k == ballot.n:
         top = ballot.count_U.size - 1
         return float(ballot.right_U[top] / (ballot.right_U[top] + ballot.wrong_U[top])), 0.0
-    race = _race(ballot, k)
-    if race.effort <= effort:
-        return _exact(ballot, k, race), 0.0
+    if 2 * ballot.kinds * ballot.roots <= effort:  # at least two sums of so many terms: the race itself is not cheap
+        race = _race(ballot, k)
+        if race.effort <= effort:
+            return _exact(ballot, k, race), 0.0
     return _simulated(ballot, k, draws, rng)
 
 
@@ -122,11 +133,8 @@ def _race(ballot: _Ballot, k: int) -> _Race:
     ties_M = np.minimum(every_U @ (ballot.count_U[:, None] >= m_M), k // np.maximum(m_M, 1)) - 1
     alone = float(binom.pmf(k, n, k / n))
     winning = [m for m in range(1, most + 1) if min(wins_M[m], none_above_M[m]) > NEGLIGIBLE * alone]
-    # fewer roots than n+1 alias the sum k with k +- roots, which by Hoeffding has a chance below 1e-20
-    roots = min(n + 1, int(5 * np.sqrt(n)) + 2)
     sums = sum(int(ties_M[m]) // 2 + 2 for m in winning)
-    kinds = np.count_nonzero(ballot.right_U) * every_U.size
-    return _Race(pmf_UM, winning, ties_M, roots, float(kinds * roots * sums))
+    return _Race(pmf_UM, winning, ties_M, ballot.roots, float(ballot.kinds * ballot.roots * sums))
 
 
 def _exact(ballot: _Ballot, k: int, race: _Race) -> float:
