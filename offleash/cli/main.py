@@ -27,13 +27,19 @@ app.command()(plan)
 app.command()(formats)
 
 
-@app.callback()
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _version(wanted: bool) -> None:
+    if wanted:
         print(f"offleash {__version__}")
         raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
 
 
 def main() -> None:

@@ -48,8 +48,9 @@ def create_run(
     if is_run(path) or (path.exists() and any(entry.name != _LOCK for entry in path.iterdir())):
         raise OffleashError(f"{path} exists and is not empty; choose another folder with -o, or remove it first.")
     path.mkdir(parents=True, exist_ok=True)
+    problems = _as(problems, PROBLEMS)
     with _locked(path):
-        _replace(path / "problems.parquet", _as(problems, PROBLEMS))
+        _replace(path / "problems.parquet", problems)
         yield RunFolder(path)
         write_facts(path, name, problems, facts, budget or Budget())  # last: a folder without run.json is no run
 

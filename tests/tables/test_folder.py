@@ -1,0 +1,127 @@
+"""The run folder: append-only, crash-safe, and refused when it is not what this version writes."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from offleash.errors import OffleashError
+from offleash.tables.folder import append_to_run, create_run, open_run, read_facts, verifiers
+from offleash.tables.run import Budget
+
+PROBLEMS = pl.DataFrame({"problem": ["a", "b"]})
+ROWS = pl.DataFrame({"problem": ["a", "a", "b"], "index": [0, 1, 0], "verdict": ["correct", "wrong", "unread"]})
+
+
+def made(path: Path) -> Path:
+    with create_run(path, "base", PROBLEMS, {"model": "tiny"}, Budget(2)) as run:
+        run.write_samples(ROWS.select("problem", "index"))
+        run.write_verdicts("tool@1", ROWS)
+    return path
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    run = open_run(made(tmp_path / "run"))
+    assert run.name == "base"
+    assert run.verdicts is not None
+    assert run.verdicts.collect()["verdict"].to_list() == ["correct", "wrong", "unread"]
+    assert run.budget == Budget(2, 0)
+    assert run.facts == {"model": "tiny"}
+
+
+def test_appending_adds_shards_and_edits_none(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    first = {file: file.read_bytes() for file in path.rglob("*.parquet")}
+    with append_to_run(path) as run:
+        run.write_verdicts("tool@1", pl.DataFrame({"problem": ["b"], "index": [1], "verdict": ["correct"]}))
+    verdicts = open_run(path).verdicts
+    assert verdicts is not None
+    assert verdicts.collect().height == 4
+    assert all(file.read_bytes() == content for file, content in first.items())
+
+
+def test_a_run_of_another_schema_version_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    document = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps(document | {"schema": 7}))
+    with pytest.raises(OffleashError, match="schema version 7"):
+        open_run(path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "", "\x00\xff"])
+def test_a_damaged_run_file_is_refused(tmp_path: Path, content: str) -> None:
+    path = made(tmp_path / "run")
+    (path / "run.json").write_text(content)
+    with pytest.raises(OffleashError, match=r"run\.json|schema version"):
+        read_facts(path)
+
+
+def test_a_cut_off_shard_is_named(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    shard = next((path / "verdicts" / "tool@1").glob("*.parquet"))
+    shard.write_bytes(shard.read_bytes()[:-20])
+    with pytest.raises(OffleashError, match=shard.name):
+        open_run(path)
+
+
+def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    with pytest.raises(OffleashError, match="exists"), create_run(path, "again", PROBLEMS, {}):
+        pass
+    assert open_run(path).name == "base"
+
+
+def test_several_verifiers_must_be_chosen_from(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    with append_to_run(path) as run:
+        run.write_verdicts("other, strict", ROWS)
+    assert verifiers(path) == ["other-strict", "tool@1"]
+    with pytest.raises(OffleashError, match="--verifier"):
+        open_run(path)
+    assert open_run(path, verifier="other, strict").verifier == "other-strict"
+    with pytest.raises(OffleashError, match="tool@1"):
+        open_run(path, verifier="tool@2")
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    with append_to_run(path), pytest.raises(OffleashError, match="Another process"), append_to_run(path):
+        pass
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import polars as pl
+from offleash.tables.folder import append_to_run
+with append_to_run(Path(sys.argv[1])) as run:
+    for index in range(2, 100000):
+        run.write_verdicts("tool@1", pl.DataFrame({"problem": ["a"], "index": [index], "verdict": ["correct"]}))
+        print(index, flush=True)
+"""
+
+
+def test_a_kill_at_any_moment_loses_at_most_the_shard_in_flight(tmp_path: Path) -> None:
+    for round_ in range(3):
+        folder = made(tmp_path / f"run{round_}")
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(0.05 * (1 + round_))
+        writer.send_signal(signal.SIGKILL)
+        said = [2, *(int(line) for line in writer.stdout.read().split())]
+        writer.wait()
+        writer.stdout.close()
+        verdicts = open_run(folder).verdicts
+        assert verdicts is not None
+        kept = sorted(verdicts.filter(pl.col("problem") == "a").collect()["index"].to_list())
+        assert kept[: max(said) + 1] == list(range(max(said) + 1)), "every shard that was reported is there"
+        assert len(kept) - (max(said) + 1) <= 1
+        with append_to_run(folder) as run:
+            run.write_verdicts("tool@1", pl.DataFrame({"problem": ["a"], "index": [len(kept)], "verdict": ["wrong"]}))
+        assert not list(folder.rglob("*.writing"))
