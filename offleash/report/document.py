@@ -7,15 +7,17 @@ import numpy as np
 
 from offleash.study.benchmarks import BenchmarkChange, Macro
 from offleash.study.checkpoints import Union
-from offleash.study.compare import Comparison
+from offleash.study.compare import GAP_BUDGET, Comparison
 from offleash.study.diversity import Diversity, RunDiversity
 from offleash.support.change import METRICS, SupportChange
 from offleash.support.curves import Curve
+from offleash.support.estimators import cover_at
 from offleash.support.rules import epsilon
 from offleash.tables.run import Run
 from offleash.tables.tally import Tally
 
 SCHEMA = 1
+COVER = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
 Json = dict[str, object]
 
 
@@ -110,7 +112,20 @@ def _pass_at_k(one: Comparison) -> Json:
     }
     if one.prefix:
         out["prefix"] = {name: _by_k(before.k_K, value_K) for name, value_K in one.prefix.items()}
-    return out
+    gap = one.efficiency_gap
+    reason = None if gap is not None else f"needs {GAP_BUDGET} samples a problem"
+    return out | {"sampling_efficiency_gap": {"value": number(gap), "reason": reason}, "cover": _cover(one)}
+
+
+def _cover(one: Comparison) -> Json:
+    """Cover@tau: share of the problems with a rate of at least tau."""
+    if (one.tally.until_R > 0).any():
+        return {"reason": "a run that stopped early has no plain rates"}
+    n_PR, c_PR = one.tally.drawn_PR, one.tally.correct_PR
+    return {
+        name: {str(tau): number(cover_at(n_PR[:, r], c_PR[:, r], tau)) for tau in COVER}
+        for r, name in enumerate(("before", "after"))
+    }
 
 
 def _chance(one: Comparison) -> Json:
@@ -121,7 +136,13 @@ def _chance(one: Comparison) -> Json:
     if found.retest is None:
         reasons["retest"] = found.retest_reason
     if found.mcnemar_p is None:
-        reasons |= dict.fromkeys(("mcnemar_p", "losses_at_least", "gains_at_least"), found.null_reason)
+        reasons["mcnemar_p"] = found.null_reason
+    if found.losses_at_least is None:
+        bound = (
+            found.null_reason
+            or f"the bound counts problems without any success, not the rule {one.change.rule.value!r}"
+        )
+        reasons |= dict.fromkeys(("losses_at_least", "gains_at_least"), bound)
     names = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")
     again = found.retest
     return {name: None if null is None else number(getattr(null, name)) for name in names} | {

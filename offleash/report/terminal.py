@@ -138,8 +138,12 @@ def _evidence(one: Comparison) -> RenderableType:
         lines.append(f"A loss of one problem is certain from {found.smallest_certain_loss} successes against 0.")
     best = one.portfolio
     if best is not None and best.best is not None and best.k > 1:
-        split = f"{best.best} from {one.before.name} and {best.k - best.best} from {one.after.name}"
-        lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f} (gain {best.gain:+.3f}).")
+        gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better one alone"
+        if best.gain_low > 0:
+            split = f"{best.best} from {one.before.name} and {best.k - best.best} from {one.after.name}"
+            lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f}, {gain}.")
+        else:
+            lines.append(f"No split of {best.k} samples between the two is surely better than one alone ({gain}).")
     if one.guessing.floor is None and one.guessing.reason:
         lines.append(f"Guessing: {one.guessing.reason}.")
     return Text("\n".join(lines))

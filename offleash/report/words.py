@@ -45,11 +45,18 @@ def warnings(one: Comparison) -> list[str]:
 
 
 def _counts(one: Comparison) -> str:
-    change, unit = one.change, _unit(one)
-    base, rl = change.before, change.after
+    change, base, rl = one.change, one.change.before, one.change.after
+    reached = change.P + change.S
     about = "" if _whole(change.S) and _whole(change.E) and _whole(change.P) else "about "
-    lost = f"{rl} no longer reaches {about}{_n(change.S)} of the {_n(change.P + change.S)} {unit} that {base} reaches"
-    return f"{lost}, and reaches {about}{_n(change.E)} that {base} does not (k = {change.k})."
+    if reached == 0:
+        lost = f"{base} reaches none of the {_unit(one, 2)}"
+    elif change.S == 0:
+        lost = f"{rl} reaches all of the {_n(reached)} {_unit(one, reached)} that {base} reaches"
+    else:
+        of = f"{_n(reached)} {_unit(one, reached)}"
+        lost = f"{rl} no longer reaches {about}{_n(change.S)} of the {of} that {base} reaches"
+    found = f"{about}{_n(change.E)}" if change.E else "none"
+    return f"{lost}, and reaches {found} that {base} does not (k = {change.k})."
 
 
 def _certainty(one: Comparison) -> str:
@@ -60,11 +67,13 @@ def _certainty(one: Comparison) -> str:
             return ""
         return f"Corrected for what a redraw of {one.before.name} would show, it keeps {again.SRR:.1%} (k = {again.k})."
     lost, gained = found.losses_at_least, found.gains_at_least
-    text = f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)"
     if found.null is None:
-        return text + "."
+        return f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)."
     expected = f"{found.null.expected_S:.1f} losses and {found.null.expected_E:.1f} gains"
-    return f"{text}; had no rate changed, chance alone would show about {expected}."
+    if not lost and not gained:
+        return f"None of it is certain: had no rate changed, chance alone would show about {expected}."
+    certain = f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)"
+    return f"{certain}; had no rate changed, chance alone would show about {expected}."
 
 
 def _net(one: Comparison) -> str:
@@ -95,8 +104,9 @@ def _table(change: object) -> str:
     return " ".join(f"{name} {_n(getattr(change, name))}" for name in ("P", "E", "S", "O"))
 
 
-def _unit(one: Comparison) -> str:
-    return {Per.PROBLEM: "problems", Per.ANSWER: "correct answers", Per.SOLUTION: "solutions"}[one.tally.per]
+def _unit(one: Comparison, number: float) -> str:
+    word = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}[one.tally.per]
+    return word if number == 1 else f"{word}s"
 
 
 def _whole(value: float) -> bool:

@@ -1,14 +1,18 @@
 """Benchmarks: each on its own, and their unweighted mean (macro) beside the pooled counts (micro)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from offleash.support.cells import RATIOS, thinned_cells
+from offleash.support.cells import RATIOS, Cells, reach_PRK
 from offleash.support.change import SupportChange, change_at
 from offleash.support.counting import Float
 from offleash.support.resampling import Interval, percentile_intervals
+from offleash.support.rules import Rule
 from offleash.tables.tally import Tally
+
+CellsOf = Callable[[Tally], Cells]
 
 
 @dataclass(frozen=True)
@@ -31,20 +35,19 @@ class Macro:
     benchmarks: dict[str, int]  # how many went into each mean
 
 
-def by_benchmark(pair: Tally, k: int, replicates: int, seed: int) -> tuple[BenchmarkChange, ...]:
-    """The support change of each benchmark at budget k, by name."""
+def by_benchmark(pair: Tally, cells: CellsOf, rule: Rule, replicates: int, seed: int) -> tuple[BenchmarkChange, ...]:
+    """The support change of each benchmark, by name; `cells` applies the rule and budget in force."""
     out = []
     for name in np.unique(pair.benchmark_P):
         part = pair.rows(pair.benchmark_P == name)
-        sums = thinned_cells(part, np.unique([1, k])).sums(replicates, seed)
-        before_K, after_K = sums.ratio("before")[0], sums.ratio("after")[0]
-        first, last = (float(before_K[0]), float(after_K[0])), (float(before_K[-1]), float(after_K[-1]))
+        change = change_at(cells(part).sums(replicates, seed), 0, part, rule)
+        first_R, last_R = reach_PRK(part, np.array([1, change.k])).mean(axis=0).T
         problems = len(np.unique(part.problem_P))
-        out.append(BenchmarkChange(str(name), problems, change_at(sums, -1, part), first, last))
+        out.append(BenchmarkChange(str(name), problems, change, (first_R[0], first_R[1]), (last_R[0], last_R[1])))
     return tuple(out)
 
 
-def macro_mean(pair: Tally, k: int, replicates: int, seed: int) -> Macro | None:
+def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro | None:
     """The mean of the benchmarks with intervals; None for a single benchmark, where it is the pooled value."""
     names = np.unique(pair.benchmark_P)
     if len(names) < 2:
@@ -53,7 +56,7 @@ def macro_mean(pair: Tally, k: int, replicates: int, seed: int) -> Macro | None:
     replicate: dict[str, list[Float]] = {name: [] for name in RATIOS}
     for number, name in enumerate(names):
         part = pair.rows(pair.benchmark_P == name)
-        sums = thinned_cells(part, np.array([k])).sums(replicates, seed + 1 + number)  # benchmarks vary independently
+        sums = cells(part).sums(replicates, seed + 1 + number)  # benchmarks vary independently
         for ratio in RATIOS:
             value_K, value_BK = sums.ratio(ratio)
             estimate[ratio].append(float(value_K[0]))

@@ -2,21 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from offleash.errors import OffleashError
 from offleash.study.answers import answers, tally_of_answers
-from offleash.study.benchmarks import BenchmarkChange, Macro, by_benchmark, macro_mean
+from offleash.study.benchmarks import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
 from offleash.study.diversity import Diversity, diversity
 from offleash.study.evidence import Evidence, evidence
 from offleash.study.guessing import Guessing, guessing
 from offleash.study.tally import Counted, tally
-from offleash.support.cells import AFTER, BEFORE, CellSums, rule_cells, thinned_cells
-from offleash.support.change import SupportChange, change_at, common_budget, states
+from offleash.support.cells import AFTER, BEFORE, thinned_cells
+from offleash.support.change import SupportChange, cells_at, change_at, common_budget
 from offleash.support.crossing import Crossing, EquivalentBudget, crossing, equivalent_budget
 from offleash.support.curves import Curve, budgets, curve, dense_budgets
-from offleash.support.estimators import pass_at_k_prefix
+from offleash.support.estimators import pass_at_k_prefix, sampling_efficiency_gap
 from offleash.support.forecast import Forecast, forecast
 from offleash.support.portfolio import Portfolio, portfolio
 from offleash.support.resampling import REPLICATES
@@ -26,6 +27,7 @@ from offleash.tables.notes import Note
 from offleash.tables.run import Run
 from offleash.tables.tally import Per, Tally
 
+GAP_BUDGET = 256  # of the sampling-efficiency gap
 CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
 
 
@@ -67,6 +69,15 @@ class Comparison:
     undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right
     notes: tuple[Note, ...]
 
+    @property
+    def efficiency_gap(self) -> float | None:
+        """Delta_SE; None where fewer samples were drawn than it needs."""
+        before, after = self.curves["before"], self.curves["after"]
+        place = np.flatnonzero(before.k_K == GAP_BUDGET)
+        if not place.size:
+            return None
+        return sampling_efficiency_gap(float(before.value_K[place[0]]), float(after.value_K[0]))
+
 
 def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[Comparison]:
     """The first run against each of the others; several runs are checkpoints of one training."""
@@ -85,7 +96,8 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     pair = pair.pair(*pair.runs)
     k, most = counted.tally.head, common_budget(pair)
     sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(asked.replicates, asked.seed)
-    change = _change(pair, sums, k, asked)
+    cells = partial(cells_at, rule=asked.rule, k=k, tau=asked.tau, zeta=asked.zeta)
+    change = change_at(cells(pair).sums(asked.replicates, asked.seed), 0, pair, asked.rule)
     told = answers([before, after], counted)
     shown = budgets(most)
     return Comparison(
@@ -103,18 +115,11 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         forecasts=_forecasts(pair),
         guessing=guessing(pair, told, counted, asked),
         diversity=None if told is None else diversity(told, counted.tally),
-        benchmarks=by_benchmark(pair, k, asked.replicates, asked.seed),
-        macro=macro_mean(pair, k, asked.replicates, asked.seed),
-        undecided=_undecided(pair, k, asked),
+        benchmarks=by_benchmark(pair, cells, asked.rule, asked.replicates, asked.seed),
+        macro=macro_mean(pair, cells, asked.replicates, asked.seed),
+        undecided=_undecided(pair, cells, asked),
         notes=before.notes + after.notes + counted.notes + _verdict_notes(counted, asked),
     )
-
-
-def _change(pair: Tally, sums: CellSums, k: int, asked: Question) -> SupportChange:
-    if asked.rule is Rule.SEEN:
-        return change_at(sums, int(np.searchsorted(sums.k_K, k)), pair)
-    cells = rule_cells(pair, states(pair, asked.rule, k, asked.tau, asked.zeta), k)
-    return change_at(cells.sums(asked.replicates, asked.seed), 0, pair, asked.rule)
 
 
 def _prefix(pair: Tally, k_K: np.ndarray) -> dict[str, np.ndarray]:
@@ -142,15 +147,15 @@ def _forecasts(pair: Tally) -> dict[str, Forecast]:
     }
 
 
-def _undecided(pair: Tally, k: int, asked: Question) -> tuple[SupportChange, SupportChange] | None:
+def _undecided(pair: Tally, cells: CellsOf, asked: Question) -> tuple[SupportChange, SupportChange] | None:
     """The table with every undecided sample wrong, and every one right; None when there are none."""
     if pair.per is not Per.PROBLEM or not (pair.failed_PR.any() or pair.unverified_PR.any()):
         return None
-    bounds = []
-    for bound in undecided_bounds(pair):
-        sums = thinned_cells(bound, np.array([k])).sums(asked.replicates, asked.seed)
-        bounds.append(_change(bound, sums, k, asked))
-    return bounds[0], bounds[1]
+    wrong, right = (
+        change_at(cells(bound).sums(asked.replicates, asked.seed), 0, bound, asked.rule)
+        for bound in undecided_bounds(pair)
+    )
+    return wrong, right
 
 
 def _verdict_notes(counted: Counted, asked: Question) -> tuple[Note, ...]:

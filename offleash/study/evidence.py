@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.chance import ExchangeNull, Retest, exchange_null, mcnemar, retest
 from offleash.support.change import SupportChange
-from offleash.support.counting import Integer
+from offleash.support.counting import Float, Integer
 from offleash.support.losses import (
     Strength,
     certain,
@@ -19,9 +20,11 @@ from offleash.support.losses import (
     strength,
 )
 from offleash.support.resampling import REPLICATES
-from offleash.support.rules import OUT, Rule, above, confident, epsilon
+from offleash.support.rules import IN, OUT, Rule, above, confident, epsilon
 from offleash.support.sensitivity import Confirmation, confirmation, smallest_certain_loss, tipping_rate
 from offleash.tables.tally import Per, Tally
+
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,9 @@ def evidence(
     if (pair.until_R > 0).any():
         return _stopped(pair, change, retested, why_not)
     drawn_P2, correct_P2 = np.full_like(pair.drawn_PR, k), pair.head_PR
-    reached_P2 = correct_P2 > 0
-    E, S = int((~reached_P2[:, 0] & reached_P2[:, 1]).sum()), int((reached_P2[:, 0] & ~reached_P2[:, 1]).sum())
-    null, reason = _null(change.rule, drawn_P2, correct_P2, k, tau)
+    least, most, reason = _thresholds(change.rule, k, tau)
+    E, S = _found_and_lost(correct_P2 >= least, correct_P2 <= most)
+    null = exchange_null(drawn_P2, correct_P2, least, most) if reason is None else None
     named = {name: _named(pair, rows) for name, rows in vars(lists(drawn_P2, correct_P2)).items()}
     return Evidence(
         E=E,
@@ -74,9 +77,9 @@ def evidence(
         basis=_basis(pair, k),
         null=null,
         null_reason=reason,
-        mcnemar_p=mcnemar(E, S),
-        losses_at_least=losses_at_least(drawn_P2, correct_P2),
-        gains_at_least=gains_at_least(drawn_P2, correct_P2),
+        mcnemar_p=mcnemar(E, S) if reason is None else None,
+        losses_at_least=losses_at_least(drawn_P2, correct_P2) if change.rule is Rule.SEEN else None,
+        gains_at_least=gains_at_least(drawn_P2, correct_P2) if change.rule is Rule.SEEN else None,
         **named,
         strength=strength(correct_P2),
         retest=retested,
@@ -87,47 +90,52 @@ def evidence(
     )
 
 
-def _null(
-    rule: Rule, drawn_P2: Integer, correct_P2: Integer, k: int, tau: float
-) -> tuple[ExchangeNull | None, str | None]:
-    """The exchange null under the rule in force: how many successes make a problem in, and how few out."""
-    every = np.arange(k + 1)
+def _thresholds(rule: Rule, k: int, tau: float) -> tuple[int, int, str | None]:
+    """How many successes of k make a problem in, how few out, and why a rule has no such numbers."""
     if rule is Rule.SEEN:
-        return exchange_null(drawn_P2, correct_P2), None
+        return 1, 0, None
     if rule is Rule.POSTERIOR:
-        return None, "the posterior rule borrows from all problems, so it has no exchange null"
+        return 1, 0, "the posterior rule borrows from all problems, so it has no exchange null"
+    every = np.arange(k + 1)
     state = above(k, every, tau) if rule is Rule.ABOVE else confident(k, every, float(epsilon(k)))
-    inside, outside = np.flatnonzero(state == 1), np.flatnonzero(state == OUT)
+    inside, outside = np.flatnonzero(state == IN), np.flatnonzero(state == OUT)
     if not inside.size or not outside.size:
-        return None, f"with k={k} no number of successes is both possible and decisive"
-    return exchange_null(drawn_P2, correct_P2, int(inside[0]), int(outside[-1])), None
+        return 1, 0, f"with k={k} no number of successes is decisive"
+    return int(inside[0]), int(outside[-1]), None
+
+
+def _found_and_lost(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
+    E = int((outside_P2[:, BEFORE] & inside_P2[:, AFTER]).sum())
+    return E, int((inside_P2[:, BEFORE] & outside_P2[:, AFTER]).sum())
 
 
 def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_not: str | None) -> Evidence:
     """A run that stopped at its m-th success serves the table, McNemar and the lists, not the exchange null."""
-    correct_P2 = pair.correct_PR
-    p = []
-    for side in (BEFORE, AFTER):
-        other = AFTER if side == BEFORE else BEFORE
-        order = [side, other]
-        stopped_P, until, budget = pair.stopped_PR[:, side], int(pair.until_R[side]), int(pair.budget_R[other])
-        p.append(loss_p_stopped(pair.drawn_PR[:, side], until, budget, correct_P2[:, order], stopped_P))
-    reached_P2 = correct_P2 > 0
-    E, S = int((~reached_P2[:, 0] & reached_P2[:, 1]).sum()), int((reached_P2[:, 0] & ~reached_P2[:, 1]).sum())
+    reached_P2 = (pair.first_PR >= 0) & (pair.first_PR < change.k)
+    E, S = _found_and_lost(reached_P2, ~reached_P2)
     empty = _without_tests("a run that stopped at its m-th success is not exchangeable with another", retested, why_not)
     known = vars(empty) | {
         "E": E,
         "S": S,
         "basis": f"records that end at success {int(pair.until_R.max())}",
         "mcnemar_p": mcnemar(E, S),
-        "losses_at_least": certain(p[0]),
-        "gains_at_least": certain(p[1]),
-        "lost": _named(pair, found(p[0])),
-        "gained": _named(pair, found(p[1])),
-        "strength": strength(correct_P2),
         "tipping": {"E": tipping_rate(change.E, change.O, change.k), "S": tipping_rate(change.S, change.O, change.k)},
     }
+    if (pair.budget_R == change.k).all():  # else the records hold successes beyond k
+        lost_p, gained_p = (_loss_p(pair, side, other) for side, other in ((BEFORE, AFTER), (AFTER, BEFORE)))
+        known |= {
+            "losses_at_least": certain(lost_p),
+            "gains_at_least": certain(gained_p),
+            "lost": _named(pair, found(lost_p)),
+            "gained": _named(pair, found(gained_p)),
+            "strength": strength(pair.correct_PR),
+        }
     return Evidence(**known)
+
+
+def _loss_p(pair: Tally, side: int, other: int) -> Float:
+    stopped_P, until, budget = pair.stopped_PR[:, side], int(pair.until_R[side]), int(pair.budget_R[other])
+    return loss_p_stopped(pair.drawn_PR[:, side], until, budget, pair.correct_PR[:, [side, other]], stopped_P)
 
 
 def _without_tests(reason: str, retested: Retest | None, why_not: str | None) -> Evidence:

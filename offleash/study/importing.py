@@ -14,7 +14,7 @@ from offleash.study.load import Progress, Reading, merged_facts, read_parts, sil
 from offleash.tables.folder import create_run, is_run
 from offleash.tables.notes import Note
 
-SHARD_ROWS = 65_536
+SHARD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,12 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
 def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Frames gathered to shards of a good size, since a run of many small files reads slowly."""
     held: list[pl.DataFrame] = []
+    size = 0.0
     for frame in frames:
         held.append(frame)
-        if sum(one.height for one in held) >= SHARD_ROWS:
+        size += frame.estimated_size()
+        if size >= SHARD_BYTES:
             yield pl.concat(held)
-            held = []
+            held, size = [], 0.0
     if held:
         yield pl.concat(held)

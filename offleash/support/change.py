@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offleash.errors import OffleashError
-from offleash.support.cells import CellSums, ratio, rule_cells, thinned_cells
+from offleash.support.cells import Cells, CellSums, ratio, rule_cells, thinned_cells
 from offleash.support.resampling import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
 from offleash.support.rules import ZETA, Rule, State, above, confident, epsilon, posterior
 from offleash.tables.tally import Per, Tally
@@ -67,12 +67,15 @@ def support_change(
 ) -> SupportChange:
     """Compare the support of two runs at one budget `k` for both (default: the largest that every problem has)."""
     pair, rule = tally.pair(before, after), Rule(rule)
-    k = common_budget(pair) if k is None else k
-    if rule is Rule.SEEN:
-        cells = thinned_cells(pair, np.array([k]))
-    else:
-        cells = rule_cells(pair, states(pair, rule, k, tau, zeta), k)
+    cells = cells_at(pair, rule, common_budget(pair) if k is None else k, tau, zeta)
     return change_at(cells.sums(replicates, seed), 0, pair, rule)
+
+
+def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> Cells:
+    """The cells of every problem at one budget under a rule: by thinning for `seen`, else by the rule's states."""
+    if rule is Rule.SEEN:
+        return thinned_cells(pair, np.array([k]))
+    return rule_cells(pair, states(pair, rule, k, tau, zeta), k)
 
 
 def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN) -> SupportChange:

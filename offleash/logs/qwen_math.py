@@ -1,0 +1,53 @@
+"""Qwen2.5-Math evaluation and limit-of-RLVR: JSONL with lists code, pred, score, a row a problem."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from offleash.logs.format import Container, Format, Head, Log, Options
+from offleash.logs.frames import row_log
+from offleash.logs.judge import Judge
+from offleash.logs.row import Entry, Row, text_of
+from offleash.tables.verdicts import Verdict
+
+KEYS = {"idx", "question", "gt", "code", "pred"}
+HINT = "The file has no score: run evaluate.py of Qwen2.5-Math on it, or verify the samples with offleash."
+
+
+def recognise(head: Head) -> bool:
+    return head.container is Container.JSONL and set(head.columns) >= KEYS and isinstance(head.first.get("code"), list)
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    scored = "score" in head.columns
+    log = row_log("qwen_math", head, options, _entries, "Qwen2.5-Math grader" if scored else None)
+    log.unverified_hint = "" if scored else HINT
+    return log
+
+
+def _entries(row: Row, judge: Judge) -> Iterator[Entry]:
+    texts = row.items("code")
+    answers = row.items("pred")
+    marks = row.items("score") if "score" in row.values else None
+    lengths = {"code": len(texts), "pred": len(answers)} | ({} if marks is None else {"score": len(marks)})
+    if len(set(lengths.values())) > 1:
+        row.wrong("its lists differ in length: " + ", ".join(f"{name} {length}" for name, length in lengths.items()))
+    if not texts:
+        judge.no_sample(row.number)
+    question, finishes = row.text("question"), row.values.get("finish_reason")
+    about = Entry(problem=row.problem("idx", question=question), question=question, gold=row.text("gt"), row=row.number)
+    for index, (text, answer) in enumerate(zip(texts, answers, strict=True)):
+        verdict, score = judge.mark(marks[index], row.number) if marks is not None else (None, None)
+        if verdict == Verdict.WRONG and answer == "":  # the extractor found nothing
+            verdict = Verdict.UNREAD
+        finish = text_of(finishes[index]) if isinstance(finishes, list) and len(finishes) == len(texts) else None
+        entry = about._replace(sample=index, text=text_of(text), answer=text_of(answer), finish=finish)
+        yield entry._replace(verdict=verdict, score=score)
+
+
+FORMAT = Format(
+    "qwen_math",
+    "Qwen2.5-Math and limit-of-RLVR outputs",
+    recognise,
+    read,
+    ("test_qwen25-math-cot_-1_seed0_t0.6.jsonl",),
+)

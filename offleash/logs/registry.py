@@ -1,0 +1,85 @@
+"""The kinds of logs that can be read, and the one function that reads any of them."""
+
+from pathlib import Path
+
+from offleash.errors import OffleashError, unknown
+from offleash.logs import (
+    counts,
+    evalplus,
+    generic,
+    human_eval,
+    inspect,
+    lighteval,
+    livecodebench,
+    lm_eval,
+    nemo_skills,
+    qwen_math,
+    trl,
+    verifiers,
+    verl,
+)
+from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.opening import head_of
+
+# In the order of recognition, most specific first. A new kind is one file and one line here.
+FORMATS: dict[str, Format] = {
+    "lm_eval": lm_eval.FORMAT,
+    "lighteval": lighteval.FORMAT,
+    "inspect": inspect.FORMAT,
+    "nemo_skills": nemo_skills.FORMAT,
+    "trl": trl.FORMAT,
+    "verl": verl.FORMAT,
+    "qwen_math": qwen_math.FORMAT,
+    "verifiers": verifiers.FORMAT,
+    "human_eval": human_eval.FORMAT,
+    "evalplus": evalplus.FORMAT,
+    "livecodebench": livecodebench.FORMAT,
+    "counts": counts.FORMAT,
+    "generic": generic.FORMAT,
+}
+
+FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus")  # those that honour --filter
+
+
+def open_log(path: Path, options: Options, format: str | None = None) -> Log:  # noqa: A002 - the word of the command line
+    """Read a file by what is in it, or as the format named."""
+    if format is not None and format not in FORMATS:
+        raise unknown("format", format, FORMATS)
+    head = head_of(path)
+    kind = FORMATS[format] if format is not None else recognised(head, options)
+    if kind is None:
+        raise _unrecognised(head)
+    log = kind.read(path, head, options)
+    if options.filter is not None and kind.name not in FILTERED:
+        what = f"--filter {options.filter} is not used: {kind.name} has nothing to choose from"
+        log.notes.append(Note(f"{path.name}: {what}."))
+    return log
+
+
+def recognised(head: Head, options: Options) -> Format | None:
+    """The first format whose content this is; a table whose columns the user names needs no recognising."""
+    if {"n", "c"} & options.columns.keys():
+        return FORMATS["counts"]
+    found = next((kind for kind in FORMATS.values() if kind.recognise(head)), None)
+    if found is None and options.columns and head.container is not Container.ZIP:
+        return FORMATS["generic"]
+    return found
+
+
+def _unrecognised(head: Head) -> OffleashError:
+    what = "names" if head.container is Container.ZIP else "columns"
+    shown = ", ".join(head.columns[:20]) + (", ..." if len(head.columns) > 20 else "")
+    return OffleashError(
+        f"{head.path} is {head.container.value} with the {what} {shown or '(none)'} in row 1; no known format has "
+        f"these. Nearest: {', '.join(_nearest(head))}. Name the columns by hand with --map problem=COLUMN "
+        "--map verdict=COLUMN, force a format with --format NAME, or see `offleash formats`."
+    )
+
+
+def _nearest(head: Head) -> list[str]:
+    """Formats kept in the same kind of file."""
+    kinds = {Container.JSONL: ".jsonl", Container.JSON: ".json", Container.ZIP: ".eval"}
+    ending = kinds.get(head.container, f".{head.container.value}")
+    return [kind.name for kind in FORMATS.values() if any(name.endswith(ending) for name in kind.examples)] or [
+        "generic"
+    ]

@@ -1,0 +1,62 @@
+"""TRL: completions_*.parquet that GRPOTrainer and RLOOTrainer write with log_completions=True."""
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.frames import check_maps, check_split, require
+from offleash.logs.parquet import damage
+from offleash.logs.tabular import parquet_frames
+
+KEYS = {"step", "prompt", "completion", "advantage"}
+TELLING = re.compile(r"acc|correct|exact|match|verif|solve|pass", re.IGNORECASE)
+
+
+def recognise(head: Head) -> bool:
+    return head.container is Container.PARQUET and set(head.columns) >= KEYS
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    check_maps("trl", options, ("verdict",))
+    check_split(head, options)
+    reward = _reward(head, options)
+    log = Log("trl", f"TRL reward {reward}", iter(()))
+    chosen = {"question": "prompt", "text": "completion", "verdict": reward}
+    log.frames = parquet_frames(log, head, options, chosen)
+    log.notes += [Note(f"{path.name}: the verdict is the reward {reward}."), *_steps(path, options)]
+    return log
+
+
+def _reward(head: Head, options: Options) -> str:
+    """The reward that says whether a sample is correct: the only one, or the only one named so."""
+    if "verdict" in options.columns:
+        return require(options.columns["verdict"], head, "--map verdict")
+    with damage(head.path):
+        schema = pl.scan_parquet(head.path, glob=False).collect_schema()
+    rewards = [name for name, kind in schema.items() if name not in KEYS and (kind.is_numeric() or kind == pl.Boolean)]
+    telling = [name for name in rewards if TELLING.search(name)]
+    for names in (rewards, telling):
+        if len(names) == 1:
+            return names[0]
+    raise OffleashError(
+        f"{head.path} has the reward columns {', '.join(rewards) or '(none)'}; which of them says that a sample is "
+        f"correct? Name it with --map verdict=NAME{f', for example --map verdict={rewards[0]}' if rewards else ''}."
+    )
+
+
+def _steps(path: Path, options: Options) -> list[Note]:
+    """Samples of several steps come from different weights."""
+    if options.split_by == "step":
+        return []
+    with damage(path):
+        steps = pl.scan_parquet(path, glob=False).select(pl.col("step").unique().sort()).collect()["step"].to_list()
+    if len(steps) < 2:
+        return [Note(f"{path.name}: samples of training step {steps[0]}.")]
+    what = f"samples of {len(steps)} training steps, {steps[0]} to {steps[-1]}, are drawn from different weights"
+    return [Note(f"{path.name}: {what}; --split-by step keeps them apart.")]
+
+
+FORMAT = Format("trl", "TRL GRPO completions (log_completions=True)", recognise, read, ("completions_00010.parquet",))

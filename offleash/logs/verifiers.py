@@ -1,0 +1,135 @@
+"""verifiers: results.jsonl (to 0.1) and traces.jsonl (from 0.2 on), a row a rollout."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.frames import row_log
+from offleash.logs.judge import Judge
+from offleash.logs.row import Entry, Row, chat_text, content_text, fields_of, text_of, whole_of
+
+RESULTS = {"example_id", "prompt", "completion", "reward"}
+TRACES = {"task", "traces", "ok"}
+
+
+def recognise(head: Head) -> bool:
+    return head.container is Container.JSONL and (set(head.columns) >= RESULTS or set(head.columns) >= TRACES)
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    errors = _Errors(path)
+    traced = set(head.columns) >= TRACES
+
+    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+        return _traced(row, judge, errors) if traced else _result(row, judge, errors)
+
+    log = row_log("verifiers", head, options, convert, "verifiers reward", closing=errors.notes)
+    log.facts |= _facts(head.first) if traced else {}
+    return log
+
+
+@dataclass
+class _Errors:
+    """Rollouts that ended in an error of the run, not of the model."""
+
+    path: Path
+    count: int = 0
+    first: int = 0
+
+    def leave_out(self, row: Row) -> Iterator[Entry]:
+        self.count += 1
+        self.first = self.first or row.number
+        return iter(())
+
+    def notes(self) -> list[Note]:
+        if not self.count:
+            return []
+        what = f"{self.count} rollouts ended in an error of the run (first row {self.first}) and were left out."
+        return [Note(f"{self.path.name}: {what}", self.count, left_out=True)]
+
+
+def _result(row: Row, judge: Judge, errors: _Errors) -> Iterator[Entry]:
+    if row.values.get("error"):
+        return errors.leave_out(row)
+    question = chat_text(row.values.get("prompt"), "user")
+    verdict, score = judge.mark(row.values.get("reward"), row.number)
+    entry = Entry(
+        problem=row.problem("example_id", question=question),
+        question=question,
+        gold=row.text("answer"),
+        benchmark=row.text("task"),
+        text=chat_text(row.values.get("completion"), "assistant"),
+        verdict=verdict,
+        score=score,
+        tokens=whole_of(row.fields("token_usage").get("output_tokens")),
+        finish="length" if row.values.get("is_truncated") is True else None,
+        row=row.number,
+    )
+    return iter([entry])
+
+
+def _traced(row: Row, judge: Judge, errors: _Errors) -> Iterator[Entry]:
+    traces = row.items("traces")
+    trace = fields_of(traces[0]) if len(traces) == 1 else {}
+    if row.values.get("errors") or trace.get("errors"):
+        return errors.leave_out(row)
+    if not trace:
+        row.wrong(f"it has {len(traces)} agents; only rollouts of one agent can be read")
+    data = fields_of(row.fields("task").get("data"))
+    question = chat_text(data.get("prompt"), "user")
+    about = Row(row.path, row.number, data)
+    verdict, score = judge.mark(_reward(fields_of(trace.get("rewards"))), row.number)
+    entry = Entry(
+        problem=about.problem("id", "idx", question=question),
+        question=question,
+        gold=about.text("answer"),
+        benchmark=text_of(row.fields("env").get("id")),
+        text=_said(trace),
+        verdict=verdict,
+        score=score,
+        tokens=whole_of(trace.get("num_output_tokens")),
+        finish=text_of(_last_call(trace).get("finish_reason")),
+        row=row.number,
+    )
+    return iter([entry])
+
+
+def _reward(rewards: Mapping[str, object]) -> float | None:
+    """The weighted sum, as verifiers counts it; nothing when a part was not scored."""
+    total = 0.0
+    for reward in rewards.values():
+        score, weight = fields_of(reward).get("score"), fields_of(reward).get("weight", 1.0)
+        if not isinstance(score, int | float) or not isinstance(weight, int | float):
+            return None
+        total += score * weight
+    return total if rewards else None
+
+
+def _said(trace: Mapping[str, object]) -> str | None:
+    nodes = trace.get("nodes")
+    messages = [fields_of(fields_of(node).get("message")) for node in nodes] if isinstance(nodes, list) else []
+    texts = [content_text(message.get("content")) for message in messages if message.get("role") == "assistant"]
+    return "\n\n".join(texts) if texts else None
+
+
+def _last_call(trace: Mapping[str, object]) -> Mapping[str, object]:
+    calls = trace.get("calls")
+    return fields_of(calls[-1]) if isinstance(calls, list) and calls else {}
+
+
+def _facts(values: Mapping[str, object]) -> dict[str, str]:
+    traces = values.get("traces")
+    trace = fields_of(traces[0]) if isinstance(traces, list) and traces else {}
+    config = fields_of(fields_of(trace.get("agent")).get("config"))
+    sampling = {name: value for name, value in fields_of(config.get("sampling")).items() if value is not None}
+    facts = {
+        "model": text_of(config.get("model")),
+        "tool": f"verifiers {text_of(fields_of(trace.get('verifiers')).get('version')) or ''}".strip(),
+        "decoding": json.dumps(sampling, sort_keys=True) if sampling else None,
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+FORMAT = Format("verifiers", "verifiers rollouts", recognise, read, ("results.jsonl", "traces.jsonl"))

@@ -1,0 +1,65 @@
+"""verl: {step}.jsonl dumps of rollouts (rollout_data_dir) and of validation (validation_data_dir)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.frames import require, row_log
+from offleash.logs.judge import Judge
+from offleash.logs.row import Entry, Row
+
+KEYS = {"input", "output", "score", "step"}
+
+
+def recognise(head: Head) -> bool:
+    return head.container is Container.JSONL and set(head.columns) >= KEYS
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    own = "acc" if "acc" in head.columns else "score"
+    mark = require(options.columns.get("verdict", own), head, "--map verdict")
+    steps = _Steps(path, options.split_by == "step")
+
+    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+        steps.seen[row.text("step")] = None
+        yield _entry(row, judge, mark)
+
+    log = row_log("verl", head, options, convert, f"verl {mark}", maps=("verdict",), closing=steps.notes)
+    if mark != "score":
+        log.notes.append(Note(f"{path.name}: the verdict is {mark}; score is kept beside it (--map verdict=NAME)."))
+    return log
+
+
+@dataclass
+class _Steps:
+    """Samples of several steps come from different weights."""
+
+    path: Path
+    split: bool
+    seen: dict[str | None, None] = field(default_factory=dict)
+
+    def notes(self) -> list[Note]:
+        if self.split or len(self.seen) < 2:
+            return []
+        what = f"samples of {len(self.seen)} training steps are drawn from different weights"
+        return [Note(f"{self.path.name}: {what}; --split-by step keeps them apart.")]
+
+
+def _entry(row: Row, judge: Judge, mark: str) -> Entry:
+    question = row.text("input")
+    verdict, _ = judge.mark(row.values.get(mark), row.number)
+    return Entry(
+        problem=row.problem("uid", question=question),
+        question=question,
+        gold=row.text("gts"),
+        benchmark=row.text("data_source"),
+        text=row.text("output"),
+        answer=row.text("pred"),
+        verdict=verdict,
+        score=row.number_of("score"),
+        row=row.number,
+    )
+
+
+FORMAT = Format("verl", "verl rollout and validation dumps", recognise, read, ("100.jsonl",))
