@@ -38,7 +38,8 @@ def gather(parts: Sequence[Part], name: str) -> tuple[pl.DataFrame, pl.DataFrame
 
     Samples of a problem that several files hold are counted on: seeds add up, benchmarks stand side by side.
     """
-    parts, notes = _distinct_benchmarks(parts), []
+    notes: list[Note] = []
+    parts = [_told_by_text(_ordered_by_row(part, notes), notes) for part in _distinct_benchmarks(parts)]
     everything = pl.concat(
         [part.rows.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)]
     )
@@ -73,6 +74,34 @@ def _distinct_benchmarks(parts: Sequence[Part]) -> list[Part]:
         return list(parts)
     folders = len({part.path.parent for part in parts}) > 1
     return [_named(part, part.path.parent.name if folders else part.path.stem) for part in parts]
+
+
+def _ordered_by_row(part: Part, notes: list[Note]) -> Part:
+    """A number that is the same in every row (the seed of the run) does not number the samples."""
+    if "sample" not in part.rows.columns or part.rows["sample"].n_unique() > 1 or part.rows["sample"][0] is None:
+        return part
+    if part.rows.height == part.rows["problem"].n_unique():
+        return part
+    number = part.rows["sample"][0]
+    notes.append(Note(f"{part.path.name}: every row has sample number {number}; the rows are numbered instead"))
+    return Part(part.path, part.problems, part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
+
+
+def _told_by_text(part: Part, notes: list[Note]) -> Part:
+    """Where every row has an id of its own and texts repeat, the ids name samples: problems are told by their text."""
+    texts = part.problems["hash"]
+    one_each = "sample" in part.rows.columns and part.rows["problem"].n_unique() == part.rows.height
+    if not one_each or texts.null_count() or texts.n_unique() * 2 > part.problems.height:
+        return part
+    first = part.problems.group_by("hash", maintain_order=True).agg(label=pl.col("problem").first())
+    label = part.problems.select("problem", "hash").join(first, on="hash").select("problem", "label")
+    rows = part.rows.join(label, on="problem", maintain_order="left").drop("problem").rename({"label": "problem"})
+    kept = part.problems.unique("hash", keep="first", maintain_order=True)
+    text = (
+        f"{part.path.name}: every row has its own id while {texts.n_unique()} texts repeat; problems are told by text"
+    )
+    notes.append(Note(text, part.rows.height))
+    return Part(part.path, kept, rows.select(part.rows.columns))
 
 
 def _named(part: Part, benchmark: str) -> Part:

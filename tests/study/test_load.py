@@ -137,3 +137,19 @@ def test_what_is_not_there_is_an_error_with_the_nearest_name(tmp_path: Path) -> 
     (tmp_path / "empty").mkdir()
     with pytest.raises(OffleashError, match="empty folder"):
         load(tmp_path / "empty")
+
+
+def test_ids_that_name_samples_do_not_name_problems(tmp_path: Path) -> None:
+    rows = [{"id": i, "question": f"q{i % 3}", "response": "x", "correct": i % 2 == 0} for i in range(12)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run,) = load(path)
+    assert counts(path) == ([4, 4, 4], [2, 2, 2])
+    assert any("told by text" in note.text for note in run.notes)
+
+
+def test_a_seed_that_is_the_same_in_every_row_numbers_nothing(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "log.jsonl", [(42, "x", True), (42, "y", False), (42, "z", False)])
+    (run,) = load(path)
+    assert counts(path) == ([3], [1])
+    assert any("sample number 42" in note.text for note in run.notes)

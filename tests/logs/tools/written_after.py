@@ -30,7 +30,7 @@ def verl(folder: Path) -> None:
 
 
 def nemo_skills(folder: Path) -> None:
-    """Written after NVIDIA/NeMo-Skills:nemo_skills/evaluation/math_grader.py and inference/generate.py."""
+    """Written after NVIDIA/NeMo-Skills:nemo_skills/evaluation/math_grader.py and its metrics."""
     for seed, said in enumerate((("5", "3", None), ("6", "3", "42"))):
         rows = [
             {
