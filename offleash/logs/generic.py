@@ -17,9 +17,7 @@ from offleash.logs.tabular import SAMPLED, csv_frames, parquet_frames, table_ent
 from offleash.tables.entries import ENTRIES
 
 PLAIN = {str, int, float, bool}
-NO_VERDICTS = (
-    "The file has no verdicts: name their column with --map verdict=NAME, or verify the samples with offleash."
-)
+NO_VERDICTS = "The file has no verdicts: name their column with --map verdict=NAME, or add one."
 
 
 def recognise(head: Head) -> bool:

@@ -11,7 +11,10 @@ from offleash.logs.row import Entry, Row, chat_text, fields_of, text_of
 
 NEW = {"doc", "model_response", "metric"}
 OLD = {"full_prompt", "example", "predictions", "metrics"}
-HINT = "lighteval scores a document, not each of its samples: verify the samples with offleash."
+HINT = (
+    "lighteval scores a document, not each of its samples: run it with one sample under several seeds and merge the "
+    "files, as in `offleash compare 'base/**/details_*.parquet' 'rl/**/details_*.parquet'`."
+)
 
 
 def recognise(head: Head) -> bool:

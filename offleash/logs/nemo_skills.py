@@ -14,7 +14,7 @@ from offleash.tables.verdicts import Verdict
 KEYS = {"generation", "expected_answer"}
 MARKS = ("symbolic_correct", "is_correct", "judgement")
 JUDGEMENT = re.compile(r"judgement:\W*(yes|no)", re.IGNORECASE)
-HINT = "These are samples before their evaluation: run ns eval on them, or verify them with offleash."
+HINT = "These are samples before their evaluation: run `ns eval` on them and read what it writes."
 
 
 def recognise(head: Head) -> bool:
