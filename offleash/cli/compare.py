@@ -64,4 +64,4 @@ def compare(
 
         from offleash.report.terminal import show
 
-        show(Console(), comparisons, together)
+        show(Console(markup=False, emoji=False, highlight=False), comparisons, together)

@@ -1,5 +1,6 @@
 """The `offleash` command: its verbs, and the one place where errors become messages."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -55,3 +56,15 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        print(f"offleash: {error.filename or 'the system'}: {error.strerror or error}.", file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:
+        if os.environ.get("OFFLEASH_TRACEBACK"):
+            raise
+        print(
+            f"offleash: this is a mistake in offleash, not in your input ({type(error).__name__}: {error}). "
+            "Run again with OFFLEASH_TRACEBACK=1 to see where, and report it.",
+            file=sys.stderr,
+        )
+        sys.exit(70)

@@ -26,7 +26,11 @@ def recognise(head: Head) -> bool:
     if not {"problem", "n", "c"} <= chosen.keys():
         return False
     texts = set(NAMES["text"]) & set(head.columns) - set(chosen.values())
-    return not texts and all(whole_of(head.first.get(chosen[name])) is not None for name in ("n", "c"))
+    plain = (chosen["n"].lower(), chosen["c"].lower()) == (
+        "n",
+        "c",
+    )  # then a value that is no number is a mistake in it
+    return not texts and (plain or all(whole_of(head.first.get(chosen[name])) is not None for name in ("n", "c")))
 
 
 def read(path: Path, head: Head, options: Options) -> Log:

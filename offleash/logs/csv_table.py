@@ -14,6 +14,7 @@ from offleash.logs.lines import Repairs, text_blocks, text_lines
 from offleash.logs.row import Row
 
 CHUNK = 50_000
+SEPARATORS = (",", "\t", ";")  # the one that the header has most of; a comma if none
 
 Record = tuple[int, list[str]]  # its number, from 1 for the header, and its fields
 Table = tuple[pl.Series, pl.DataFrame]  # the numbers of the rows, and their fields
@@ -56,7 +57,7 @@ def csv_tables(path: Path, columns: tuple[str, ...], repairs: Repairs) -> Iterat
 
 
 def _separator(header: str) -> str:
-    return "\t" if header.count("\t") > header.count(",") else ","
+    return max(SEPARATORS, key=header.count)
 
 
 def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, width: int = 0) -> Iterator[Record]:

@@ -6,7 +6,7 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.logs.archive import unzipping
-from offleash.logs.csv_table import csv_records
+from offleash.logs.csv_table import SEPARATORS, csv_records
 from offleash.logs.format import Container, Head
 from offleash.logs.lines import Repairs, array_rows, decode, document, reading, text_lines
 from offleash.logs.parquet import damage
@@ -75,7 +75,7 @@ def _object_head(path: Path, line: str) -> Head:
 
 
 def _csv_head(path: Path, line: str) -> Head:
-    if "\x00" in line or "\ufffd" in line or not ("," in line or "\t" in line):
+    if "\x00" in line or "\ufffd" in line or not any(mark in line for mark in SEPARATORS):
         raise OffleashError(
             f"{path} is neither JSON, JSONL, CSV, Parquet nor zip: it begins with {shown(line[:40])}. "
             "`offleash formats` lists what can be read."

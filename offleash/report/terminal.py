@@ -36,7 +36,7 @@ def _comparison(one: Comparison) -> RenderableType:
     problems = len(set(one.tally.problem_P))
     how = f"   {problems:,} problems, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
     title.append(how, style="dim")
-    parts: list[RenderableType] = [title, Text(finding(one)), Text(""), _cells(one), _metrics(one), _pass(one)]
+    parts: list[RenderableType] = [title, Text(_plain(finding(one))), Text(""), _cells(one), _metrics(one), _pass(one)]
     if len(one.benchmarks) > 1:
         parts.append(_benchmarks(one))
     parts.append(_evidence(one))
@@ -104,7 +104,7 @@ def _benchmarks(one: Comparison) -> Table:
         change = part.change
         ends = change.interval["NSCR"]
         table.add_row(
-            part.name or "(unnamed)",
+            _plain(part.name) or "(unnamed)",
             str(part.problems),
             *(_count(getattr(change, name)) for name in "PESO"),
             *(_value(change.value[name]) for name in ("SRR", "NDR", "NSCR")),
@@ -121,7 +121,7 @@ def _evidence(one: Comparison) -> RenderableType:
     found, lines = one.evidence, []
     for label, problems in (("lost", found.lost), ("gained", found.gained)):
         if problems:
-            shown = ", ".join(problems[:8]) + (", ..." if len(problems) > 8 else "")
+            shown = _plain(", ".join(problems[:8])) + (", ..." if len(problems) > 8 else "")
             lines.append(f"Surely {label} (5% false discoveries): {len(problems)}: {shown}")
     if found.fallen or found.risen:
         lines.append(
@@ -175,8 +175,13 @@ def _steps(comparisons: Sequence[Comparison], together: Union | None) -> Rendera
 
 
 def _notes(notes: Sequence[Note]) -> list[str]:
-    counted = [f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in notes]
+    counted = [f"{_plain(note.text)}{f' ({note.rows:,})' if note.rows else ''}" for note in notes]
     return list(dict.fromkeys(counted))
+
+
+def _plain(text: str) -> str:
+    """A name from a log without control characters: it may have been written to move the cursor."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _count(value: float) -> str:

@@ -19,7 +19,7 @@ def warnings(one: Comparison) -> list[str]:
     out = []
     change, tally = one.change, one.tally
     if change.k < SMALL_K:
-        out.append(f"k is only {change.k}: what {change.k} samples do not show may still be well within reach.")
+        out.append(f"k is only {change.k}: what so few samples do not show may still be well within reach.")
     for r, run in enumerate(tally.runs):
         drawn = max(int(tally.drawn_PR[:, r].sum()), 1)
         for what, meaning in (

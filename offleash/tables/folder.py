@@ -45,9 +45,12 @@ def create_run(
     path: Path, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget | None = None
 ) -> Iterator[RunFolder]:
     """A new run folder; refused where one exists, since facts are written once."""
-    if is_run(path) or (path.exists() and any(entry.name != _LOCK for entry in path.iterdir())):
+    if is_run(path) or path.is_file() or (path.exists() and any(entry.name != _LOCK for entry in path.iterdir())):
         raise OffleashError(f"{path} exists and is not empty; choose another folder with -o, or remove it first.")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OffleashError(f"{path} cannot be made ({error.strerror}); choose another folder with -o.") from None
     problems = _as(problems, PROBLEMS)
     with _locked(path):
         _replace(path / "problems.parquet", problems)

@@ -129,6 +129,16 @@ def test_counts_that_cannot_be_right_are_refused_with_their_row(
     refused(offleash("compare", bad, counts(tmp_path / "rl.csv", [(0, 8, 1), (1, 8, 1)])), "bad.csv", "3", *words)
 
 
+def test_semicolons_separate_as_well_as_commas(tmp_path: Path) -> None:
+    (tmp_path / "base.csv").write_text("problem;n;c\na;8;1\nb;8;0\n")
+    assert offleash("compare", f"x={tmp_path}/base.csv", f"y={tmp_path}/base.csv", "--json").json["support"]["P"] == 1
+
+
+def test_a_mistake_in_the_first_row_is_named_as_one(tmp_path: Path) -> None:
+    bad = counts(tmp_path / "bad.csv", [(0, "many", 1)])
+    refused(offleash("compare", bad, bad), "bad.csv", "row 2", "many")
+
+
 def test_no_common_problem_is_refused_with_the_first_ids(tmp_path: Path) -> None:
     base = counts(tmp_path / "base.csv", [("a", 8, 1)])
     refused(offleash("compare", base, counts(tmp_path / "rl.csv", [("b", 8, 1)])), "no problem in common", "'a'", "'b'")
