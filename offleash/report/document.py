@@ -160,6 +160,8 @@ def _chance(one: Comparison) -> Json:
             "SRR": None if again is None else number(again.SRR),
             "gain": None if again is None else number(again.gain),
             "k": None if again is None else again.k,
+            "observed_SRR": None if again is None else number(again.observed_SRR),
+            "redraw_SRR": None if again is None else number(again.redraw_SRR),
             "redraw": None if again is None else number(again.redraw),
             "interval": None
             if again is None

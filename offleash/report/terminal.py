@@ -72,8 +72,10 @@ def _metrics(one: Comparison) -> Table:
             table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
     again = one.evidence.retest
     if again is not None:
+        same = f"the same model drawn twice, at k = {again.k}, where this pair has {again.observed_SRR:.3f}"
+        table.add_row("SRR redraw", _value(again.redraw_SRR), "", same)
         ends = f"[{again.SRR_interval.low:.3f}, {again.SRR_interval.high:.3f}]"
-        table.add_row("SRR retest", f"{again.SRR:.3f}", ends, f"1 for the same model; at k = {again.k}")
+        table.add_row("SRR retest", _value(again.SRR), ends, "the ratio of the two: 1 for the same model")
     return table
 
 

@@ -36,6 +36,8 @@ class Retest:
     k: int
     SRR: float
     gain: float
+    observed_SRR: float  # of this pair at this k, not corrected
+    redraw_SRR: float  # that two draws of the run before would show at this k
     redraw: float  # E, and S, that two draws of the run before would show at this k
     SRR_interval: Interval
     gain_interval: Interval
@@ -104,7 +106,10 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio_B = np.where(sums_B3[:, 1] > 0, sums_B3[:, 0] / sums_B3[:, 1], np.nan)
     SRR, over = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
-    return Retest(k, float(estimate_2[0]), float(gain), float(new_P.sum()), SRR, over, extrapolated)
+    seen = float(a_P.sum())
+    observed, again = (float(kept) / seen, float(kept_twice) / seen) if seen > 0 else (float("nan"), float("nan"))
+    redraw_ = float(new_P.sum())
+    return Retest(k, float(estimate_2[0]), float(gain), observed, again, redraw_, SRR, over, extrapolated)
 
 
 def _next_draw(correct_P: Integer) -> Float:
