@@ -37,7 +37,8 @@ def read(path: Path, head: Head, options: Options) -> Log:
     if metric is None or len(_texts(first, new)) > 1:
         log.verifier, log.unverified_hint = None, HINT
     elif len(names) > 1:
-        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also there: {', '.join(names)} (--filter NAME)."))
+        others = ", ".join(name for name in names if name != metric)
+        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also there: {others} (--filter NAME)."))
     return log
 
 

@@ -37,7 +37,8 @@ def read(path: Path, head: Head, options: Options) -> Log:
     log = row_log("nemo_skills", head, options, convert, f"NeMo-Skills {mark}" if mark else None)
     log.unverified_hint = "" if mark else HINT
     if len(marks) > 1:
-        log.notes.append(Note(f"{path.name}: the verdict is {mark}; also there: {', '.join(marks)} (--filter NAME)."))
+        others = ", ".join(other for other in marks if other != mark)
+        log.notes.append(Note(f"{path.name}: the verdict is {mark}; also there: {others} (--filter NAME)."))
     return log
 
 

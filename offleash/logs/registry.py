@@ -18,6 +18,7 @@ from offleash.logs import (
     verifiers,
     verl,
 )
+from offleash.logs.columns import count_columns
 from offleash.logs.format import Container, Format, Head, Log, Note, Options
 from offleash.logs.opening import head_of
 
@@ -61,9 +62,9 @@ def recognised(head: Head, options: Options) -> Format | None:
     if {"n", "c"} & options.columns.keys():
         return FORMATS["counts"]
     found = next((kind for kind in FORMATS.values() if kind.recognise(head)), None)
-    if found is None and options.columns and head.container is not Container.ZIP:
-        return FORMATS["generic"]
-    return found
+    if found is not None or not options.columns or head.container is Container.ZIP:
+        return found
+    return FORMATS["counts" if {"problem", "n", "c"} <= count_columns(head, options).keys() else "generic"]
 
 
 def _unrecognised(head: Head) -> OffleashError:

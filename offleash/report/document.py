@@ -1,10 +1,11 @@
 """The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from offleash.report.chance import chance
+from offleash.report.numbers import Json, count, number
 from offleash.study.benchmarks import BenchmarkChange, Macro
 from offleash.study.checkpoints import Union
 from offleash.study.compare import GAP_BUDGET, Comparison
@@ -18,7 +19,6 @@ from offleash.tables.tally import Tally
 
 SCHEMA = 1
 COVER = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
-Json = dict[str, object]
 
 
 def document(comparisons: Sequence[Comparison], together: Union | None = None) -> Json:
@@ -37,7 +37,7 @@ def _comparison(one: Comparison) -> Json:
         "support": support(one.change),
         "pass_at_k": _pass_at_k(one),
         "curves": {name: _curve(one.curves[name]) for name in METRICS},
-        "chance": _chance(one),
+        "chance": chance(one),
         "guessing": _guessing(one),
         "crossing": _crossing(one),
         "equivalent_budget": _equivalent(one),
@@ -68,18 +68,6 @@ def support(change: SupportChange) -> Json:
         "interval": {name: change.interval[name].pair() for name in METRICS},
         "reasons": reasons,
     }
-
-
-def number(value: float | None) -> float | None:
-    """A float for JSON: what is not a number is null."""
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-def count(value: float) -> int | float | None:
-    """A count: whole where it is whole, a fraction where it is an expectation over thinned samples."""
-    if not math.isfinite(value):
-        return None
-    return round(value) if abs(value - round(value)) < 1e-9 else float(value)
 
 
 def _by_k(k_K: np.ndarray, value_K: Iterable[float]) -> Json:
@@ -125,52 +113,6 @@ def _cover(one: Comparison) -> Json:
     return {
         name: {str(tau): number(cover_at(n_PR[:, r], c_PR[:, r], tau)) for tau in COVER}
         for r, name in enumerate(("before", "after"))
-    }
-
-
-def _chance(one: Comparison) -> Json:
-    found, null = one.evidence, one.evidence.null
-    reasons: dict[str, str | None] = {}
-    if null is None:
-        reasons = dict.fromkeys(("expected_E", "expected_S", "p_E", "p_S"), found.null_reason)
-    if found.retest is None:
-        reasons["retest"] = found.retest_reason
-    if found.mcnemar_p is None:
-        reasons["mcnemar_p"] = found.null_reason
-    if found.losses_at_least is None:
-        bound = (
-            found.null_reason
-            or f"the bound counts problems without any success, not the rule {one.change.rule.value!r}"
-        )
-        reasons |= dict.fromkeys(("losses_at_least", "gains_at_least"), bound)
-    names = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")
-    again = found.retest
-    return {name: None if null is None else number(getattr(null, name)) for name in names} | {
-        "observed_E": found.E,
-        "observed_S": found.S,
-        "basis": found.basis,
-        "mcnemar_p": found.mcnemar_p,
-        "losses_at_least": found.losses_at_least,
-        "gains_at_least": found.gains_at_least,
-        "lost": list(found.lost),
-        "gained": list(found.gained),
-        "fallen": list(found.fallen),
-        "risen": list(found.risen),
-        "retest": {
-            "SRR": None if again is None else number(again.SRR),
-            "gain": None if again is None else number(again.gain),
-            "k": None if again is None else again.k,
-            "observed_SRR": None if again is None else number(again.observed_SRR),
-            "redraw_SRR": None if again is None else number(again.redraw_SRR),
-            "redraw": None if again is None else number(again.redraw),
-            "interval": None
-            if again is None
-            else {"SRR": again.SRR_interval.pair(), "gain": again.gain_interval.pair()},
-        },
-        "strength": {name: vars(by) for name, by in found.strength.items()},
-        "confirmation": {name: vars(by) for name, by in found.confirmation.items()},
-        "smallest_certain_loss": found.smallest_certain_loss,
-        "reasons": reasons,
     }
 
 
@@ -221,10 +163,10 @@ def _equivalent(one: Comparison) -> Json:
     }
 
 
-def _portfolio(one: Comparison) -> Json | None:
+def _portfolio(one: Comparison) -> Json:
     best = one.portfolio
     if best is None:
-        return None
+        return {"k": None, "reason": "a portfolio is of plain samples, per problem"}
     return {
         "k": best.k,
         "before_samples": best.best,
@@ -239,6 +181,8 @@ def _portfolio(one: Comparison) -> Json | None:
 
 
 def _forecast(one: Comparison) -> Json:
+    if not one.forecasts:
+        return {"reason": "a forecast is of plain samples, per problem"}
     return {
         name: {
             "range": {
@@ -269,6 +213,7 @@ def _sensitivity(one: Comparison) -> Json:
     bounds = one.undecided
     return {
         "false_positive_rate_that_explains": {name: number(rate) for name, rate in one.evidence.tipping.items()},
+        "reason": None if bounds else "no sample is undecided (failed or unverified)",
         "undecided_all_wrong": None if bounds is None else support(bounds[0]),
         "undecided_all_right": None if bounds is None else support(bounds[1]),
     }
@@ -299,9 +244,9 @@ def _benchmark(part: BenchmarkChange) -> Json:
     }
 
 
-def _macro(found: Macro | None) -> Json | None:
+def _macro(found: Macro | None) -> Json:
     if found is None:
-        return None
+        return {"value": None, "reason": "there is one benchmark, whose value is the pooled one"}
     return {
         "value": {name: number(value) for name, value in found.value.items()},
         "interval": {name: interval.pair() for name, interval in found.interval.items()},

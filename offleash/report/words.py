@@ -63,7 +63,7 @@ def _certainty(one: Comparison) -> str:
     found = one.evidence
     if found.losses_at_least is None:
         again = found.retest
-        if again is None:
+        if again is None or one.tally.per is Per.PROBLEM:
             return ""
         return f"Corrected for what a redraw of {one.before.name} would show, it keeps {again.SRR:.1%} (k = {again.k})."
     lost, gained = found.losses_at_least, found.gains_at_least

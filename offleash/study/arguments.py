@@ -19,6 +19,7 @@ class Argument:
     name: str
     paths: tuple[Path, ...]
     folder: bool = False  # the files are all there was in a folder, so those of no known format are skipped
+    given: bool = False  # the user gave the name
 
 
 def parse_argument(text: str) -> Argument:
@@ -26,18 +27,18 @@ def parse_argument(text: str) -> Argument:
     name, path_text = _split_name(text)
     path = Path(path_text).expanduser()
     if is_run(path):
-        return Argument(name or path.resolve().name, (path,))
+        return Argument(name or path.resolve().name, (path,), given=bool(name))
     if path.is_dir():
-        return Argument(name or path.resolve().name, _files_below(path), folder=True)
+        return Argument(name or path.resolve().name, _files_below(path), folder=True, given=bool(name))
     if path.exists():
-        return Argument(name or _stem(path), (path,))
+        return Argument(name or _stem(path), (path,), given=bool(name))
     matches = sorted((Path(match) for match in glob.glob(os.fspath(path), recursive=True)), key=_natural)  # noqa: PTH207
     if not matches:
         raise OffleashError(f"{path_text!r} is no file, folder or run, and no file matches it.{_near(path)}")
     files: list[Path] = []
     for found in matches:
         files.extend([found] if is_run(found) or found.is_file() else _files_below(found))
-    return Argument(name or _common_name(files), tuple(files))
+    return Argument(name or _common_name(files), tuple(files), given=bool(name))
 
 
 def distinct_names(names: list[str]) -> list[str]:

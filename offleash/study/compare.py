@@ -1,10 +1,11 @@
 """Compare: two runs in, all that can be said of what was kept, lost and found, out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.study.answers import answers, tally_of_answers
@@ -22,10 +23,11 @@ from offleash.support.forecast import Forecast, forecast
 from offleash.support.portfolio import Portfolio, portfolio
 from offleash.support.resampling import REPLICATES
 from offleash.support.rules import ZETA, Rule
-from offleash.support.sensitivity import undecided_bounds, unread_dropped
+from offleash.support.sensitivity import undecided_bounds
 from offleash.tables.notes import Note
 from offleash.tables.run import Run
 from offleash.tables.tally import Per, Tally
+from offleash.tables.verdicts import VERDICT, Verdict
 
 GAP_BUDGET = 256  # of the sampling-efficiency gap
 CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
@@ -90,10 +92,11 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
 def compare(before: Run, after: Run, question: Question | None = None) -> Comparison:
     """The run before against the run after."""
     asked = question or Question()
+    dropped: list[Note] = []
+    if asked.drop_unread:
+        before, after = (_without_unread(run, dropped) for run in (before, after))
     counted = tally([before, after], asked.at, asked.seed)
-    whole = unread_dropped(counted.tally) if asked.drop_unread else counted.tally
-    pair = whole if asked.per is Per.PROBLEM else tally_of_answers([before, after], counted, asked.per)
-    pair = pair.pair(*pair.runs)
+    pair = counted.tally if asked.per is Per.PROBLEM else tally_of_answers([before, after], counted, asked.per)
     k, most = counted.tally.head, common_budget(pair)
     sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(asked.replicates, asked.seed)
     cells = partial(cells_at, rule=asked.rule, k=k, tau=asked.tau, zeta=asked.zeta)
@@ -118,7 +121,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         benchmarks=by_benchmark(pair, cells, asked.rule, asked.replicates, asked.seed),
         macro=macro_mean(pair, cells, asked.replicates, asked.seed),
         undecided=_undecided(pair, cells, asked),
-        notes=before.notes + after.notes + counted.notes + _verdict_notes(counted, asked),
+        notes=before.notes + after.notes + tuple(dropped) + counted.notes + _verdict_notes(counted),
     )
 
 
@@ -158,13 +161,22 @@ def _undecided(pair: Tally, cells: CellsOf, asked: Question) -> tuple[SupportCha
     return wrong, right
 
 
-def _verdict_notes(counted: Counted, asked: Question) -> tuple[Note, ...]:
+def _without_unread(run: Run, notes: list[Note]) -> Run:
+    """The run without the samples in which no answer was found: a sensitivity, since a format is part of a model."""
+    if run.verdicts is None or run.budget.until:
+        raise OffleashError(
+            f"{run.name!r} holds counts or stopped early, so no sample can be dropped; leave out --unread."
+        )
+    unread = pl.col("verdict").eq_missing(pl.lit(Verdict.UNREAD.value, VERDICT))
+    rows = int(run.verdicts.select(unread.sum()).collect(engine="streaming").item())
+    notes.append(Note(f"{run.name}: unread samples were left out (--unread drop)", rows, left_out=True))
+    return replace(run, verdicts=run.verdicts.filter(~unread))
+
+
+def _verdict_notes(counted: Counted) -> tuple[Note, ...]:
     notes = []
     for r, run in enumerate(counted.tally.runs):
         unverified = int(counted.tally.unverified_PR[:, r].sum())
         if unverified:
             notes.append(Note(f"{run}: samples without a verdict are not counted as drawn", unverified, left_out=True))
-        unread = int(counted.tally.unread_PR[:, r].sum())
-        if unread and asked.drop_unread:
-            notes.append(Note(f"{run}: unread samples were left out (--unread drop)", unread, left_out=True))
     return tuple(notes)

@@ -49,6 +49,7 @@ class Evidence:
     confirmation: dict[str, Confirmation]
     tipping: dict[str, float]
     smallest_certain_loss: int | None
+    bound_reason: str | None = None  # why losses_at_least is None, where null_reason does not say it
 
 
 def evidence(
@@ -70,7 +71,7 @@ def evidence(
     least, most, reason = _thresholds(change.rule, k, tau)
     E, S = _found_and_lost(correct_P2 >= least, correct_P2 <= most)
     null = exchange_null(drawn_P2, correct_P2, least, most) if reason is None else None
-    named = {name: _named(pair, rows) for name, rows in vars(lists(drawn_P2, correct_P2)).items()}
+    rows = lists(drawn_P2, correct_P2)
     return Evidence(
         E=E,
         S=S,
@@ -80,7 +81,10 @@ def evidence(
         mcnemar_p=mcnemar(E, S) if reason is None else None,
         losses_at_least=losses_at_least(drawn_P2, correct_P2) if change.rule is Rule.SEEN else None,
         gains_at_least=gains_at_least(drawn_P2, correct_P2) if change.rule is Rule.SEEN else None,
-        **named,
+        lost=_named(pair, rows.lost),
+        gained=_named(pair, rows.gained),
+        fallen=_named(pair, rows.fallen),
+        risen=_named(pair, rows.risen),
         strength=strength(correct_P2),
         retest=retested,
         retest_reason=why_not,
@@ -130,6 +134,8 @@ def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_no
             "gained": _named(pair, found(gained_p)),
             "strength": strength(pair.correct_PR),
         }
+    else:
+        known["bound_reason"] = f"the records of runs that stopped early hold successes beyond k = {change.k}"
     return Evidence(**known)
 
 

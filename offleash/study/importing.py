@@ -49,7 +49,7 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
     place = rows.select("part", "place", "index", label="problem")
     verifier = next((log.verifier for log in logs if log.verifier), None)
     facts = merged_facts(logs, named.paths)
-    with create_run(into, named.name, problems, facts) as run:
+    with create_run(into, named.name if named.given else into.name, problems, facts) as run:
         for number, part in enumerate(parts):
             ours = place.filter(pl.col("part") == number).drop("part")
             done = 0
@@ -59,10 +59,8 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
                 shard = numbered.drop("problem").rename({"label": "problem"})
                 run.write_samples(shard.select("problem", "index", "text", "tokens", "finish"))
                 if verifier is not None:
-                    judged = shard.filter(pl.col("verdict").is_not_null())
-                    run.write_verdicts(
-                        verifier, judged.select("problem", "index", "verdict", "answer", "solution", "score")
-                    )
+                    verdict = ["verdict", "answer", "solution", "score"]
+                    run.write_verdicts(verifier, shard.select("problem", "index", *verdict))
                 progress(f"{part.path.name}: {done:,} samples written")
     return Imported(
         folder=into,

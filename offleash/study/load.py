@@ -76,7 +76,8 @@ def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
 
 def _load(argument: Argument, reading: Reading, progress: Progress) -> list[Run]:
     if all(is_run(path) for path in argument.paths):
-        runs = [open_run(path, argument.name, reading.verifier) for path in argument.paths]
+        name = argument.name if argument.given or len(argument.paths) > 1 else None  # else the run's own
+        runs = [open_run(path, name, reading.verifier) for path in argument.paths]
         return [runs[0] if len(runs) == 1 else _joined(runs)]
     parts, logs = read_parts(argument, reading, progress)
     if reading.options.split_by is None:

@@ -20,7 +20,7 @@ class Matched:
 
 def match(runs: Sequence[Run]) -> Matched:
     """Problems common to all runs; an id that stands for different texts is an error."""
-    first = runs[0].problems
+    first = runs[0].problems.sort("problem")  # so that nothing depends on the order of a file
     own = [first.select(own="problem", problem="problem")]
     for run in runs[1:]:
         own.append(_pair(runs[0], run))

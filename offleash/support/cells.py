@@ -103,7 +103,7 @@ def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
     if short.any():
         p, r = np.argwhere(short)[0]
         raise OffleashError(
-            f"k={k_K.max()} is more than the {tally.drawn_PR[p, r]} samples of problem {tally.problem_P[p]!r} "
+            f"k={k_K.max()} is more than the {tally.drawn_PR[p, r]} samples of problem {str(tally.problem_P[p])!r} "
             f"in {tally.runs[r]!r}; compare at a smaller k, or leave that problem out."
         )
     reach = reach_PRK(tally, k_K)

@@ -129,4 +129,6 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
     if rule is Rule.POSTERIOR:
         columns = [posterior(n[:, r], c[:, r], float(epsilon(k, zeta)), zeta) for r in range(n.shape[1])]
         return np.stack(columns, axis=1)
-    raise OffleashError("Rule 'certified' needs certificates (offleash certify), not samples.")
+    raise OffleashError(
+        "Rule 'certified' needs exact certificates, and these runs have samples; use rule 'seen' or 'confident'."
+    )

@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 
 SMOOTHING = 8  # length of the binomial that damps the alternating series
 FARTHEST = 8  # times n; beyond, the two models part for reasons no data can settle
+FEWEST = 4  # samples a problem below which the two models cannot be told from data
 LOGS = (
     -9.0,
     18.0,
@@ -103,6 +104,9 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
     elif unreached.all():
         notes.append("no problem is reached: low is 0, high the 95% bound 3(k-n)/n problems (rule of three)")
         bounds = [np.zeros(budgets.size), _rule_of_three(drawn, budgets)]
+    elif n < FEWEST:
+        notes.append(f"{n} samples a problem do not tell how rates spread: a forecast needs {FEWEST}")
+        bounds = [np.where(budgets <= n, _coverage(drawn, correct, budgets, None), np.nan)]
     else:
         frequencies = np.bincount(correct[correct > 0])[1:]
         newly = float(np.clip(good_toulmin(frequencies), 0, unreached.sum()))
@@ -110,13 +114,21 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
         bounds = [_coverage(drawn, correct, budgets, fit) for fit in fits]
         bounds.append(_toulmin(drawn, correct, budgets, frequencies))
         notes.append("the range is between two models and holds no sampling error: a narrow one is not a sure one")
-    low, high = np.fmin.reduce(bounds), np.fmax.reduce(bounds)
+    low, high = (_rising(budgets, bound) for bound in (np.fmin.reduce(bounds), np.fmax.reduce(bounds)))
     beyond = (budgets > FARTHEST * n) | (budgets < 1)
     if beyond.any():
         notes.append(f"no forecast beyond {FARTHEST}n = {FARTHEST * n} samples")
     nan_K = np.where(beyond, np.nan, 0.0)
     observed = float(1 - unreached.mean())
     return Forecast(n, drawn.size, observed, budgets, low + nan_K, high + nan_K, newly, fits, tuple(notes))
+
+
+def _rising(budgets_K: Ints, bound_K: Floats) -> Floats:
+    """A bound that does not fall with the budget, as coverage cannot: Good-Toulmin ends at 2n, its reach does not."""
+    order = np.argsort(budgets_K, kind="stable")
+    out = np.empty_like(bound_K)
+    out[order] = np.fmax.accumulate(bound_K[order])
+    return out
 
 
 def _coverage(drawn_P: Ints, correct_P: Ints, budgets_K: Ints, fit: Mixture | None) -> Floats:
@@ -162,7 +174,8 @@ def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, Mixture]:
     share = float(np.mean(correct_P == 0))
     odds = [float(logit(part * share)) for part in (0.05, 0.5, 0.95)]
     # the plain fit with almost no zeros is a start too: the larger model must not end below the smaller
-    starts = [[*start, odd] for start in starts for odd in odds] + [[np.log(plain.a), np.log(plain.b), LEAST_ODDS]]
+    near = [float(np.log(plain.a)), float(np.log(plain.b))]
+    starts = [[*near, odd] for odd in (*odds, LEAST_ODDS)] + [[*start, odds[1]] for start in starts[1:]]
     return plain, _best(starts, cases, [LOGS, LOGS, (LEAST_ODDS, -LEAST_ODDS)])
 
 

@@ -46,11 +46,6 @@ def undecided_bounds(tally: Tally) -> tuple[Tally, Tally]:
     return replace(tally, drawn_PR=drawn_PR), replace(tally, drawn_PR=drawn_PR, correct_PR=right_PR)
 
 
-def unread_dropped(tally: Tally) -> Tally:
-    """The tally without the samples in which no answer was found: a sensitivity, since a format is part of a model."""
-    return replace(tally, drawn_PR=tally.drawn_PR - tally.unread_PR)
-
-
 def smallest_certain_loss(k: int, problems: int, alpha: float = 0.05) -> int | None:
     """Successes before, against none after, that survive Bonferroni over the problems; None when k is too small."""
     hits = np.arange(1, k + 1)
