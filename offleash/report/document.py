@@ -45,7 +45,7 @@ def _comparison(one: Comparison) -> Json:
         "forecast": _forecast(one),
         "diversity": _diversity(one.diversity),
         "sensitivity": _sensitivity(one),
-        "epsilon": {name: number(float(epsilon(one.tally.budget_R[r]))) for _, name, r in sides},
+        "epsilon": {name: number(float(epsilon(_least_drawn(one.tally, r)))) for _, name, r in sides},
         "runs": {name: _run(run, one.tally, r) for run, name, r in sides},
         "benchmarks": {part.name or "all": _benchmark(part) for part in one.benchmarks},
         "macro": _macro(one.macro),
@@ -167,6 +167,7 @@ def _portfolio(one: Comparison) -> Json:
     best = one.portfolio
     if best is None:
         return {"k": None, "reason": "a portfolio is of plain samples, per problem"}
+    told = best.gain_high > best.gain_low
     return {
         "k": best.k,
         "before_samples": best.best,
@@ -175,7 +176,8 @@ def _portfolio(one: Comparison) -> Json:
         "all_before": number(best.all_base),
         "all_after": number(best.all_rl),
         "gain": number(best.gain),
-        "gain_interval": [number(best.gain_low), number(best.gain_high)],
+        "gain_interval": [number(best.gain_low), number(best.gain_high)] if told else None,
+        "reason": None if told else "every resample chose the same run alone: nothing varies",
         "curve": {str(int(k)): number(float(value)) for k, value in zip(best.base_S, best.coverage_S, strict=True)},
     }
 
@@ -217,6 +219,11 @@ def _sensitivity(one: Comparison) -> Json:
         "undecided_all_wrong": None if bounds is None else support(bounds[0]),
         "undecided_all_right": None if bounds is None else support(bounds[1]),
     }
+
+
+def _least_drawn(tally: Tally, r: int) -> int:
+    """Samples that every problem of a run has; a record that stopped early stands for its whole budget."""
+    return int(np.where(tally.stopped_PR[:, r], tally.budget_R[r], tally.drawn_PR[:, r]).min())
 
 
 def _run(run: Run, tally: Tally, r: int) -> Json:

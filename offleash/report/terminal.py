@@ -141,7 +141,9 @@ def _evidence(one: Comparison) -> RenderableType:
     best = one.portfolio
     if best is not None and best.best is not None and best.k > 1:
         gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better one alone"
-        if best.gain_low > 0:
+        if best.gain_high == best.gain_low:
+            lines.append(f"Splitting {best.k} samples between the two gains nothing over one alone.")
+        elif best.gain_low > 0:
             split = f"{best.best} from {one.before.name} and {best.k - best.best} from {one.after.name}"
             lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f}, {gain}.")
         else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 
 import polars as pl
@@ -48,7 +49,7 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
     problems, rows, notes = gather(parts, named.name)
     place = rows.select("part", "place", "index", label="problem")
     verifier = next((log.verifier for log in logs if log.verifier), None)
-    facts = merged_facts(logs, named.paths)
+    facts = merged_facts(logs, named.paths) | {"blake2b": _hash(part.path for part in parts)}
     with create_run(into, named.name if named.given else into.name, problems, facts) as run:
         for number, part in enumerate(parts):
             ours = place.filter(pl.col("part") == number).drop("part")
@@ -72,6 +73,16 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
         notes=tuple(note for log in logs for note in log.notes) + tuple(notes),
         unverified_hint=next((log.unverified_hint for log in logs if log.unverified_hint), ""),
     )
+
+
+def _hash(paths: Iterable[Path]) -> str:
+    """One hash of all files, in their order: which logs a run came from can be checked later."""
+    whole = blake2b(digest_size=16)
+    for path in paths:
+        with path.open("rb") as file:
+            while block := file.read(1 << 22):
+                whole.update(block)
+    return whole.hexdigest()
 
 
 def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
