@@ -13,6 +13,9 @@ def import_(
         str, typer.Argument(metavar="LOGS", help="A file, a folder or a quoted glob; NAME=PATH names the run.")
     ],
     into: Annotated[Path, typer.Option("-o", "--out", metavar="RUN", help="The run folder to write.")],
+    texts: Annotated[
+        bool, typer.Option("--texts/--no-texts", help="Keep the samples' texts, or verdicts only.")
+    ] = True,
     columns: Map = None,
     format_name: FormatName = None,
     filter_name: Filter = None,
@@ -25,11 +28,12 @@ def import_(
     Examples:
       offleash import 'logs/samples_aime24_*.jsonl' -o runs/base
       offleash import base=eval/output-rs0.jsonl -o runs/base --json
+      offleash import logs/aime.eval -o runs/base --no-texts       (fast: summaries only)
     """
     from offleash.report.imported import imported_document, imported_text
     from offleash.study.importing import import_logs
 
-    how = reading(columns, None, format_name, filter_name, threshold)
+    how = reading(columns, None, format_name, filter_name, threshold, texts=texts)
     with progress(as_json) as tell:
         done = import_logs(logs, into, how, tell)
     if as_json:

@@ -44,6 +44,7 @@ def _comparison(one: Comparison) -> Json:
         "portfolio": _portfolio(one),
         "forecast": _forecast(one),
         "diversity": _diversity(one.diversity),
+        "max_at_k": _max_at_k(one),
         "sensitivity": _sensitivity(one),
         "epsilon": {name: number(float(epsilon(_least_drawn(one.tally, r)))) for _, name, r in sides},
         "runs": {name: _run(run, one.tally, r) for run, name, r in sides},
@@ -124,6 +125,7 @@ def _guessing(one: Comparison) -> Json:
         "tested": found.tested,
         "typical_floor": {name: number(value) for name, value in found.typical.items()},
         "guess_support": {name: len(problems) for name, problems in found.problems.items()},
+        "guess_support_by_rank": found.by_rank,
         "problems": {name: list(problems) for name, problems in found.problems.items()},
         "support_without": None if found.without is None else support(found.without),
     }
@@ -209,6 +211,13 @@ def _diversity(found: Diversity | None) -> Json:
         "entropy_difference": number(found.entropy_difference),
         "entropy_difference_interval": found.entropy_interval.pair(),
     } | {name: {key: number(value) for key, value in vars(side).items()} for name, side in sides.items()}
+
+
+def _max_at_k(one: Comparison) -> Json:
+    if one.graded is None:
+        return {"reason": "the runs have no graded scores, between 0 and 1"}
+    k_K = one.curves["before"].k_K
+    return {"before": _by_k(k_K, one.graded.before_K), "after": _by_k(k_K, one.graded.after_K)}
 
 
 def _sensitivity(one: Comparison) -> Json:

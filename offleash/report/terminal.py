@@ -62,8 +62,8 @@ def _cells(one: Comparison) -> Table:
 
 def _metrics(one: Comparison) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    for name, justify in (("", "left"), ("value", "right"), ("95% interval", "left"), ("", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for column in ("", "value", "95% interval", ""):
+        table.add_column(column, justify="right" if column == "value" else "left")
     for name in METRICS:
         value, interval = one.change.value[name], one.change.interval[name]
         if np.isnan(value):

@@ -30,7 +30,8 @@ def union(runs: Sequence[Run], at: int | None = None) -> Union:
     def cells(each: int) -> tuple[float, float, float, float]:
         miss_P = np.prod(1 - reach_PRK(counted, np.array([each]))[:, 1:, 0], axis=1)
         a, b = before_P, 1 - miss_P
-        table = (a * b, (1 - a) * b, a * (1 - b), (1 - a) * (1 - b))
-        return tuple(float(cell.sum()) for cell in table)  # type: ignore[return-value]
+        both = float(a @ b)
+        found, lost = float(b.sum()) - both, float(a.sum()) - both
+        return both, found, lost, len(counted) - both - found - lost
 
     return Union(k, others, len(counted), cells(k), cells(k // others) if k >= others else None)

@@ -12,6 +12,7 @@ from offleash.study.answers import answers, tally_of_answers
 from offleash.study.benchmarks import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
 from offleash.study.diversity import Diversity, diversity
 from offleash.study.evidence import Evidence, evidence
+from offleash.study.graded import Graded, graded
 from offleash.study.guessing import Guessing, guessing
 from offleash.study.tally import Counted, tally
 from offleash.support.cells import AFTER, BEFORE, thinned_cells
@@ -66,6 +67,7 @@ class Comparison:
     forecasts: dict[str, Forecast]
     guessing: Guessing
     diversity: Diversity | None
+    graded: Graded | None
     benchmarks: tuple[BenchmarkChange, ...]
     macro: Macro | None
     undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right
@@ -118,6 +120,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         forecasts=_forecasts(pair),
         guessing=guessing(pair, told, counted, asked),
         diversity=None if told is None else diversity(told, counted.tally),
+        graded=graded([before, after], counted, shown),
         benchmarks=by_benchmark(pair, cells, asked.rule, asked.replicates, asked.seed),
         macro=macro_mean(pair, cells, asked.replicates, asked.seed),
         undecided=_undecided(pair, cells, asked),

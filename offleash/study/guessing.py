@@ -1,6 +1,6 @@
 """Guessing: which problems a run reaches only as often as a blind guess would, and the table without them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,13 +9,16 @@ from offleash.errors import OffleashError
 from offleash.study.tally import Counted
 from offleash.support.cells import AFTER, BEFORE, rule_cells
 from offleash.support.change import SupportChange, change_at
-from offleash.support.guessing import guess_floor, guess_support, guess_test
+from offleash.support.guessing import GuessFloor, guess_floor, guess_support, guess_test
 from offleash.support.rules import IN, OUT, Rule
 from offleash.tables.answers import Answers
 from offleash.tables.tally import Float, Per, Tally
 
 if TYPE_CHECKING:
     from offleash.study.compare import Question
+
+
+SIDES = {"before": BEFORE, "after": AFTER}
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Guessing:
     typical: dict[str, float]  # median floor of those
     problems: dict[str, tuple[str, ...]]  # guess-support: reached, but no more often than the floor explains
     without: SupportChange | None  # the table with guess-support counted as not reached
+    by_rank: dict[str, int] | None = None  # guess-support by rank among other problems; None with given floors
 
 
 def guessing(pair: Tally, told: list[Answers] | None, counted: Counted, asked: "Question") -> Guessing:
@@ -43,7 +47,10 @@ def guessing(pair: Tally, told: list[Answers] | None, counted: Counted, asked: "
         return _none(
             "no floor: the problems have none (--guess RATE) and the logs keep no answers to estimate one from"
         )
-    return _tested(pair, "problem-blind", _blind(told, counted), asked)
+    floors = _blind(told, counted)
+    found = _tested(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), asked)
+    ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
+    return found if found.floor is None else replace(found, by_rank=ranks)
 
 
 def _given(pair: Tally, guess: float | None) -> Float:
@@ -52,14 +59,14 @@ def _given(pair: Tally, guess: float | None) -> Float:
     return pair.guess_P if guess is None else np.full(len(pair), guess)
 
 
-def _blind(told: list[Answers], counted: Counted) -> Float:
+def _blind(told: list[Answers], counted: Counted) -> list[GuessFloor]:
     """Floors of each run from its own wrong answers to other problems; an answer any run had right is accepted."""
     problems = counted.problems.height
     code = {text: number for number, text in enumerate(told[0].label)}
     gold_P = np.array([-1 if gold is None else code.get(gold, -1) for gold in counted.problems["gold"]], dtype=np.int64)
     right = [(run.problem_A[run.correct_A], run.answer_A[run.correct_A]) for run in told]
     accepted_problem, accepted_answer = (np.concatenate(column) for column in zip(*right, strict=True))
-    floors = [
+    return [
         guess_floor(
             run.problem_A,
             run.answer_A,
@@ -70,10 +77,9 @@ def _blind(told: list[Answers], counted: Counted) -> Float:
             accepted_problem,
             accepted_answer,
             gold_P,
-        ).floor_P
+        )
         for run in told
     ]
-    return np.stack(floors, axis=1)
 
 
 def _tested(pair: Tally, floor: str, floor_PR: Float, asked: "Question") -> Guessing:
@@ -81,8 +87,7 @@ def _tested(pair: Tally, floor: str, floor_PR: Float, asked: "Question") -> Gues
     blind_PR = guess_support(p_PR, pair.correct_PR > 0)
     above_PR = np.where((pair.head_PR > 0) & ~blind_PR, IN, OUT).astype(np.int8)
     sums = rule_cells(pair, above_PR, pair.head).sums(asked.replicates, asked.seed)
-    sides = {"before": BEFORE, "after": AFTER}
-    known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in sides.items()}
+    known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in SIDES.items()}
     tested = {name: len(floors) for name, floors in known.items()}
     if not any(tested.values()):
         return _none("no floor: no wrong answer to one problem is a right answer to another")
@@ -91,7 +96,7 @@ def _tested(pair: Tally, floor: str, floor_PR: Float, asked: "Question") -> Gues
         reason=None,
         tested=tested,
         typical={name: float(np.median(floors)) if len(floors) else float("nan") for name, floors in known.items()},
-        problems={name: tuple(str(one) for one in pair.problem_P[blind_PR[:, r]]) for name, r in sides.items()},
+        problems={name: tuple(str(one) for one in pair.problem_P[blind_PR[:, r]]) for name, r in SIDES.items()},
         without=change_at(sums, 0, pair, Rule.SEEN),
     )
 

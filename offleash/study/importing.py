@@ -1,13 +1,14 @@
 """Import: other people's logs as run folders, texts and all."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.logs.format import Options
 from offleash.logs.registry import open_log
 from offleash.study.arguments import parse_argument
 from offleash.study.gather import gather
@@ -34,14 +35,13 @@ class Imported:
 
 def import_logs(argument: str, into: Path, reading: Reading | None = None, progress: Progress = silent) -> Imported:
     """Read logs twice: once to number their samples, once to copy their texts in bounded memory."""
-    reading = reading or Reading()
+    reading = reading or Reading(Options(texts=True))
     named = parse_argument(argument)
     if any(is_run(path) for path in named.paths):
         raise OffleashError(f"{argument} is a run folder already; import takes logs of other tools.")
     if reading.options.split_by is not None:
         raise OffleashError("import writes one run; leave out --split-by, or split the file first.")
-    slim = replace(reading, options=replace(reading.options, texts=True))
-    parts, logs = read_parts(named, slim, progress)
+    parts, logs = read_parts(named, reading, progress)
     if logs[0].counts:
         raise OffleashError(
             f"{argument} holds counts, not samples: nothing to import. `offleash compare` takes it as it is."
@@ -54,7 +54,7 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
         for number, part in enumerate(parts):
             ours = place.filter(pl.col("part") == number).drop("part")
             done = 0
-            for frame in _chunks(open_log(part.path, slim.options, reading.format).frames):
+            for frame in _chunks(open_log(part.path, reading.options, reading.format).frames):
                 numbered = frame.with_row_index("place", done).join(ours, on="place", how="inner")
                 done += frame.height
                 shard = numbered.drop("problem").rename({"label": "problem"})

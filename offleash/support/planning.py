@@ -7,7 +7,7 @@ from scipy import special, stats
 
 from offleash.support.counting import Float, Integer
 from offleash.support.rules import beta_prior
-from offleash.support.sensitivity import smallest_certain_loss
+from offleash.support.sensitivity import chance_of_detection, smallest_certain_loss
 
 _POINTS = 64  # of each problem's posterior
 
@@ -39,7 +39,7 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int =
     least = [smallest_certain_loss(int(k), problems) for k in k_K]
     least_K = np.array([int(k) + 1 if one is None else one for k, one in zip(k_K, least, strict=True)])
     chance_PK = np.stack(
-        [np.mean(stats.binom.sf(need - 1, k, rate_PQ), axis=1) for k, need in zip(k_K, least_K, strict=True)], axis=1
+        [chance_of_detection(rate_PQ, k, need).mean(axis=1) for k, need in zip(k_K, least_K, strict=True)], axis=1
     )
     stopped_K = np.array([stopped_cost(rate_PQ, int(k), until).mean(axis=1).sum() for k in k_K])
     return BudgetPlan(

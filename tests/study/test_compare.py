@@ -135,3 +135,23 @@ def test_every_comparison_is_json_without_nan(tmp_path: Path) -> None:
         found = ol.compare(ol.load(base), ol.load(rl), replicates=200, **options)
         json.dumps(ol.document([found]), allow_nan=False)
         assert ol.finding(found)
+
+
+def test_partial_credit_gives_the_expected_best_of_k(tmp_path: Path) -> None:
+    scores = {"base": [0.0, 1.0, 1.0, 0.0, 0.5], "rl": [1.0, 1.0, 0.0, 1.0, 1.0]}
+    for name, row in scores.items():
+        rows = [{"id": p, "response": "x", "score": score} for p in range(4) for score in row]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = (tmp_path / "base.jsonl", tmp_path / "rl.jsonl", "--json", "--replicates", "200")
+    best = offleash("compare", *arguments).json["max_at_k"]
+    assert best["before"]["1"] == pytest.approx(0.5)
+    assert best["before"]["2"] == pytest.approx(np.mean([1] * 7 + [0.5] * 2 + [0]))
+    assert best["after"]["4"] == pytest.approx(1.0)
+
+
+def test_a_log_can_be_imported_without_its_texts(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", drawn(3, 4))
+    assert offleash("import", log, "-o", tmp_path / "run", "--no-texts").code == 0
+    samples = ol.load(tmp_path / "run").samples
+    assert samples is not None
+    assert samples.collect()["text"].null_count() == 12
