@@ -1,5 +1,6 @@
 """The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -135,7 +136,8 @@ def _crossing(one: Comparison) -> Json:
     found = one.crossing
     return {
         "k": number(found.k),
-        "interval": [found.low, found.high],
+        "interval": _within(found.low, found.high),
+        "ends": list(found.ends()),
         "resolved": found.resolved,
         "text": found.text(),
         "sign_changes": found.sign_changes,
@@ -147,17 +149,23 @@ def _crossing(one: Comparison) -> Json:
     }
 
 
+def _within(low: float, high: float) -> list[float | None]:
+    """Ends of an interval of budgets; null where they lie below 1 or above what was drawn."""
+    return [end if 1 <= end < math.inf else None for end in (low, high)]
+
+
 def _equivalent(one: Comparison) -> Json:
     first = one.equivalent[0]
     return {
         "k": number(first.k),
-        "interval": [first.low, first.high],
+        "interval": _within(first.low, first.high),
+        "ends": list(first.ends()),
         "text": first.text(),
         "reason": first.reason,
         "kappa": {
             str(each.of): {
                 "value": number(each.kappa),
-                "interval": [None if end is None else end / each.of for end in (each.low, each.high)],
+                "interval": [None if end is None else end / each.of for end in _within(each.low, each.high)],
                 "reason": each.reason,
             }
             for each in one.equivalent
@@ -224,7 +232,7 @@ def _sensitivity(one: Comparison) -> Json:
     bounds = one.undecided
     return {
         "false_positive_rate_that_explains": {name: number(rate) for name, rate in one.evidence.tipping.items()},
-        "reason": None if bounds else "no sample is undecided (failed or unverified)",
+        "reason": None if bounds else "no sample is undecided (failed or unverified), or the rule is not 'seen'",
         "undecided_all_wrong": None if bounds is None else support(bounds[0]),
         "undecided_all_right": None if bounds is None else support(bounds[1]),
     }

@@ -56,7 +56,7 @@ def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro
     replicate: dict[str, list[Float]] = {name: [] for name in RATIOS}
     for number, name in enumerate(names):
         part = pair.rows(pair.benchmark_P == name)
-        sums = cells(part).sums(replicates, seed + 1 + number)  # benchmarks vary independently
+        sums = cells(part).sums(replicates, _stream(seed, number))
         for ratio in RATIOS:
             value_K, value_BK = sums.ratio(ratio)
             estimate[ratio].append(float(value_K[0]))
@@ -69,3 +69,8 @@ def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro
         mean_B1 = np.mean([replicate[ratio][i] for i in known], axis=0)[:, None] if known else np.full((1, 1), np.nan)
         interval[ratio] = percentile_intervals(mean_B1, np.array([value[ratio]]))[0]
     return Macro(value, interval, used)
+
+
+def _stream(seed: int, number: int) -> int:
+    """A seed of its own for each benchmark: they vary independently."""
+    return int(np.random.default_rng([seed, number]).integers(1 << 62))

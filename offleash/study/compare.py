@@ -113,7 +113,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         change=change,
         curves={name: curve(sums, name, shown) for name in CURVES},
         prefix=_prefix(pair, shown),
-        evidence=evidence(pair, change, asked.tau, asked.replicates, asked.seed),
+        evidence=evidence(pair, change, asked.tau, asked.zeta, asked.replicates, asked.seed),
         crossing=crossing(sums),
         equivalent=tuple(equivalent_budget(sums, int(of)) for of in shown),
         portfolio=_portfolio(pair, k, asked.seed),
@@ -155,7 +155,9 @@ def _forecasts(pair: Tally) -> dict[str, Forecast]:
 
 def _undecided(pair: Tally, cells: CellsOf, asked: Question) -> tuple[SupportChange, SupportChange] | None:
     """The table with every undecided sample wrong, and every one right; None when there are none."""
-    if pair.per is not Per.PROBLEM or not (pair.failed_PR.any() or pair.unverified_PR.any()):
+    if pair.per is not Per.PROBLEM or asked.rule is not Rule.SEEN:
+        return None
+    if not (pair.failed_PR.any() or pair.unverified_PR.any()):
         return None
     wrong, right = (
         change_at(cells(bound).sums(asked.replicates, asked.seed), 0, bound, asked.rule)

@@ -20,7 +20,7 @@ from offleash.support.losses import (
     strength,
 )
 from offleash.support.resampling import REPLICATES
-from offleash.support.rules import IN, OUT, Rule, above, confident, epsilon
+from offleash.support.rules import IN, OUT, ZETA, Rule, above, confident, epsilon
 from offleash.support.sensitivity import Confirmation, confirmation, smallest_certain_loss, tipping_rate
 from offleash.tables.tally import Per, Tally
 
@@ -53,7 +53,12 @@ class Evidence:
 
 
 def evidence(
-    pair: Tally, change: SupportChange, tau: float = 0.0, replicates: int = REPLICATES, seed: int = 0
+    pair: Tally,
+    change: SupportChange,
+    tau: float = 0.0,
+    zeta: float = ZETA,
+    replicates: int = REPLICATES,
+    seed: int = 0,
 ) -> Evidence:
     """All that speaks for or against the change of a tally of two runs."""
     k, retested, why_not = change.k, None, None
@@ -68,13 +73,13 @@ def evidence(
     if (pair.until_R > 0).any():
         return _stopped(pair, change, retested, why_not)
     drawn_P2, correct_P2 = np.full_like(pair.drawn_PR, k), pair.head_PR
-    least, most, reason = _thresholds(change.rule, k, tau)
+    least, most, reason = _thresholds(change.rule, k, tau, zeta)
     E, S = _found_and_lost(correct_P2 >= least, correct_P2 <= most)
     null = exchange_null(drawn_P2, correct_P2, least, most) if reason is None else None
     rows = lists(drawn_P2, correct_P2)
     return Evidence(
-        E=E,
-        S=S,
+        E=E if reason is None else None,
+        S=S if reason is None else None,
         basis=_basis(pair, k),
         null=null,
         null_reason=reason,
@@ -94,14 +99,14 @@ def evidence(
     )
 
 
-def _thresholds(rule: Rule, k: int, tau: float) -> tuple[int, int, str | None]:
+def _thresholds(rule: Rule, k: int, tau: float, zeta: float) -> tuple[int, int, str | None]:
     """How many successes of k make a problem in, how few out, and why a rule has no such numbers."""
     if rule is Rule.SEEN:
         return 1, 0, None
     if rule is Rule.POSTERIOR:
         return 1, 0, "the posterior rule borrows from all problems, so it has no exchange null"
     every = np.arange(k + 1)
-    state = above(k, every, tau) if rule is Rule.ABOVE else confident(k, every, float(epsilon(k)))
+    state = above(k, every, tau) if rule is Rule.ABOVE else confident(k, every, float(epsilon(k, zeta)), zeta)
     inside, outside = np.flatnonzero(state == IN), np.flatnonzero(state == OUT)
     if not inside.size or not outside.size:
         return 1, 0, f"with k={k} no number of successes is decisive"

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from offleash.errors import OffleashError
 from offleash.support.counting import Float, Integer
 from offleash.support.estimators import log_miss_stopped
-from offleash.support.resampling import REPLICATES, replicate_sums, strata
+from offleash.support.resampling import REPLICATES, problem_sums, pseudo_weights, strata
 from offleash.support.rules import IN, UNDETERMINED, State
 from offleash.tables.tally import Per, Tally
 
@@ -27,6 +27,10 @@ RATIOS: dict[str, Callable[[Float, Float, Float, Float], tuple[Float, Float]]] =
     "difference": lambda P, E, S, total: (E - S, total),
 }
 
+# Of the pseudo-problems in P, E, S, O, pass@k of one run has use for two, reached and not: all four would weigh twice
+# as much and pull an interval near 0 or 1 away from the truth.
+_ONE_RUN = np.array([1.0, 0, 0, 1])
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -42,13 +46,12 @@ class Cells:
 
     def sums(self, replicates: int = REPLICATES, seed: int = 0) -> "CellSums":
         value_PQ = np.concatenate([self.P_PK, self.E_PK, self.S_PK, self.determined_PK], axis=1)
-        budgets = len(self.k_K)
-        pseudo_44 = np.array([[1.0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]])
-        pseudo_4Q = np.repeat(pseudo_44, budgets, axis=1)
-        sums_BQ = replicate_sums(value_PQ, pseudo_4Q, self.stratum_P, replicates, seed)
-        estimate = value_PQ.sum(axis=0).reshape(4, budgets)
+        problems, budgets = len(value_PQ), len(self.k_K)
+        sums_BQ = problem_sums(value_PQ, self.stratum_P, replicates, seed)
         replicate_4BK = np.ascontiguousarray(np.moveaxis(sums_BQ.reshape(replicates, 4, budgets), 1, 0))
-        return CellSums(self.k_K, estimate, replicate_4BK, self.problem_sets_complete)
+        pseudo_B4 = pseudo_weights(4, problems, replicates, seed)
+        estimate_4K = value_PQ.sum(axis=0).reshape(4, budgets)
+        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, self.problem_sets_complete)
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,31 @@ class CellSums:
 
     k_K: Integer
     estimate_4K: Float
-    replicate_4BK: Float
+    replicate_4BK: Float  # without the pseudo-problems
+    pseudo_B4: Float  # weights of the pseudo-problems in P, E, S, O
     problem_sets_complete: bool
 
-    def ratio(self, name: str, place: Integer | slice = slice(None)) -> tuple[Float, Float]:
-        """A ratio of the cells (a key of RATIOS) at some of the budgets: estimate_K and replicate_BK."""
+    def ratio(self, name: str, place: Integer | slice = slice(None), paired: bool = False) -> tuple[Float, Float]:
+        """A ratio of the cells (a key of RATIOS) at some of the budgets: estimate_K and replicate_BK.
+
+        `paired`: pass@k of one run, to be set against that of the other.
+        """
         P, E, S, total = self.estimate_4K[:, place]
-        P_BK, E_BK, S_BK, total_BK = (side[:, place] for side in self.replicate_4BK)
+        alone = name in ("before", "after") and not paired
+        pseudo_4B1 = (self.pseudo_B4 * (_ONE_RUN if alone else 1.0)).T[:, :, None]
+        P_BK, E_BK, S_BK = (self.replicate_4BK[cell][:, place] + pseudo_4B1[cell] for cell in range(3))
+        total_BK = self.replicate_4BK[3][:, place] + pseudo_4B1.sum(axis=0)
         return ratio(name, P, E, S, total), ratio(name, P_BK, E_BK, S_BK, total_BK)
+
+    def place(self, k: ArrayLike) -> Integer:
+        """Positions of budgets among those summed."""
+        wanted = np.atleast_1d(np.asarray(k, dtype=np.int64))
+        missing = wanted[~np.isin(wanted, self.k_K)]
+        if missing.size:
+            raise OffleashError(
+                f"k={missing[0]} is not among the budgets summed, 1 to {self.k_K[-1]}; choose one that is."
+            )
+        return np.searchsorted(self.k_K, wanted).astype(np.int64)
 
     @cached_property
     def out_K(self) -> Float:
@@ -99,7 +119,7 @@ def reach_PRK(tally: Tally, k_K: Integer) -> Float:
 
 def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
     """Cells of a tally of two runs (before, after) at budgets k, by thinning: the rule `seen` at any k."""
-    short = tally.drawn_PR + np.where(tally.stopped_PR, tally.budget_R, 0) < k_K.max(initial=0)
+    short = np.where(tally.stopped_PR, tally.budget_R, tally.drawn_PR) < k_K.max(initial=0)
     if short.any():
         p, r = np.argwhere(short)[0]
         raise OffleashError(

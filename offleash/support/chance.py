@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from offleash.errors import OffleashError
 from offleash.support.cells import AFTER, BEFORE, reach_PRK
 from offleash.support.counting import Float, Integer, log_miss
 from offleash.support.multiplicity import upper_tail
@@ -92,6 +93,11 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     reach_PR = reach_PRK(pair, np.array([k]))[:, :, 0]
     a_P, b_P = reach_PR[:, BEFORE], reach_PR[:, AFTER]
     if extrapolated:
+        if (pair.drawn_PR[:, BEFORE] != k).any() or pair.stopped_PR[:, BEFORE].any():
+            raise OffleashError(
+                f"A redraw at k={k} needs {2 * k} samples of every problem, or plain records of exactly {k}; "
+                f"use k={int(have_P.min()) // 2}."
+            )
         new_P = _next_draw(pair.correct_PR[:, BEFORE])
     else:
         new_P = reach_PRK(pair, np.array([2 * k]))[:, BEFORE, 0] - a_P
@@ -99,7 +105,8 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     first_P = np.unique(pair.problem_P, return_index=True)[1]
     columns = [a_P * b_P, a_P - new_P, (1 - a_P) * b_P - new_P]
     value_P3: Float = np.stack([np.bincount(row_P, weights=column) for column in columns], axis=1).astype(np.float64)
-    pseudo_43 = np.array([[0.0, 1, 1], [1, 1, -1], [0, 0, 0], [0, 0, 0]])
+    # (kept, kept twice, gain): a loss, a keep, and half a keep that a redraw would not show, lest 1 be the end of SRR
+    pseudo_43 = np.array([[0.0, 1, 1], [1, 1, -1], [0.5, 0, 0], [0, 0, 0]])
     sums_B3 = replicate_sums(value_P3, pseudo_43, strata(pair.benchmark_P[first_P]), replicates, seed)
     kept, kept_twice, gain = value_P3.sum(axis=0)
     estimate_2 = np.array([kept / kept_twice if kept_twice > 0 else np.nan, gain])

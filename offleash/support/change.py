@@ -6,6 +6,7 @@ import numpy as np
 
 from offleash.errors import OffleashError
 from offleash.support.cells import Cells, CellSums, ratio, rule_cells, thinned_cells
+from offleash.support.counting import Integer
 from offleash.support.resampling import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
 from offleash.support.rules import ZETA, Rule, State, above, confident, epsilon, posterior
 from offleash.tables.tally import Per, Tally
@@ -115,13 +116,13 @@ def common_budget(pair: Tally) -> int:
 
 
 def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> State:
-    """In, out or undetermined for every target and run, from all that was drawn."""
+    """In, out or undetermined for every target and run, from the same number of samples, k, of each."""
     if (pair.until_R > 0).any():
         raise OffleashError(
             f"Rule {rule.value!r} needs every sample of the budget, and {pair.runs} stopped at the "
             f"{pair.until_R.max()}-th success; use rule 'seen', or draw without --until."
         )
-    n, c = pair.drawn_PR, pair.correct_PR
+    n, c = np.full_like(pair.drawn_PR, k), _first(pair, k)
     if rule is Rule.ABOVE:
         return above(n, c, tau)
     if rule is Rule.CONFIDENT:
@@ -132,3 +133,17 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
     raise OffleashError(
         "Rule 'certified' needs exact certificates, and these runs have samples; use rule 'seen' or 'confident'."
     )
+
+
+def _first(pair: Tally, k: int) -> Integer:
+    """Correct among the first k samples of every problem: a rule never compares unequal budgets."""
+    longer = pair.drawn_PR != k
+    if not longer.any():
+        return pair.correct_PR
+    if pair.head != k or (pair.head_PR[longer] < 0).any():
+        p, r = np.argwhere(longer)[0]
+        raise OffleashError(
+            f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r} and k is {k}: "
+            "other rules than 'seen' need the same number of samples everywhere; count the runs at that k first."
+        )
+    return pair.head_PR

@@ -13,24 +13,28 @@ from offleash.support.resampling import LEVEL
 
 @dataclass(frozen=True)
 class Crossing:
-    """The budget beyond which the run before has the higher pass@k; ends of None are beyond what was drawn."""
+    """The budget beyond which the run before has the higher pass@k."""
 
     k: float | None
-    low: float | None  # None: below 1
-    high: float | None  # None: above the largest budget
+    low: float  # 0: below 1
+    high: float  # inf: above the largest budget
     most: int
     sign_changes: int
     reason: str | None
 
     @property
     def resolved(self) -> bool:
-        return self.k is not None and self.low is not None and self.high is not None
+        return self.k is not None and self.low >= 1 and self.high <= self.most
 
     def text(self) -> str:
         if self.k is None:
             return self.reason or "none"
         state = "" if self.resolved else ", not resolved"
-        return f"k = {self.k:.3g} [{_end(self.low, '< 1')}, {_end(self.high, f'> {self.most}')}]{state}"
+        return f"k = {self.k:.3g} [{', '.join(self.ends())}]{state}"
+
+    def ends(self) -> tuple[str, str]:
+        """The ends in words: "< 1" and "> n" lie beyond what was drawn."""
+        return _end(self.low, self.most), _end(self.high, self.most)
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,8 @@ class EquivalentBudget:
 
     of: int
     k: float | None
-    low: float | None  # None: below 1
-    high: float | None  # None: above the largest budget
+    low: float  # 0: below 1; inf: above the largest budget
+    high: float  # likewise
     most: int
     reason: str | None
 
@@ -51,7 +55,11 @@ class EquivalentBudget:
 
     def text(self) -> str:
         k = self.reason if self.k is None else f"{self.k:.3g}"
-        return f"{k} [{_end(self.low, '< 1')}, {_end(self.high, f'> {self.most}')}]"
+        return f"{k} [{', '.join(self.ends())}]"
+
+    def ends(self) -> tuple[str, str]:
+        """The ends in words: "< 1" and "> n" lie beyond what was drawn."""
+        return _end(self.low, self.most), _end(self.high, self.most)
 
 
 def crossing(sums: CellSums) -> Crossing:
@@ -63,33 +71,29 @@ def crossing(sums: CellSums) -> Crossing:
     signs = sign_K[sign_K != 0]
     changes = int((signs[1:] != signs[:-1]).sum())
     behind, after = np.flatnonzero(high_K < 0), np.flatnonzero(low_K <= 0)
-    low = float(k_K[behind[-1]]) if behind.size else None
+    low = float(k_K[behind[-1]]) if behind.size else 0.0
     start = after[-1] + 1 if after.size else 0
-    high = float(k_K[start]) if start < len(k_K) else None
+    high = float(k_K[start]) if start < len(k_K) else np.inf
     point, reason = _last_overtaking(k_K, ahead_K, sign_K)
-    if point is None:
-        return Crossing(None, low, high, most, changes, reason)
-    return Crossing(point, low, high, most, changes, None)
+    return Crossing(point, low, high, most, changes, reason)
 
 
 def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL) -> EquivalentBudget:
     """How many tries of the run before equal `of` tries of the run after, with a percentile interval."""
-    place = int(np.searchsorted(sums.k_K, of))
-    (before_K, before_BK), (after_1, after_B1) = sums.ratio("before"), sums.ratio("after", np.array([place]))
+    before_K, before_BK = sums.ratio("before", paired=True)
+    after_1, after_B1 = sums.ratio("after", sums.place(of), paired=True)
     most = int(sums.k_K[-1])
     estimate = float(_invert(sums.k_K, before_K[None], after_1)[0])
     replicate_B = _invert(sums.k_K, before_BK, after_B1[:, 0])
     tails = [(1 - level) / 2, (1 + level) / 2]
     low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
-    if np.isfinite(estimate):
-        low, high = min(low, estimate), max(high, estimate)
-    k, reason = float(estimate), None
+    low, high = min(float(low), estimate), max(float(high), estimate)
+    reason = None
     if estimate < 1:
-        k, reason = float("nan"), "less than one try of the run before"
+        reason = "less than one try of the run before"
     elif np.isinf(estimate):
-        k, reason = float("nan"), f"more than {most} tries of the run before"
-    least, largest = (float(end) if 1 <= end < np.inf else None for end in (low, high))
-    return EquivalentBudget(of, None if reason else k, least, largest, most, reason)
+        reason = f"more than {most} tries of the run before"
+    return EquivalentBudget(of, None if reason else estimate, low, high, most, reason)
 
 
 def _last_overtaking(k_K: Integer, ahead_K: Float, sign_K: Float) -> tuple[float | None, str | None]:
@@ -101,6 +105,8 @@ def _last_overtaking(k_K: Integer, ahead_K: Float, sign_K: Float) -> tuple[float
     if not rises:
         ahead = "before is ahead at every k" if sign_K[moving[0]] > 0 else f"before is never ahead up to k = {most}"
         return None, ahead
+    if sign_K[moving[-1]] < 0:
+        return None, f"before was ahead for a while and is behind again at k = {most}"
     i, j = rises[-1]
     share = -ahead_K[i] / (ahead_K[j] - ahead_K[i])
     return float(np.exp(np.log(k_K[i]) + share * (np.log(k_K[j]) - np.log(k_K[i])))), None
@@ -122,5 +128,5 @@ def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:
     return np.where(below_B == len(k_K), np.inf, np.where(under_B, 0.0, met_B))
 
 
-def _end(value: float | None, missing: str) -> str:
-    return missing if value is None else f"{value:.3g}"
+def _end(value: float, most: int) -> str:
+    return "< 1" if value < 1 else f"> {most}" if value > most else f"{value:.3g}"

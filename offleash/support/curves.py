@@ -40,7 +40,7 @@ def dense_budgets(most: int, each_octave: int = 12) -> Integer:
 def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
     """The curve of a ratio (before, after, difference, SRR, NDR, SDS, NSCR) at some of the budgets of `sums`."""
     k_K = sums.k_K if k_K is None else k_K
-    place = np.searchsorted(sums.k_K, k_K)
+    place = sums.place(k_K)
     estimate_K, replicate_BK = sums.ratio(name, place)
     ends = percentile_intervals(replicate_BK, estimate_K)
     low_K, high_K = (np.array([getattr(end, side) for end in ends]) for side in ("low", "high"))

@@ -55,13 +55,16 @@ def g_pass_at_k(drawn: ArrayLike, correct: ArrayLike, k: int, tau: float) -> Flo
 def mg_pass_at_k(drawn: ArrayLike, correct: ArrayLike, k: int) -> Float:
     """mG-Pass@k: G-Pass@k averaged over the shares above one half (arXiv:2412.13147)."""
     least = np.arange(int(np.ceil(k / 2)) + 1, k + 1)
+    if not least.size:  # no share lies above one half of a single draw
+        return np.where(np.asarray(drawn) >= k, 0.0, np.nan) + 0.0 * np.asarray(correct)
     mean: Float = (2.0 / k) * _at_least(drawn, correct, k, least).sum(axis=-1)
     return mean
 
 
 def cover_at(drawn: ArrayLike, correct: ArrayLike, tau: float) -> float:
     """Cover@tau: share of the problems whose rate is at least `tau` (arXiv:2510.08325)."""
-    n, c = np.asarray(drawn, dtype=np.float64), np.asarray(correct)
+    n, c = np.broadcast_arrays(np.asarray(drawn, dtype=np.float64), np.asarray(correct))
+    n, c = n[n > 0], c[n > 0]  # a problem without samples has no rate
     return float(np.mean(c >= tau * n - 1e-9)) if n.size else float("nan")
 
 

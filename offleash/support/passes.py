@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offleash.support.cells import thinned_cells
+from offleash.support.cells import CellSums, thinned_cells
 from offleash.support.change import common_budget
 from offleash.support.crossing import Crossing, EquivalentBudget, crossing, equivalent_budget
 from offleash.support.curves import Curve, budgets, curve, dense_budgets
@@ -23,15 +23,16 @@ class PassCurve:
 
     def crossing(self, before: str, after: str) -> Crossing:
         """The budget beyond which the run before has the higher pass@k."""
-        pair = self.tally.pair(before, after)
-        sums = thinned_cells(pair, dense_budgets(common_budget(pair))).sums(self.replicates, self.seed)
-        return crossing(sums)
+        return crossing(self._sums(before, after))
 
     def equivalent_budget(self, before: str, after: str, of: int = 1) -> EquivalentBudget:
         """How many tries of the run before equal `of` tries of the run after."""
+        return equivalent_budget(self._sums(before, after, of), of)
+
+    def _sums(self, before: str, after: str, of: int = 1) -> CellSums:
         pair = self.tally.pair(before, after)
-        sums = thinned_cells(pair, dense_budgets(common_budget(pair))).sums(self.replicates, self.seed)
-        return equivalent_budget(sums, of)
+        grid = dense_budgets(common_budget(pair))
+        return thinned_cells(pair, np.union1d(grid, [of])).sums(self.replicates, self.seed)
 
     def __str__(self) -> str:
         k_K = next(iter(self.runs.values())).k_K
