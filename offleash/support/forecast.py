@@ -1,8 +1,8 @@
-"""How many more problems a larger budget would reach: smoothed Good-Toulmin to 2n, a range of two models to 8n.
+"""How many more problems a larger budget would reach: smoothed Good-Toulmin to 2n, a range of models to 8n.
 
 Every problem already reached stays reached and every problem not reached is carried on from its own n, so all curves
-pass through the observed pass@n. The range is between models: it holds no sampling error, and the share of problems
-that can never be reached is not identified by data, which is why there is no point forecast beyond 2n.
+pass through the observed pass@n. The share of problems that can never be reached is not identified by data, so every
+share that the likelihood does not rule out is followed, and the range holds them all with the noise of the draw.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.special import betaln, expit, logit
+from scipy.special import betaln
 from scipy.stats import binom
 
 from offleash.support.counting import log_miss
@@ -22,11 +22,10 @@ Ints = NDArray[np.int64]
 SMOOTHING = 8  # length of the binomial that damps the alternating series
 FARTHEST = 8  # times n; beyond, the two models part for reasons no data can settle
 FEWEST = 4  # samples a problem below which the two models cannot be told from data
-LOGS = (
-    -9.0,
-    18.0,
-)  # bounds of log a and log b: a rate of 1e-12 is as good as 0 here, and a = b = 6e7 as good as one rate
-LEAST_ODDS = -20.0  # bound of the log odds of a problem that can never be reached
+LOGS = (-9.0, 18.0)  # of a and b: a rate of 1e-12 is as good as 0 here, and a = b = 6e7 as good as one rate
+SHARES = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98])  # of the unreached that never will be
+PLAUSIBLE = 1.92  # log-likelihood below the best at which a share is ruled out (5%, one degree of freedom)
+SPREAD = 1.96
 CONFIDENCE = 0.95
 
 
@@ -51,7 +50,7 @@ class Mixture:
 class Forecast:
     """Coverage (mean pass@k) at each budget as a range, with what it rests on.
 
-    Up to n both ends are the unbiased pass@k; from n to 2n the range spans Good-Toulmin and both fits; to 8n both fits;
+    Up to n both ends are the unbiased pass@k; from n to 8n the range spans all plausible fits and the noise of drawing;
     NaN beyond. `newly_at_2n` is the smoothed Good-Toulmin count of problems that doubling n would newly reach.
     """
 
@@ -100,20 +99,21 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
     if not unreached.any():
         newly = 0.0
         notes.append("every problem is reached: a larger budget can add nothing")
-        bounds = [_coverage(drawn, correct, budgets, None)]
+        bounds = [_coverage(drawn, correct, budgets)]
     elif unreached.all():
         notes.append("no problem is reached: low is 0, high the 95% bound 3(k-n)/n problems (rule of three)")
         bounds = [np.zeros(budgets.size), _rule_of_three(drawn, budgets)]
     elif n < FEWEST:
         notes.append(f"{n} samples a problem do not tell how rates spread: a forecast needs {FEWEST}")
-        bounds = [np.where(budgets <= n, _coverage(drawn, correct, budgets, None), np.nan)]
+        bounds = [np.where(budgets <= n, _coverage(drawn, correct, budgets), np.nan)]
     else:
         frequencies = np.bincount(correct[correct > 0])[1:]
         newly = float(np.clip(good_toulmin(frequencies), 0, unreached.sum()))
         fits = _fits(drawn, correct)
-        bounds = [_coverage(drawn, correct, budgets, fit) for fit in fits]
-        bounds.append(_toulmin(drawn, correct, budgets, frequencies))
-        notes.append("the range is between two models and holds no sampling error: a narrow one is not a sure one")
+        bounds = [bound for fit in fits for bound in _carried(drawn, correct, budgets, fit)]
+        notes.append(
+            "a range of models that the data do not rule out: beta-binomial, with problems never reached or not"
+        )
     low, high = (_rising(budgets, bound) for bound in (np.fmin.reduce(bounds), np.fmax.reduce(bounds)))
     beyond = (budgets > FARTHEST * n) | (budgets < 1)
     if beyond.any():
@@ -124,31 +124,30 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
 
 
 def _rising(budgets_K: Ints, bound_K: Floats) -> Floats:
-    """A bound that does not fall with the budget, as coverage cannot: Good-Toulmin ends at 2n, its reach does not."""
+    """A bound that does not fall with the budget, as coverage cannot."""
     order = np.argsort(budgets_K, kind="stable")
     out = np.empty_like(bound_K)
     out[order] = np.fmax.accumulate(bound_K[order])
     return out
 
 
-def _coverage(drawn_P: Ints, correct_P: Ints, budgets_K: Ints, fit: Mixture | None) -> Floats:
-    """Mean pass@k: thinned up to a problem's own n; from there on carried by the fit if it was not reached."""
+def _coverage(drawn_P: Ints, correct_P: Ints, budgets_K: Ints) -> Floats:
+    """Mean pass@k, thinned up to a problem's own n and observed from there on."""
     case_U, weight_U = np.unique(np.stack([drawn_P, correct_P]), axis=1, return_counts=True)
     n_U1, c_U1 = case_U[0][:, None], case_U[1][:, None]
     miss_UK = np.exp(log_miss(n_U1, c_U1, np.minimum(budgets_K, n_U1)))
-    if fit is not None:
-        carried_UK = np.exp(fit.log_miss(budgets_K) - fit.log_miss(n_U1))
-        miss_UK = np.where((budgets_K > n_U1) & (c_U1 == 0), carried_UK, miss_UK)
     return np.asarray(1 - weight_U @ miss_UK / drawn_P.size)
 
 
-def _toulmin(drawn_P: Ints, correct_P: Ints, budgets_K: Ints, frequencies_J: NDArray[np.intp]) -> Floats:
-    """Observed coverage plus Good-Toulmin between n and 2n; NaN elsewhere, and where n differs between problems."""
-    n, unreached = int(drawn_P.min()), int(np.count_nonzero(correct_P == 0))
-    if drawn_P.max() > n:
-        return np.full(budgets_K.size, np.nan)
-    newly_K = np.array([good_toulmin(frequencies_J, k / n) for k in budgets_K])
-    return np.asarray(1 - (unreached - np.clip(newly_K, 0, unreached)) / drawn_P.size)
+def _carried(drawn_P: Ints, correct_P: Ints, budgets_K: Ints, fit: Mixture) -> tuple[Floats, Floats]:
+    """Ends of the coverage when a fit carries the unreached problems on, each newly reached or not by the draw."""
+    n_U, weight_U = np.unique(drawn_P[correct_P == 0], return_counts=True)
+    n_U1 = n_U[:, None]
+    new_UK = np.where(budgets_K > n_U1, -np.expm1(fit.log_miss(np.maximum(budgets_K, n_U1)) - fit.log_miss(n_U1)), 0.0)
+    mean_K, spread_K = weight_U @ new_UK, np.sqrt(weight_U @ (new_UK * (1 - new_UK)))
+    seen_K, unreached = _coverage(drawn_P, correct_P, budgets_K), weight_U.sum()
+    low_K, high_K = (np.clip(mean_K + sign * SPREAD * spread_K, 0, unreached) for sign in (-1, 1))
+    return seen_K + low_K / drawn_P.size, seen_K + high_K / drawn_P.size
 
 
 def _rule_of_three(drawn_P: Ints, budgets_K: Ints) -> Floats:
@@ -164,36 +163,35 @@ class _Cases(NamedTuple):
     weight_U: Floats
 
 
-def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, Mixture]:
-    """Maximum likelihood without and with zero inflation, from several starts: a and b fall together along a ridge."""
+def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, ...]:
+    """Maximum likelihood at each share of problems that can never be reached, as far as the data do not rule it out."""
     case, weight = np.unique(np.stack([drawn_P, correct_P]), axis=1, return_counts=True)
     cases = _Cases(case[0].astype(np.float64), case[1].astype(np.float64), weight.astype(np.float64))
     rate = (correct_P.sum() + 0.5) / (drawn_P.sum() + 1)
     starts = [[np.log(size * rate), np.log(size * (1 - rate))] for size in (0.1, 1.0, 10.0)]
-    plain = _best(starts, cases, [LOGS, LOGS])
-    share = float(np.mean(correct_P == 0))
-    odds = [float(logit(part * share)) for part in (0.05, 0.5, 0.95)]
-    # the plain fit with almost no zeros is a start too: the larger model must not end below the smaller
-    near = [float(np.log(plain.a)), float(np.log(plain.b))]
-    starts = [[*near, odd] for odd in (*odds, LEAST_ODDS)] + [[*start, odds[1]] for start in starts[1:]]
-    return plain, _best(starts, cases, [LOGS, LOGS, (LEAST_ODDS, -LEAST_ODDS)])
+    fits: list[Mixture] = []
+    for share in SHARES * float(np.mean(correct_P == 0)):
+        found = _fit(cases, float(share), starts)
+        fits.append(found)
+        starts = [[np.log(found.a), np.log(found.b)], starts[-1]]  # the next share's fit is near; a and b share a ridge
+    best = max(fit.log_likelihood for fit in fits)
+    return tuple(fit for fit in fits if fit.log_likelihood >= best - PLAUSIBLE)
 
 
-def _best(starts: list[list[float]], cases: _Cases, limits: list[tuple[float, float]]) -> Mixture:
-    low, high = np.array(limits).T
+def _fit(cases: _Cases, never: float, starts: list[list[float]]) -> Mixture:
+    low, high = LOGS
     found = [
-        minimize(_loss, np.clip(np.array(start), low, high), args=(cases,), method="L-BFGS-B", bounds=limits)
+        minimize(_loss, np.clip(np.array(start), low, high), args=(cases, never), method="L-BFGS-B", bounds=[LOGS] * 2)
         for start in starts
     ]
     best = min(found, key=lambda result: float(result.fun))
-    never = float(expit(best.x[2])) if best.x.size == 3 else 0.0
     return Mixture(float(np.exp(best.x[0])), float(np.exp(best.x[1])), never, -float(best.fun))
 
 
-def _loss(theta: Floats, cases: _Cases) -> float:
-    a, b = np.exp(theta[0]), np.exp(theta[1])
+def _loss(theta: Floats, cases: _Cases, never: float) -> float:
+    a, b = np.exp(theta)
     log_U = betaln(a + cases.correct_U, b + cases.drawn_U - cases.correct_U) - betaln(a, b)
-    if theta.size == 3:
-        log_never, log_ever = -np.logaddexp(0, -theta[2]), -np.logaddexp(0, theta[2])
-        log_U = np.where(cases.correct_U == 0, np.logaddexp(log_never, log_ever + log_U), log_ever + log_U)
+    if never > 0:
+        log_U = np.log1p(-never) + log_U
+        log_U = np.where(cases.correct_U == 0, np.logaddexp(np.log(never), log_U), log_U)
     return -float(cases.weight_U @ log_U)

@@ -60,8 +60,21 @@ def test_the_range_holds_the_truth_in_the_models_own_worlds(never: float) -> Non
     truth = (1 - never) * (1 - np.exp(betaln(a, b + told.budgets_K) - betaln(a, b)))
     assert np.all(told.low_K - 0.012 < truth)
     assert np.all(truth < told.high_K + 0.012)
-    assert told.fits[1].log_likelihood >= told.fits[0].log_likelihood - 1e-5
-    assert told.fits[1].never == pytest.approx(never, abs=0.1)
+    best = max(told.fits, key=lambda fit: fit.log_likelihood)
+    assert best.never == pytest.approx(never, abs=0.1)
+    assert all(fit.log_likelihood >= best.log_likelihood - 1.92 for fit in told.fits)
+
+
+@pytest.mark.parametrize("never", [0.0, 0.2])
+def test_the_range_holds_what_a_larger_budget_would_reach(never: float) -> None:
+    rng, n, inside = np.random.default_rng(11), 64, np.zeros(3)
+    for _ in range(12):
+        rate = rng.beta(0.25, 1.6, 150) * (rng.random(150) >= never)
+        k = n * np.array([2, 4, 8])
+        told = forecast(np.full(150, n), rng.binomial(n, rate), k)
+        truth = (1 - (1 - rate[:, None]) ** k).mean(axis=0)
+        inside += (told.low_K <= truth) & (truth <= told.high_K)
+    assert (inside >= 10).all()
 
 
 def test_beyond_eight_times_n_nothing_is_told_and_the_reason_is_given() -> None:
@@ -125,6 +138,6 @@ def test_the_order_of_problems_does_not_matter() -> None:
 
 def test_problems_with_different_numbers_of_samples_go_on_from_their_own() -> None:
     told = forecast([8, 32], [0, 4], [16, 64])
-    assert told.low_K[0] >= 0.5 * (1 - np.exp(log_miss(32, 4, 16)))
+    assert told.low_K[0] >= 0.5 * (1 - np.exp(log_miss(32, 4, 16))) - 1e-12
     assert told.low_K[1] >= 0.5 - 1e-12
     assert any("differ (8 to 32)" in note for note in told.notes)
