@@ -71,7 +71,7 @@ def _metrics(one: Comparison) -> Table:
         else:
             table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
     again = one.evidence.retest
-    if again is not None:
+    if again is not None and np.isfinite(again.SRR):
         same = f"the same model drawn twice, at k = {again.k}, where this pair has {again.observed_SRR:.3f}"
         table.add_row("SRR redraw", _value(again.redraw_SRR), "", same)
         ends = f"[{again.SRR_interval.low:.3f}, {again.SRR_interval.high:.3f}]"
