@@ -9,7 +9,6 @@ from offleash.support.cells import RATIOS, Cells, reach_PRK
 from offleash.support.change import SupportChange, change_at
 from offleash.support.counting import Float
 from offleash.support.resampling import Interval, percentile_intervals
-from offleash.support.rules import Rule
 from offleash.tables.tally import Tally
 
 CellsOf = Callable[[Tally], Cells]
@@ -35,12 +34,14 @@ class Macro:
     benchmarks: dict[str, int]  # how many went into each mean
 
 
-def by_benchmark(pair: Tally, cells: CellsOf, rule: Rule, replicates: int, seed: int) -> tuple[BenchmarkChange, ...]:
+def by_benchmark(
+    pair: Tally, whole: SupportChange, cells: CellsOf, replicates: int, seed: int
+) -> tuple[BenchmarkChange, ...]:
     """The support change of each benchmark, by name; `cells` applies the rule and budget in force."""
-    out = []
-    for name in np.unique(pair.benchmark_P):
+    names, out = np.unique(pair.benchmark_P), []
+    for name in names:
         part = pair.rows(pair.benchmark_P == name)
-        change = change_at(cells(part).sums(replicates, seed), 0, part, rule)
+        change = whole if len(names) == 1 else change_at(cells(part).sums(replicates, seed), 0, part, whole.rule)
         first_R, last_R = reach_PRK(part, np.array([1, change.k])).mean(axis=0).T
         problems = len(np.unique(part.problem_P))
         out.append(BenchmarkChange(str(name), problems, change, (first_R[0], first_R[1]), (last_R[0], last_R[1])))

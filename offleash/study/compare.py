@@ -17,7 +17,7 @@ from offleash.study.guessing import Guessing, guessing
 from offleash.study.tally import Counted, tally
 from offleash.support.cells import AFTER, BEFORE, thinned_cells
 from offleash.support.change import SupportChange, cells_at, change_at, common_budget
-from offleash.support.crossing import Crossing, EquivalentBudget, crossing, equivalent_budget
+from offleash.support.crossing import Crossing, EquivalentBudget, crossing, equivalent_budgets
 from offleash.support.curves import Curve, budgets, curve, dense_budgets
 from offleash.support.estimators import pass_at_k_prefix, sampling_efficiency_gap
 from offleash.support.forecast import Forecast, forecast
@@ -102,7 +102,10 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     k, most = counted.tally.head, common_budget(pair)
     sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(asked.replicates, asked.seed)
     cells = partial(cells_at, rule=asked.rule, k=k, tau=asked.tau, zeta=asked.zeta)
-    change = change_at(cells(pair).sums(asked.replicates, asked.seed), 0, pair, asked.rule)
+    if asked.rule is Rule.SEEN:
+        change = change_at(sums, int(sums.place(k)[0]), pair)
+    else:
+        change = change_at(cells(pair).sums(asked.replicates, asked.seed), 0, pair, asked.rule)
     told = answers([before, after], counted)
     shown = budgets(most)
     return Comparison(
@@ -115,13 +118,13 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         prefix=_prefix(pair, shown),
         evidence=evidence(pair, change, asked.tau, asked.zeta, asked.replicates, asked.seed),
         crossing=crossing(sums),
-        equivalent=tuple(equivalent_budget(sums, int(of)) for of in shown),
+        equivalent=equivalent_budgets(sums, shown),
         portfolio=_portfolio(pair, k, asked.seed),
         forecasts=_forecasts(pair),
         guessing=guessing(pair, told, counted, asked),
         diversity=None if told is None else diversity(told, counted.tally),
         graded=graded([before, after], counted, shown),
-        benchmarks=by_benchmark(pair, cells, asked.rule, asked.replicates, asked.seed),
+        benchmarks=by_benchmark(pair, change, cells, asked.replicates, asked.seed),
         macro=macro_mean(pair, cells, asked.replicates, asked.seed),
         undecided=_undecided(pair, cells, asked),
         notes=before.notes + after.notes + tuple(dropped) + counted.notes + _verdict_notes(counted),

@@ -18,6 +18,7 @@ from offleash.tables.answers import Answers
 from offleash.tables.tally import Float, Tally
 
 VOTES = 32  # samples of a majority vote, where as many were drawn
+DRAWS = 1 << 16  # simulated votes over all problems: the mean is told, not each problem
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class RunDiversity:
     unseen_mass: float  # Good-Turing: chance that the next sample has a new answer
     unread_rate: float
     majority: float
+    majority_error: float  # standard error of the part that is simulated
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ def _rarefied(run: Answers, problems: int, n: int) -> Float:
 def _one(run: Answers, tally: Tally, r: int, n: int, votes: int, known_P: np.ndarray) -> RunDiversity:
     problems, seen = len(tally), run.answer_A >= 0
     count, problem, right = run.count_A[seen], run.problem_A[seen], run.correct_A & seen
-    vote = majority_at_k(
-        run.count_A, run.correct_A, run.problem_A, problems, votes, votes_A=seen, effort=1e4, draws=128
-    )
+    draws = int(np.clip(DRAWS // max(problems, 1), 16, 128))
+    ballots = (run.count_A, run.correct_A, run.problem_A, problems)
+    vote = majority_at_k(*ballots, votes, votes_A=seen, effort=1e4, draws=draws)
     drawn = max(int(run.count_A.sum()), 1)
     return RunDiversity(
         entropy_with_unread=_mean(entropy_plugin(run.count_A, run.problem_A, problems)),
@@ -92,6 +94,7 @@ def _one(run: Answers, tally: Tally, r: int, n: int, votes: int, known_P: np.nda
         unseen_mass=_mean(unseen_mass(count, problem, problems)),
         unread_rate=float(tally.unread_PR[:, r].sum() / drawn),
         majority=vote.mean,
+        majority_error=float(np.sqrt(np.nansum(vote.error_P**2)) / max(problems, 1)),
     )
 
 

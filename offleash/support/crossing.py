@@ -80,20 +80,26 @@ def crossing(sums: CellSums) -> Crossing:
 
 def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL) -> EquivalentBudget:
     """How many tries of the run before equal `of` tries of the run after, with a percentile interval."""
+    return equivalent_budgets(sums, np.array([of]), level)[0]
+
+
+def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> tuple[EquivalentBudget, ...]:
+    """The same for several numbers of tries of the run after."""
     before_K, before_BK = sums.ratio("before", paired=True)
-    after_1, after_B1 = sums.ratio("after", sums.place(of), paired=True)
-    most = int(sums.k_K[-1])
-    estimate = float(_invert(sums.k_K, before_K[None], after_1)[0])
-    replicate_B = _invert(sums.k_K, before_BK, after_B1[:, 0])
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
-    low, high = min(float(low), estimate), max(float(high), estimate)
-    reason = None
-    if estimate < 1:
-        reason = "less than one try of the run before"
-    elif np.isinf(estimate):
-        reason = f"more than {most} tries of the run before"
-    return EquivalentBudget(of, None if reason else estimate, low, high, most, reason)
+    after_K, after_BK = sums.ratio("after", sums.place(of_K), paired=True)
+    tails, most, out = [(1 - level) / 2, (1 + level) / 2], int(sums.k_K[-1]), []
+    for i, of in enumerate(of_K):
+        estimate = float(_invert(sums.k_K, before_K[None], after_K[[i]])[0])
+        replicate_B = _invert(sums.k_K, before_BK, after_BK[:, i])
+        low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
+        reason = None
+        if estimate < 1:
+            reason = "less than one try of the run before"
+        elif np.isinf(estimate):
+            reason = f"more than {most} tries of the run before"
+        ends = min(float(low), estimate), max(float(high), estimate)
+        out.append(EquivalentBudget(int(of), None if reason else estimate, *ends, most, reason))
+    return tuple(out)
 
 
 def _last_overtaking(k_K: Integer, ahead_K: Float, sign_K: Float) -> tuple[float | None, str | None]:
