@@ -115,7 +115,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         question=asked,
         change=change,
         curves={name: curve(sums, name, shown) for name in CURVES},
-        prefix=_prefix(pair, shown),
+        prefix=_prefix(pair, shown, asked),
         evidence=evidence(pair, change, asked.tau, asked.zeta, asked.replicates, asked.seed),
         crossing=crossing(sums),
         equivalent=equivalent_budgets(sums, shown),
@@ -131,8 +131,9 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     )
 
 
-def _prefix(pair: Tally, k_K: np.ndarray) -> dict[str, np.ndarray]:
-    if pair.per is not Per.PROBLEM or not pair.ordered_R.all():
+def _prefix(pair: Tally, k_K: np.ndarray, asked: Question) -> dict[str, np.ndarray]:
+    gaps = asked.drop_unread or pair.unverified_PR.any()  # then an index is not the number of samples before it
+    if pair.per is not Per.PROBLEM or not pair.ordered_R.all() or gaps:
         return {}
     have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
     hit = pass_at_k_prefix(have_PR[:, :, None], pair.first_PR[:, :, None], k_K).mean(axis=0)

@@ -1,7 +1,7 @@
 """Tally: from the verdicts of runs to counts, at one budget for all."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -60,8 +60,8 @@ def tally(runs: Sequence[Run], at: int | None = None, seed: int = 0) -> Counted:
         ordered_R=np.array([run.verdicts is not None for run in runs]),
     )
     head_PR, more = _heads(runs, matched, full, column["rows"], column["last"], seed)
-    whole = Tally(**{**{name: getattr(full, name) for name in full.__dataclass_fields__}, "head_PR": head_PR})
-    return Counted(whole.rows(keep_P), matched.problems.filter(pl.Series(keep_P)), matched.own, tuple(notes + more))
+    kept = replace(full, head_PR=head_PR).rows(keep_P)
+    return Counted(kept, matched.problems.filter(pl.Series(keep_P)), matched.own, tuple(notes + more))
 
 
 def _counts(run: Run) -> pl.DataFrame:

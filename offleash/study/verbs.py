@@ -1,7 +1,10 @@
 """The verbs of this layer as the command line and notebooks call them: arguments in, results out."""
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TypeVar
 
 from offleash.errors import OffleashError, unknown
@@ -9,6 +12,7 @@ from offleash.study.checkpoints import Union, union
 from offleash.study.compare import Comparison, Question, compare_all
 from offleash.study.load import Progress, Reading, load, silent
 from offleash.support.rules import Rule
+from offleash.tables.notes import Note
 from offleash.tables.run import Run
 from offleash.tables.tally import Per
 
@@ -55,10 +59,22 @@ def compare_arguments(
 ) -> tuple[list[Comparison], Union | None]:
     """Load the runs and compare the first with each of the others; with several others, also with their union."""
     runs = _chosen(load(*arguments, reading=reading, progress=progress), before, after)
+    if (note := _unquoted(arguments)) is not None:
+        runs = [replace(runs[0], notes=(note, *runs[0].notes)), *runs[1:]]
     progress(f"comparing {', '.join(run.name for run in runs)}")
     comparisons = compare_all(runs, asked)
     together = union(runs, asked.at if asked else None) if len(runs) > 2 else None
     return comparisons, together
+
+
+def _unquoted(arguments: Sequence[str]) -> Note | None:
+    """A glob that the shell has cut into its files names as many runs as there are files."""
+    folders = Counter(str(Path(argument).parent) for argument in arguments if Path(argument).is_file())
+    folder, files = folders.most_common(1)[0] if folders else ("", 0)
+    if len(arguments) < 4 or files < 3:
+        return None
+    taken = f"{files} files of {folder} were taken as {files} runs"
+    return Note(f"{taken}; to merge the seeds or benchmarks of one run, quote the glob ('{folder}/*')")
 
 
 def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]:

@@ -12,6 +12,7 @@ from offleash.logs.format import Options
 from offleash.study.arguments import distinct_names, parse_argument
 from offleash.study.load import Reading, load
 from offleash.study.tally import tally
+from offleash.study.verbs import compare_arguments, question
 from tests.study.world import drawn, write_log
 
 
@@ -153,3 +154,12 @@ def test_a_seed_that_is_the_same_in_every_row_numbers_nothing(tmp_path: Path) ->
     (run,) = load(path)
     assert counts(path) == ([3], [1])
     assert any("sample number 42" in note.text for note in run.notes)
+
+
+def test_a_glob_that_the_shell_cut_up_is_noticed(tmp_path: Path) -> None:
+    files = [write_log(tmp_path / f"s{seed}.jsonl", drawn(3, 4, seed)) for seed in range(4)]
+    comparisons, together = compare_arguments([str(file) for file in files], asked=question(replicates=200))
+    assert len(comparisons) == 3
+    assert together is not None
+    assert any("quote the glob" in note.text for note in comparisons[0].notes)
+    assert not any("quote the glob" in note.text for note in compare_arguments([*map(str, files[:2])])[0][0].notes)
