@@ -14,6 +14,7 @@ from offleash.study.diversity import Diversity, RunDiversity
 from offleash.support.change import METRICS, SupportChange
 from offleash.support.curves import Curve
 from offleash.support.estimators import cover_at
+from offleash.support.portfolio import Portfolio
 from offleash.support.rules import epsilon
 from offleash.tables.run import Run
 from offleash.tables.tally import Tally
@@ -187,9 +188,15 @@ def _portfolio(one: Comparison) -> Json:
         "all_after": number(best.all_rl),
         "gain": number(best.gain),
         "gain_interval": [number(best.gain_low), number(best.gain_high)] if told else None,
-        "reason": None if told else "every resample chose the same run alone: nothing varies",
+        "reason": None if told else _untold(best),
         "curve": {str(int(k)): number(float(value)) for k, value in zip(best.base_S, best.coverage_S, strict=True)},
     }
+
+
+def _untold(best: Portfolio) -> str:
+    if math.isnan(best.gain):
+        return "a split is chosen on one half of the problems and valued on the other: it takes two problems"
+    return "every resample chose the same run alone: nothing varies"
 
 
 def _forecast(one: Comparison) -> Json:

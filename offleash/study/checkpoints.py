@@ -7,6 +7,7 @@ import numpy as np
 
 from offleash.study.tally import tally
 from offleash.support.cells import reach_PRK
+from offleash.support.counting import Integer
 from offleash.tables.run import Run
 
 
@@ -27,11 +28,21 @@ def union(runs: Sequence[Run], at: int | None = None) -> Union:
     k, others = counted.head, len(runs) - 1
     before_P = reach_PRK(counted, np.array([k]))[:, 0, 0]
 
-    def cells(each: int) -> tuple[float, float, float, float]:
-        miss_P = np.prod(1 - reach_PRK(counted, np.array([each]))[:, 1:, 0], axis=1)
-        a, b = before_P, 1 - miss_P
-        both = float(a @ b)
-        found, lost = float(b.sum()) - both, float(a.sum()) - both
-        return both, found, lost, len(counted) - both - found - lost
+    def cells(share_KR: Integer) -> tuple[float, float, float, float]:
+        """P, E, S, O with these numbers of samples of each checkpoint, mean over the rows of numbers."""
+        miss_PK = np.ones((len(counted), len(share_KR)))
+        for r in range(others):
+            miss_PK *= 1 - reach_PRK(counted, share_KR[:, r])[:, 1 + r]
+        b_P = 1 - miss_PK.mean(axis=1)
+        both = float(before_P @ b_P)
+        found, lost = float(b_P.sum()) - both, float(before_P.sum()) - both
+        return both, found, lost, max(len(counted) - both - found - lost, 0.0)
 
-    return Union(k, others, len(counted), cells(k), cells(k // others) if k >= others else None)
+    each, equal = np.full((1, others), k), _shares(k, others)
+    return Union(k, others, len(counted), cells(each), cells(equal) if k >= others else None)
+
+
+def _shares(k: int, others: int) -> Integer:
+    """k samples shared out evenly, the rest of the division to each checkpoint in turn: one row a turn."""
+    turn = (np.arange(others)[None] - np.arange(others)[:, None]) % others
+    return np.asarray(k // others + (turn < k % others), dtype=np.int64)

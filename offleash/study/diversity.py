@@ -13,7 +13,7 @@ from offleash.support.diversity import (
     unseen_mass,
 )
 from offleash.support.majority import majority_at_k
-from offleash.support.resampling import Interval, percentile_intervals, replicate_sums, strata
+from offleash.support.resampling import REPLICATES, Interval, percentile_intervals, replicate_sums, strata
 from offleash.tables.answers import Answers
 from offleash.tables.tally import Float, Tally
 
@@ -50,7 +50,7 @@ class Diversity:
     problems: int  # with enough readable answers in both runs
 
 
-def diversity(told: list[Answers], tally: Tally) -> Diversity:
+def diversity(told: list[Answers], tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> Diversity:
     """The diversity of the answers of both runs at the same n."""
     readable = [
         np.bincount(run.problem_A, weights=run.count_A * (run.answer_A >= 0), minlength=len(tally)) for run in told
@@ -65,7 +65,7 @@ def diversity(told: list[Answers], tally: Tally) -> Diversity:
     value_P2 = np.stack([difference_P, known_P.astype(np.float64)], axis=1)
     coin = np.log(2)  # pseudo-problems that gain or lose one even answer, lest equal runs get an interval of no width
     pseudo_22 = np.array([[coin, 1.0], [-coin, 1.0]])
-    sums_B2 = replicate_sums(value_P2, pseudo_22, strata(tally.benchmark_P))
+    sums_B2 = replicate_sums(value_P2, pseudo_22, strata(tally.benchmark_P), replicates, seed)
     mean = float(difference_P.sum() / known_P.sum()) if known_P.any() else float("nan")
     with np.errstate(invalid="ignore", divide="ignore"):
         interval = percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([mean]))[0]

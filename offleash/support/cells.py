@@ -89,8 +89,11 @@ class CellSums:
     @cached_property
     def out_K(self) -> Float:
         """O; NaN where it cannot be observed."""
-        reached, total = self.estimate_4K[:3].sum(axis=0), self.estimate_4K[3]
-        return np.maximum(total - reached, 0.0) if self.problem_sets_complete else np.full(len(self.k_K), np.nan)
+        if not self.problem_sets_complete:
+            return np.full(len(self.k_K), np.nan)
+        total = self.estimate_4K[3]
+        out_K = total - self.estimate_4K[:3].sum(axis=0)
+        return np.where(out_K > 1e-12 * np.maximum(total, 1.0), out_K, 0.0)  # what rounding leaves is nothing
 
 
 def ratio(name: str, P: ArrayLike, E: ArrayLike, S: ArrayLike, total: ArrayLike) -> Float:

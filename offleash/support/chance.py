@@ -109,9 +109,11 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     pseudo_43 = np.array([[0.0, 1, 1], [1, 1, -1], [0.5, 0, 0], [0, 0, 0]])
     sums_B3 = replicate_sums(value_P3, pseudo_43, strata(pair.benchmark_P[first_P]), replicates, seed)
     kept, kept_twice, gain = value_P3.sum(axis=0)
+    least = 1e-9 * max(float(a_P.sum()), 1.0)  # 2 a_k - a_2k is 0 where no problem was reached twice, but for rounding
+    kept_twice = kept_twice if kept_twice > least else 0.0
     estimate_2 = np.array([kept / kept_twice if kept_twice > 0 else np.nan, gain])
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio_B = np.where(sums_B3[:, 1] > 0, sums_B3[:, 0] / sums_B3[:, 1], np.nan)
+        ratio_B = np.where(sums_B3[:, 1] > least, sums_B3[:, 0] / sums_B3[:, 1], np.nan)
     SRR, over = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
     seen = float(a_P.sum())
     observed, again = (float(kept) / seen, float(kept_twice) / seen) if seen > 0 else (float("nan"), float("nan"))

@@ -49,4 +49,6 @@ def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
     band_low_K[known_K], band_high_K[known_K] = simultaneous_band(
         replicate_BK[:, known_K], estimate_K[known_K], WITHIN.get(name, (0.0, 1.0))
     )
+    # a band is symmetric and an interval need not be: what holds the whole curve holds each point too
+    band_low_K, band_high_K = np.minimum(band_low_K, low_K), np.maximum(band_high_K, high_K)
     return Curve(name, k_K, estimate_K, low_K, high_K, band_low_K, band_high_K)

@@ -104,11 +104,11 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
         notes.append("no problem is reached: low is 0, high the 95% bound 3(k-n)/n problems (rule of three)")
         bounds = [np.zeros(budgets.size), _rule_of_three(drawn, budgets)]
     elif n < FEWEST:
+        newly = _newly(correct)
         notes.append(f"{n} samples a problem do not tell how rates spread: a forecast needs {FEWEST}")
         bounds = [np.where(budgets <= n, _coverage(drawn, correct, budgets), np.nan)]
     else:
-        frequencies = np.bincount(correct[correct > 0])[1:]
-        newly = float(np.clip(good_toulmin(frequencies), 0, unreached.sum()))
+        newly = _newly(correct)
         fits = _fits(drawn, correct)
         bounds = [bound for fit in fits for bound in _carried(drawn, correct, budgets, fit)]
         notes.append(
@@ -123,12 +123,18 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
     return Forecast(n, drawn.size, observed, budgets, low + nan_K, high + nan_K, newly, fits, tuple(notes))
 
 
+def _newly(correct_P: Ints) -> float:
+    """Good-Toulmin at 2n, which can be negative or too large, within what is possible."""
+    frequencies = np.bincount(correct_P[correct_P > 0])[1:]
+    return float(np.clip(good_toulmin(frequencies), 0, np.count_nonzero(correct_P == 0)))
+
+
 def _rising(budgets_K: Ints, bound_K: Floats) -> Floats:
     """A bound that does not fall with the budget, as coverage cannot."""
     order = np.argsort(budgets_K, kind="stable")
     out = np.empty_like(bound_K)
     out[order] = np.fmax.accumulate(bound_K[order])
-    return out
+    return np.where(np.isnan(bound_K), np.nan, out)
 
 
 def _coverage(drawn_P: Ints, correct_P: Ints, budgets_K: Ints) -> Floats:
