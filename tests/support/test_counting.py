@@ -75,5 +75,5 @@ def test_a_miss_at_the_largest_count_matches_the_product_of_its_factors() -> Non
 
 
 def test_more_samples_than_can_be_counted_are_refused_with_the_number_found() -> None:
-    with pytest.raises(OffleashError, match=f"{MOST + 1:,}"):
-        log_miss(MOST + 1, 1, 1)
+    with pytest.raises(OffleashError, match=f"{2 * MOST + 1:,}"):
+        log_miss(2 * MOST + 1, 1, 1)
