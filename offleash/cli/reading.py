@@ -1,5 +1,6 @@
 """Options that every verb reading logs shares, and progress on standard error."""
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -45,6 +46,8 @@ def reading(
     from offleash.logs.format import Options
     from offleash.study.load import Reading
 
+    if not math.isfinite(threshold):
+        raise OffleashError(f"A threshold is a score; found --threshold {threshold}.")
     options = Options(_columns(columns or []), split_by, filter_name, threshold, texts)
     return Reading(options, format_name, verifier)
 

@@ -1,10 +1,10 @@
 """The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from offleash.report.budgets import crossing, equivalent_budget, forecast, portfolio
 from offleash.report.chance import chance
 from offleash.report.numbers import Json, count, number
 from offleash.study.benchmarks import BenchmarkChange, Macro
@@ -14,8 +14,8 @@ from offleash.study.diversity import Diversity, RunDiversity
 from offleash.support.change import METRICS, SupportChange
 from offleash.support.curves import Curve
 from offleash.support.estimators import cover_at
-from offleash.support.portfolio import Portfolio
 from offleash.support.rules import epsilon
+from offleash.tables.notes import Note
 from offleash.tables.run import Run
 from offleash.tables.tally import Tally
 
@@ -28,6 +28,7 @@ def document(comparisons: Sequence[Comparison], together: Union | None = None) -
     whole: Json = {"schema": SCHEMA} | _comparison(comparisons[-1])
     if len(comparisons) > 1:
         whole["comparisons"] = [_comparison(one) for one in comparisons]
+        whole["notes"] = _notes(dict.fromkeys(note for one in comparisons for note in one.notes))
     if together is not None:
         whole["union"] = _union(together)
     return whole
@@ -41,10 +42,10 @@ def _comparison(one: Comparison) -> Json:
         "curves": {name: _curve(one.curves[name]) for name in METRICS},
         "chance": chance(one),
         "guessing": _guessing(one),
-        "crossing": _crossing(one),
-        "equivalent_budget": _equivalent(one),
-        "portfolio": _portfolio(one),
-        "forecast": _forecast(one),
+        "crossing": crossing(one),
+        "equivalent_budget": equivalent_budget(one),
+        "portfolio": portfolio(one),
+        "forecast": forecast(one),
         "diversity": _diversity(one.diversity),
         "max_at_k": _max_at_k(one),
         "sensitivity": _sensitivity(one),
@@ -52,8 +53,12 @@ def _comparison(one: Comparison) -> Json:
         "runs": {name: _run(run, one.tally, r) for run, name, r in sides},
         "benchmarks": {part.name or "all": _benchmark(part) for part in one.benchmarks},
         "macro": _macro(one.macro),
-        "notes": [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in one.notes],
+        "notes": _notes(one.notes),
     }
+
+
+def _notes(notes: Iterable[Note]) -> list[Json]:
+    return [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in notes]
 
 
 def support(change: SupportChange) -> Json:
@@ -130,88 +135,6 @@ def _guessing(one: Comparison) -> Json:
         "guess_support_by_rank": found.by_rank,
         "problems": {name: list(problems) for name, problems in found.problems.items()},
         "support_without": None if found.without is None else support(found.without),
-    }
-
-
-def _crossing(one: Comparison) -> Json:
-    found = one.crossing
-    return {
-        "k": number(found.k),
-        "interval": _within(found.low, found.high),
-        "ends": list(found.ends()),
-        "resolved": found.resolved,
-        "text": found.text(),
-        "sign_changes": found.sign_changes,
-        "reason": found.reason
-        if found.k is None
-        else None
-        if found.resolved
-        else "not resolved: an end lies outside 1..n",
-    }
-
-
-def _within(low: float, high: float) -> list[float | None]:
-    """Ends of an interval of budgets; null where they lie below 1 or above what was drawn."""
-    return [end if 1 <= end < math.inf else None for end in (low, high)]
-
-
-def _equivalent(one: Comparison) -> Json:
-    first = one.equivalent[0]
-    return {
-        "k": number(first.k),
-        "interval": _within(first.low, first.high),
-        "ends": list(first.ends()),
-        "text": first.text(),
-        "reason": first.reason,
-        "kappa": {
-            str(each.of): {
-                "value": number(each.kappa),
-                "interval": [None if end is None else end / each.of for end in _within(each.low, each.high)],
-                "reason": each.reason,
-            }
-            for each in one.equivalent
-        },
-    }
-
-
-def _portfolio(one: Comparison) -> Json:
-    best = one.portfolio
-    if best is None:
-        return {"k": None, "reason": "a portfolio is of plain samples, per problem"}
-    told = best.gain_high > best.gain_low
-    return {
-        "k": best.k,
-        "before_samples": best.best,
-        "after_samples": None if best.best is None else best.k - best.best,
-        "coverage": number(best.value),
-        "all_before": number(best.all_base),
-        "all_after": number(best.all_rl),
-        "gain": number(best.gain),
-        "gain_interval": [number(best.gain_low), number(best.gain_high)] if told else None,
-        "reason": None if told else _untold(best),
-        "curve": {str(int(k)): number(float(value)) for k, value in zip(best.base_S, best.coverage_S, strict=True)},
-    }
-
-
-def _untold(best: Portfolio) -> str:
-    if math.isnan(best.gain):
-        return "a split is chosen on one half of the problems and valued on the other: it takes two problems"
-    return "every resample chose the same run alone: nothing varies"
-
-
-def _forecast(one: Comparison) -> Json:
-    if not one.forecasts:
-        return {"reason": "a forecast is of plain samples, per problem"}
-    return {
-        name: {
-            "range": {
-                str(int(k)): [number(float(low)), number(float(high))]
-                for k, low, high in zip(each.budgets_K, each.low_K, each.high_K, strict=True)
-            },
-            "newly_reached_at_2n": number(each.newly_at_2n),
-            "notes": list(each.notes),
-        }
-        for name, each in one.forecasts.items()
     }
 
 

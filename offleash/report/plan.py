@@ -25,7 +25,7 @@ def plan_document(plan: Plan) -> dict[str, object]:
         "budgets": [
             {
                 "k": int(k),
-                "settled": float(table.settled_K[i]),
+                "settled": float(plan.settled_K[i]),
                 "successes_needed": int(table.least_K[i]),
                 "samples": int(table.samples_K[i]),
                 "samples_with_until": float(table.stopped_K[i]),
@@ -47,7 +47,7 @@ def plan_table(plan: Plan) -> RenderableType:
     for i, k in enumerate(plan.table.k_K):
         row = [
             f"{k:,}{' <' if k == plan.advised else ''}",
-            f"{plan.table.settled_K[i]:.1f} of {plan.table.problems}",
+            f"{plan.settled_K[i]:.1f} of {plan.table.problems - plan.never}",
             str(plan.table.least_K[i]),
             f"{plan.table.samples_K[i]:,}",
             f"{plan.table.stopped_K[i]:,.0f}",
@@ -60,6 +60,7 @@ def plan_table(plan: Plan) -> RenderableType:
     reading = (
         f"{plan.run}: {plan.pilot} samples a problem. {len(plan.open)} of the problems it reached are open: too few "
         f"successes for a loss to be certain. {plan.never} were not reached and stay open. {advice} "
-        "A problem is settled when losing it would be certain (Bonferroni, 5%)."
+        "A problem is settled when losing it would be certain (Bonferroni, 5%); stopping early saves samples, but "
+        "settles nothing below the successes needed."
     )
     return Group(Text(reading), table)

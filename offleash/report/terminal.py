@@ -15,6 +15,7 @@ from offleash.support.change import METRICS
 from offleash.tables.notes import Note
 from offleash.tables.tally import Per
 
+MOST = 20  # benchmarks shown, those with most problems
 MEANING = {
     "SRR": "share of what was reached before that is kept",
     "NDR": "share of what is reached after that is new",
@@ -27,10 +28,10 @@ def show(console: Console, comparisons: Sequence[Comparison], together: Union | 
     """Print what was found: one comparison in full, several as a table of steps and the last in full."""
     if len(comparisons) > 1:
         console.print(_steps(comparisons, together))
-    console.print(_comparison(comparisons[-1]))
+    console.print(_comparison(comparisons[-1], [note for one in comparisons for note in one.notes]))
 
 
-def _comparison(one: Comparison) -> RenderableType:
+def _comparison(one: Comparison, notes: Sequence[Note]) -> RenderableType:
     change = one.change
     title = Text.assemble((f"{change.before} → {change.after}", "bold"))
     problems = len(set(one.tally.problem_P))
@@ -41,7 +42,7 @@ def _comparison(one: Comparison) -> RenderableType:
         parts.append(_benchmarks(one))
     parts.append(_evidence(one))
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings(one)]
-    parts += [Text(f"· {note}", style="dim") for note in _notes(one.notes)]
+    parts += [Text(f"· {note}", style="dim") for note in _notes(notes)]
     return Group(*parts)
 
 
@@ -52,6 +53,9 @@ def _cells(one: Comparison) -> Table:
     for name in ("P kept", "E found", "S lost", "O neither"):
         table.add_column(name, justify="right")
     table.add_row("observed", *(_count(getattr(change, name)) for name in "PESO"))
+    found = one.evidence
+    if found.basis != "all samples" and found.E is not None and found.S is not None:
+        table.add_row(f"tested: {found.basis}", "", str(found.E), str(found.S), "")
     if null is not None:
         table.add_row("by chance alone", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
         table.add_row("p (a rate rose / fell)", "", _p(null.p_E), _p(null.p_S), "")
@@ -102,7 +106,8 @@ def _benchmarks(one: Comparison) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
-    for part in one.benchmarks:
+    widest = sorted(one.benchmarks, key=lambda part: -part.problems)[:MOST]
+    for part in sorted(widest, key=lambda part: part.name):
         change = part.change
         ends = change.interval["NSCR"]
         table.add_row(
@@ -112,6 +117,8 @@ def _benchmarks(one: Comparison) -> Table:
             *(_value(change.value[name]) for name in ("SRR", "NDR", "NSCR")),
             f"[{_value(ends.low)}, {_value(ends.high)}]",
         )
+    if len(one.benchmarks) > MOST:
+        table.add_row(f"and {len(one.benchmarks) - MOST} more (--json)")
     if one.macro is not None:
         ends = one.macro.interval["NSCR"]
         values = [_value(one.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
@@ -156,7 +163,7 @@ def _evidence(one: Comparison) -> RenderableType:
 def _steps(comparisons: Sequence[Comparison], together: Union | None) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("run", "pass@1", "pass@k", "P", "E", "S", "O", "SRR", "NDR", "losses ≥", "gains ≥"):
-        table.add_column(column, justify="left" if column == "run" else "right")
+        table.add_column(column, justify="left" if column == "run" else "right", overflow="fold")
     for one in comparisons:
         after, found = one.curves["after"], one.evidence
         table.add_row(

@@ -39,6 +39,9 @@ def warnings(one: Comparison) -> list[str]:
     if one.undecided is not None and _table(one.undecided[0]) != _table(one.undecided[1]):
         low, high = (_table(bound) for bound in one.undecided)
         out.append(f"Undecided samples matter: {low} with all of them wrong, {high} with all of them right.")
+    same = (tally.correct_PR[:, 0] == tally.correct_PR[:, 1]) & (tally.first_PR[:, 0] == tally.first_PR[:, 1])
+    if same.all() and tally.ordered_R.all() and 0 < tally.correct_PR[:, 0].sum() < tally.drawn_PR[:, 0].sum():
+        out.append("Both runs have the same successes on every problem: are they the same samples?")
     if change.undetermined:
         out.append(f"{change.undetermined:g} problems are undetermined under the rule {change.rule.value!r}.")
     return out
@@ -56,7 +59,8 @@ def _counts(one: Comparison) -> str:
         of = f"{_n(reached)} {_unit(one, reached)}"
         lost = f"{rl} no longer reaches {about}{_n(change.S)} of the {of} that {base} reaches"
     found = f"{about}{_n(change.E)}" if change.E else "none"
-    return f"{lost}, and reaches {found} that {base} does not (k = {change.k})."
+    subject = f"{rl} " if reached == 0 else ""
+    return f"{lost}, and {subject}reaches {found} that {base} does not (k = {change.k})."
 
 
 def _certainty(one: Comparison) -> str:
@@ -93,7 +97,7 @@ def _trade(one: Comparison) -> str:
     parts = []
     if worth.k is not None:
         parts.append(f"One try of {rl} is worth {worth.text()} of {base}")
-    elif worth.reason:
+    elif worth.reason and "neither" not in worth.reason:
         parts.append(f"One try of {rl} is worth {worth.reason.replace('the run before', base)}")
     if cross.k is not None:
         parts.append(f"beyond {cross.text()} {base} is ahead")

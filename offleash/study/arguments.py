@@ -3,13 +3,16 @@
 import glob
 import os
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.tables.folder import is_run
+
+ENDINGS = {".jsonl", ".json", ".ndjson", ".parquet", ".csv", ".tsv", ".gz", ".eval", ".zip", ".txt"}
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,10 @@ def parse_argument(text: str) -> Argument:
         return Argument(name or path.resolve().name, (path,), given=bool(name))
     if path.is_dir():
         return Argument(name or path.resolve().name, _files_below(path), folder=True, given=bool(name))
-    if path.exists():
+    if path.is_file():
         return Argument(name or _stem(path), (path,), given=bool(name))
+    if path.exists():
+        raise OffleashError(f"{path_text!r} is a pipe or a device, and a log is read twice; save it to a file first.")
     matches = sorted((Path(match) for match in glob.glob(os.fspath(path), recursive=True)), key=_natural)  # noqa: PTH207
     if not matches:
         raise OffleashError(f"{path_text!r} is no file, folder or run, and no file matches it.{_near(path)}")
@@ -39,6 +44,18 @@ def parse_argument(text: str) -> Argument:
     for found in matches:
         files.extend([found] if is_run(found) or found.is_file() else _files_below(found))
     return Argument(name or _common_name(files), tuple(files), given=bool(name))
+
+
+def distinct_paths(arguments: list[Argument]) -> list[Argument]:
+    """Arguments that would have the same name called after the first part of their paths that differs, from the end."""
+    clash = {name for name, count in Counter(argument.name for argument in arguments).items() if count > 1}
+    same = [argument for argument in arguments if argument.name in clash and not argument.given]
+    parts = [list(reversed(argument.paths[0].resolve().parts)) for argument in same]
+    level = next((i for i, names in enumerate(zip(*parts, strict=False)) if len(set(names)) == len(same)), None)
+    if len(same) < 2 or level is None:
+        return arguments
+    named = {id(argument): _stem(Path(part[level])) for argument, part in zip(same, parts, strict=True)}
+    return [replace(argument, name=named.get(id(argument), argument.name)) for argument in arguments]
 
 
 def distinct_names(names: list[str]) -> list[str]:
@@ -73,7 +90,11 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _stem(path: Path) -> str:
-    return path.name.split(".")[0] or path.name
+    """The name of a file without the endings of logs; other dots belong to it (qwen2.5-7b)."""
+    name = path.name
+    while (ending := Path(name).suffix.lower()) in ENDINGS:
+        name = name[: -len(ending)]
+    return name or path.name
 
 
 def _common_name(files: list[Path]) -> str:

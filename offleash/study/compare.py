@@ -88,7 +88,24 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
     if len(runs) < 2:
         names = ", ".join(run.name for run in runs) or "none"
         raise OffleashError(f"A comparison needs two runs, before and after; found {len(runs)} ({names}).")
-    return [compare(runs[0], run, question) for run in runs[1:]]
+    if len(runs) == 2:
+        return [compare(runs[0], runs[1], question)]
+    asked = question or Question()
+    whole = tally(
+        runs, asked.at, asked.seed
+    )  # one set of problems and one k, or the steps could not stand in one table
+    asked = replace(asked, at=whole.tally.head)
+    kept = [
+        replace(run, problems=run.problems.join(_common(whole, names), on="problem", how="semi"))
+        for run, names in zip(runs, whole.own, strict=True)
+    ]
+    first = replace(kept[0], notes=kept[0].notes + whole.notes)
+    return [compare(first, run, asked) for run in kept[1:]]
+
+
+def _common(whole: Counted, names: pl.DataFrame) -> pl.DataFrame:
+    """The ids that a run itself gives to the problems that all runs have."""
+    return names.join(whole.problems.select("problem"), on="problem", how="semi").select(problem="own")
 
 
 def compare(before: Run, after: Run, question: Question | None = None) -> Comparison:
@@ -127,7 +144,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         benchmarks=by_benchmark(pair, change, cells, asked.replicates, asked.seed),
         macro=macro_mean(pair, cells, asked.replicates, asked.seed),
         undecided=_undecided(pair, cells, asked),
-        notes=before.notes + after.notes + tuple(dropped) + counted.notes + _verdict_notes(counted),
+        notes=_named(before) + _named(after) + tuple(dropped) + counted.notes + _verdict_notes(counted),
     )
 
 
@@ -179,7 +196,12 @@ def _without_unread(run: Run, notes: list[Note]) -> Run:
     unread = pl.col("verdict").eq_missing(pl.lit(Verdict.UNREAD.value, VERDICT))
     rows = int(run.verdicts.select(unread.sum()).collect(engine="streaming").item())
     notes.append(Note(f"{run.name}: unread samples were left out (--unread drop)", rows, left_out=True))
-    return replace(run, verdicts=run.verdicts.filter(~unread))
+    return replace(run, verdicts=run.verdicts.filter(~unread), samples=None)
+
+
+def _named(run: Run) -> tuple[Note, ...]:
+    """The notes of a run under its name: two runs may have files of the same name."""
+    return tuple(replace(note, text=f"{run.name}: {note.text}") for note in run.notes)
 
 
 def _verdict_notes(counted: Counted) -> tuple[Note, ...]:

@@ -45,6 +45,12 @@ def gather(parts: Sequence[Part], name: str) -> tuple[pl.DataFrame, pl.DataFrame
     )
     problems = pl.concat([part.problems for part in parts])
     problems, everything = _labelled(problems, everything)
+    _check_ids(problems, parts)
+    shared = everything.group_by("problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
+    if shared:
+        notes.append(
+            Note(f"{shared} problems stand in several of the {len(parts)} files: their samples add up (seeds)")
+        )
     if "sample" in everything.columns:
         everything, found = _without_repeats(everything, parts)
         notes += found
@@ -64,10 +70,11 @@ def _problems(frame: pl.DataFrame) -> pl.DataFrame:
 def _distinct_benchmarks(parts: Sequence[Part]) -> list[Part]:
     """Files that number their problems alike (0, 1, ...) but ask different things are different benchmarks."""
     asked = pl.concat([part.problems.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)])
+    told = pl.coalesce("hash", "gold")  # without a text, another gold answer means another problem
     clash = (
-        asked.filter(pl.col("benchmark").is_null() & pl.col("hash").is_not_null())
+        asked.filter(pl.col("benchmark").is_null() & told.is_not_null())
         .group_by("problem")
-        .agg(pl.col("hash").n_unique().alias("texts"), pl.col("part").n_unique().alias("files"))
+        .agg(told.n_unique().alias("texts"), pl.col("part").n_unique().alias("files"))
         .filter((pl.col("texts") > 1) & (pl.col("files") > 1))
     )
     if clash.is_empty():
@@ -150,6 +157,16 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[Part]) -> tuple[pl.Data
     extra = repeated.filter(~pl.struct(key).is_first_distinct()).group_by("part").len().sort("part").rows()
     text = "rows that repeat a sample were counted once"
     return kept, [Note(f"{parts[number].path.name}: {text}", height, left_out=True) for number, height in extra]
+
+
+def _check_ids(problems: pl.DataFrame, parts: Sequence[Part]) -> None:
+    """Ids whose bytes could not be read would fuse different problems."""
+    lost = problems.filter(pl.col("problem").str.contains("\ufffd", literal=True))
+    if lost.height:
+        raise OffleashError(
+            f"{parts[0].path}: the id {lost['problem'][0]!r} holds bytes that are not UTF-8; different problems would "
+            "look the same. Save the file as UTF-8."
+        )
 
 
 def _one_text_each(problems: pl.DataFrame, parts: Sequence[Part], name: str) -> None:

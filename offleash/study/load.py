@@ -11,7 +11,7 @@ from offleash.errors import OffleashError
 from offleash.logs.format import Log, Options
 from offleash.logs.opening import head_of
 from offleash.logs.registry import open_log, recognised
-from offleash.study.arguments import Argument, distinct_names, parse_argument
+from offleash.study.arguments import Argument, distinct_names, distinct_paths, parse_argument
 from offleash.study.gather import Part, gather, part_of
 from offleash.tables.folder import is_run, open_run
 from offleash.tables.notes import Note
@@ -19,6 +19,7 @@ from offleash.tables.run import Run
 from offleash.tables.verdicts import VERDICTS
 
 Progress = Callable[[str], None]
+SHORT = 4096  # bytes: verdicts alone, without texts, can be the same by chance
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def load(*arguments: str | Path, reading: Reading | None = None, progress: Progr
     if not arguments:
         raise OffleashError("Name at least one run: a run folder, a log file, a folder of logs or a quoted glob.")
     reading = reading or Reading()
-    runs = [run for text in arguments for run in _load(parse_argument(str(text)), reading, progress)]
+    parsed = distinct_paths([parse_argument(str(text)) for text in arguments])
+    runs = [run for argument in parsed for run in _load(argument, reading, progress)]
     names = distinct_names([run.name for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
@@ -48,14 +50,14 @@ def read_parts(argument: Argument, reading: Reading, progress: Progress) -> tupl
     """Every file of an argument as a part; files of a folder that are no logs come back as a note of the first log."""
     parts: list[Part] = []
     logs: list[Log] = []
-    skipped: list[str] = []
-    for path in _once(argument.paths):
-        if argument.folder and not _is_log(path, reading):
-            skipped.append(path.name)
-            continue
+    found = [path for path in argument.paths if not argument.folder or _is_log(path, reading)]
+    skipped = [path.name for path in argument.paths if path not in set(found)]
+    for path in found:
         log = open_log(path, reading.options, reading.format)
         parts.append(part_of(path, _watched(log, path, progress)))
         logs.append(log)
+    if (twice := _twice(found)) is not None:
+        logs[0].notes.append(twice)
     if not parts:
         shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
         raise OffleashError(f"No log of a known format for {argument.name!r}: found {shown}. See `offleash formats`.")
@@ -76,8 +78,7 @@ def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
 
 def _load(argument: Argument, reading: Reading, progress: Progress) -> list[Run]:
     if all(is_run(path) for path in argument.paths):
-        name = argument.name if argument.given or len(argument.paths) > 1 else None  # else the run's own
-        runs = [open_run(path, name, reading.verifier) for path in argument.paths]
+        runs = [open_run(path, argument.name, reading.verifier) for path in argument.paths]
         return [runs[0] if len(runs) == 1 else _joined(runs)]
     parts, logs = read_parts(argument, reading, progress)
     if reading.options.split_by is None:
@@ -152,18 +153,18 @@ def _is_log(path: Path, reading: Reading) -> bool:
         return False
 
 
-def _once(paths: Sequence[Path]) -> Iterator[Path]:
-    """The paths; the same file under two names would count every sample twice."""
-    if len(paths) == 1:
-        yield paths[0]
-        return
+def _twice(paths: Sequence[Path]) -> Note | None:
+    """Files with the same content: an error, since samples would count twice; a note where it may well be chance."""
     seen: dict[tuple[int, str], Path] = {}
     for path in paths:
-        if not path.is_file():
-            raise OffleashError(f"{path} is a run folder among log files; merge run folders with run folders only.")
         with path.open("rb") as file:
             key = path.stat().st_size, blake2b(file.read(1 << 20)).hexdigest()
-        if key in seen and path.read_bytes() == seen[key].read_bytes():
-            raise OffleashError(f"{path} and {seen[key]} are the same file; its samples would be counted twice.")
-        seen[key] = path
-        yield path
+        other = seen.setdefault(key, path)
+        if other is path or path.read_bytes() != other.read_bytes():
+            continue
+        if key[0] < SHORT:
+            return Note(f"{path.name} and {other.name} have the same content; leave one out unless that is by chance")
+        raise OffleashError(
+            f"{path} and {other} have the same content; its samples would be counted twice. Leave one out."
+        )
+    return None

@@ -9,6 +9,7 @@ from offleash.errors import OffleashError
 from offleash.study.tally import tally
 from offleash.support.planning import BudgetPlan, budget_plan
 from offleash.tables.run import Run
+from offleash.tables.tally import Float
 
 GROWTH = 7  # doublings beyond the pilot
 
@@ -20,6 +21,7 @@ class Plan:
     run: str
     pilot: int  # samples a problem
     table: BudgetPlan
+    settled_K: Float  # expected number of the problems that the pilot reached, at each budget
     never: int  # problems the pilot did not reach: they are open at any budget
     target: float
     advised: int | None  # smallest budget that settles the target share of what the pilot reached
@@ -29,6 +31,8 @@ class Plan:
 
 def plan(run: Run, target: float = 0.9, until: int = 5) -> Plan:
     """The budget at which a loss of `target` of the problems that the pilot reached would be certain."""
+    if until < 1:
+        raise OffleashError(f"--until is a number of successes, at least 1; found {until}.")
     if not 0 < target < 1:
         raise OffleashError(f"--settle is a share of the problems, above 0 and below 1; found {target}.")
     counted = tally([run]).tally
@@ -42,12 +46,14 @@ def plan(run: Run, target: float = 0.9, until: int = 5) -> Plan:
             f"The pilot {run.name!r} reached none of its {len(counted)} problems in {pilot} samples each, so nothing "
             "can be planned from it; draw a larger pilot or easier problems."
         )
-    enough = np.flatnonzero(table.chance_PK[reached_P].mean(axis=0) >= target)
+    settled_K = table.chance_PK[reached_P].sum(axis=0)
+    enough = np.flatnonzero(settled_K >= target * reached_P.sum())
     open_P = reached_P & (correct_P < table.least_K[0])
     return Plan(
         run=run.name,
         pilot=pilot,
         table=table,
+        settled_K=settled_K,
         never=int((~reached_P).sum()),
         target=target,
         advised=int(table.k_K[enough[0]]) if enough.size else None,

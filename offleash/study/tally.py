@@ -76,9 +76,15 @@ def _counts(run: Run) -> pl.DataFrame:
     truncated = pl.lit(0, pl.Int64).alias("truncated")
     if run.samples is None:
         return counts.with_columns(truncated)
-    length = pl.len().cast(pl.Int64).alias("truncated")
-    cut = run.samples.filter(pl.col("finish") == TRUNCATED).group_by("problem").agg(length).collect(engine="streaming")
-    return counts.join(cut, on="problem", how="left").with_columns(pl.col("truncated").fill_null(0))
+    cut = (pl.col("finish") == TRUNCATED).sum().cast(pl.Int64).alias("truncated")
+    kept = (
+        run.samples.group_by("problem").agg(cut, pl.len().cast(pl.Int64).alias("samples")).collect(engine="streaming")
+    )
+    counts = counts.join(kept, on="problem", how="left").with_columns(pl.col("truncated", "samples").fill_null(0))
+    if run.budget.until:  # the samples after the last success of a record are not missing a verdict
+        return counts.drop("samples")
+    waiting = (pl.col("samples") - pl.col("rows")).clip(lower_bound=0)
+    return counts.with_columns(unverified=pl.col("unverified") + waiting).drop("samples")
 
 
 def _plain(verdicts: pl.LazyFrame) -> pl.DataFrame:
@@ -185,7 +191,12 @@ def _budget_for_all(
     elif at is None and have_PR[keep_P].max() > head:
         most = {run.name: int(have_PR[keep_P, r].max()) for r, run in enumerate(runs)}
         drawn_text = ", ".join(f"{name} {n}" for name, n in most.items())
-        notes.append(Note(f"budgets differ ({drawn_text}); all are cut to k={head}: the larger one would look wider"))
+        if len(set(most.values())) > 1:
+            notes.append(
+                Note(f"budgets differ ({drawn_text}); all are cut to k={head}: the larger one would look wider")
+            )
+        else:
+            notes.append(Note(f"budgets are cut to k={head}, the least of any problem"))
     return keep_P, head, notes
 
 

@@ -35,8 +35,12 @@ def question(
     seed: int = 0,
 ) -> Question:
     """What to compare, from plain words."""
-    if replicates < 100:
-        raise OffleashError(f"Intervals need at least 100 replicates; found --replicates {replicates}.")
+    if not 100 <= replicates <= 1_000_000:
+        raise OffleashError(f"Intervals take 100 to 1,000,000 replicates; found --replicates {replicates}.")
+    if seed < 0:
+        raise OffleashError(f"A seed is a whole number from 0; found --seed {seed}.")
+    if not 0 <= tau < 1:
+        raise OffleashError(f"tau is a rate, at least 0 and below 1; found --tau {tau}.")
     return Question(
         rule=_choice("rule", rule, Rule),
         per=_choice("target", per, Per),
@@ -84,6 +88,8 @@ def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]
         if name is not None and name not in by_name:
             raise unknown("run", name, by_name)
     first = by_name[before] if before is not None else runs[0]
+    if after is not None and by_name[after] is first:
+        raise OffleashError(f"{first.name!r} is the run before and the run after; choose two of {', '.join(by_name)}.")
     others = [by_name[after]] if after is not None else [run for run in runs if run is not first]
     return [first, *others]
 

@@ -93,7 +93,9 @@ def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> t
         replicate_B = _invert(sums.k_K, before_BK, after_BK[:, i])
         low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
         reason = None
-        if estimate < 1:
+        if after_K[i] == 0 and before_K[0] == 0:
+            reason = "neither run was ever right on so few tries"
+        elif estimate < 1:
             reason = "less than one try of the run before"
         elif np.isinf(estimate):
             reason = f"more than {most} tries of the run before"

@@ -14,14 +14,13 @@ _POINTS = 64  # of each problem's posterior
 
 @dataclass(frozen=True)
 class BudgetPlan:
-    """For K budgets: how many problems would be settled, and the samples that takes with and without early stopping.
+    """For K budgets: the chance that each problem is settled, and the samples that takes, stopped early or not.
 
     A problem is settled when the run before would show successes enough for its loss to be certain.
     """
 
     k_K: Integer
     least_K: Integer  # successes that make a loss certain at each budget
-    settled_K: Float  # expected number of problems
     chance_PK: Float  # of each problem
     samples_K: Integer  # of one run
     stopped_K: Float  # of one run that stops each problem at its until-th success
@@ -45,7 +44,6 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int =
     return BudgetPlan(
         k_K=k_K,
         least_K=least_K,
-        settled_K=chance_PK.sum(axis=0),
         chance_PK=chance_PK,
         samples_K=k_K * problems,
         stopped_K=stopped_K,

@@ -37,7 +37,12 @@ class RunFolder:
 
 
 def is_run(path: Path) -> bool:
-    return (path / RUN_FILE).is_file()
+    """Whether a folder is a run; one that was never finished is an error, since its tables would read as logs."""
+    if (path / RUN_FILE).is_file():
+        return True
+    if (path / "problems.parquet").is_file() and ((path / _LOCK).exists() or (path / "verdicts").is_dir()):
+        raise OffleashError(f"{path} is a run folder whose import did not finish; remove it and import again.")
+    return False
 
 
 @contextlib.contextmanager
@@ -106,6 +111,11 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
     """A run folder as a run, read lazily; the verdicts of one verifier."""
     document = read_facts(path)
     problems = _frame(path / "problems.parquet", PROBLEMS)
+    if document.get("problem_set") != problem_set_hash(problems):
+        raise OffleashError(
+            f"{path / 'problems.parquet'} does not hold the {document.get('problems')} problems that {RUN_FILE} names; "
+            "it was changed or cut. Restore it or import the logs again."
+        )
     budget = document.get("budget")
     known = budget if isinstance(budget, dict) else {}
     chosen = _verifier(path, verifier)
@@ -166,6 +176,12 @@ def _shards(folder: Path, schema: dict[str, pl.DataType]) -> pl.LazyFrame:
         missing = [column for column in schema if column not in found]
         if missing:
             raise OffleashError(f"{file} lacks the columns {missing}; it was not written by this version of offleash.")
+        changed = [column for column in schema if found[column] != schema[column]]
+        if changed:
+            raise OffleashError(
+                f"{file}: column {changed[0]!r} is {found[changed[0]]} and should be {schema[changed[0]]}; the shard "
+                "was edited. Restore it or import the logs again."
+            )
     return pl.scan_parquet(files)
 
 

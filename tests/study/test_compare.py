@@ -119,12 +119,10 @@ def test_the_same_problem_in_another_order_gives_the_same_comparison(tmp_path: P
     assert one.evidence == other.evidence
 
 
-def test_a_run_carries_the_name_it_was_imported_with(tmp_path: Path) -> None:
+def test_a_run_is_called_after_its_folder_unless_it_is_named(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", drawn(3, 4))
     import_logs(f"my base={log}", tmp_path / "run")
-    import_logs(str(log), tmp_path / "other")
-    assert ol.load(tmp_path / "run").name == "my base"
-    assert ol.load(tmp_path / "other").name == "other"
+    assert ol.load(tmp_path / "run").name == "run"
     assert ol.load(f"x={tmp_path / 'run'}").name == "x"
 
 

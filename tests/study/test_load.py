@@ -1,6 +1,7 @@
 """Loading: names, folders, globs, merged seeds and benchmarks, repeats and clashes."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -67,10 +68,54 @@ def test_a_folder_skips_what_is_no_log_and_says_so(tmp_path: Path) -> None:
 
 
 def test_the_same_file_twice_is_refused(tmp_path: Path) -> None:
-    first = write_log(tmp_path / "a.jsonl", drawn(2, 2))
+    first = write_log(tmp_path / "a.jsonl", drawn(10, 20))
     shutil.copy(first, tmp_path / "b.jsonl")
-    with pytest.raises(OffleashError, match="same file"):
+    with pytest.raises(OffleashError, match="same content"):
         load(f"{tmp_path}/*.jsonl")
+
+
+def test_short_files_of_verdicts_may_be_the_same_by_chance(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        (tmp_path / f"s{seed}.csv").write_text("id,correct\na,1\nb,0\n")
+    (run,) = load(f"{tmp_path}/s*.csv")
+    assert any("same content" in note.text for note in run.notes)
+    assert any("samples add up" in note.text for note in run.notes)
+
+
+def test_markers_beside_the_logs_are_skipped(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write_log(tmp_path / "ns" / f"output-rs{seed}.jsonl", drawn(3, 2, seed))
+        (tmp_path / "ns" / f"output-rs{seed}.jsonl.done").touch()
+    (run,) = load(tmp_path / "ns")
+    assert any("skipped" in note.text and note.rows == 2 for note in run.notes)
+
+
+def test_files_with_the_same_ids_and_other_gold_answers_are_other_benchmarks(tmp_path: Path) -> None:
+    for name, gold in (("aime", 7), ("math", 9)):
+        rows = [{"id": i, "correct": True, "gold": f"{gold}{i}"} for i in range(3)]
+        file = tmp_path / name / "test.jsonl"
+        file.parent.mkdir()
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert set(tally(load(f"{tmp_path}/*/test.jsonl")).tally.benchmark_P) == {"aime", "math"}
+
+
+def test_ids_that_are_not_utf_8_do_not_fuse_problems(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes("id,correct\né,1\nü,0\n".encode("latin-1"))
+    with pytest.raises(OffleashError, match="UTF-8"):
+        load(tmp_path / "log.csv")
+
+
+def test_runs_of_the_same_name_are_called_after_the_folder_that_differs(tmp_path: Path) -> None:
+    for model in ("base", "rl"):
+        write_log(tmp_path / model / "eval" / "out.jsonl", drawn(3, 2))
+    runs = load(tmp_path / "base" / "eval" / "out.jsonl", tmp_path / "rl" / "eval" / "out.jsonl")
+    assert [run.name for run in runs] == ["base", "rl"]
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OffleashError, match="save it to a file"):
+        load(tmp_path / "pipe")
 
 
 def numbered(path: Path, rows: list[tuple[int, str, bool]]) -> Path:
@@ -123,7 +168,8 @@ def test_training_steps_are_ordered_as_numbers(tmp_path: Path) -> None:
 def test_names_come_from_the_argument(tmp_path: Path) -> None:
     file = write_log(tmp_path / "samples.v2.jsonl", [[True]])
     odd = write_log(tmp_path / "a=b.jsonl", [[True]])
-    assert parse_argument(str(file)).name == "samples"
+    assert parse_argument(str(file)).name == "samples.v2"
+    assert parse_argument(str(write_log(tmp_path / "qwen2.5-7b.jsonl", [[True]]))).name == "qwen2.5-7b"
     assert parse_argument(f"my base={file}").name == "my base"
     assert parse_argument(str(odd)).paths == (odd,)
     assert distinct_names(["a", "b", "a"]) == ["a", "b", "a#2"]

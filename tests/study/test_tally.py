@@ -107,3 +107,14 @@ def test_merged_run_folders_count_on(tmp_path: Path) -> None:
 def test_truncated_samples_are_counted(tmp_path: Path) -> None:
     path = write_log(tmp_path / "log.jsonl", drawn(3, 4), finish_reason="length")
     assert np.all(tally(load(path)).tally.truncated_PR == 4)
+
+
+def test_samples_without_a_row_of_verdicts_are_unverified(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {"problem": ["p"] * 4, "index": [0, 1, 2, 3], "verdict": ["correct", "wrong", "wrong", "wrong"]}
+    )
+    with create_run(tmp_path / "run", "run", pl.DataFrame({"problem": ["p"]}), {}) as run:
+        run.write_samples(rows.select("problem", "index"))
+        run.write_verdicts("tool", rows.head(3))
+    found = tally([open_run(tmp_path / "run")]).tally
+    assert (found.drawn_PR.item(), found.unverified_PR.item()) == (3, 1)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.tables.folder import append_to_run, create_run, open_run, read_facts, verifiers
+from offleash.tables.folder import append_to_run, create_run, is_run, open_run, read_facts, verifiers
 from offleash.tables.run import Budget
 
 PROBLEMS = pl.DataFrame({"problem": ["a", "b"]})
@@ -125,3 +125,25 @@ def test_a_kill_at_any_moment_loses_at_most_the_shard_in_flight(tmp_path: Path) 
         with append_to_run(folder) as run:
             run.write_verdicts("tool@1", pl.DataFrame({"problem": ["a"], "index": [len(kept)], "verdict": ["wrong"]}))
         assert not list(folder.rglob("*.writing"))
+
+
+def test_a_run_that_was_never_finished_is_not_read_as_logs(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    (path / "run.json").unlink()
+    with pytest.raises(OffleashError, match="did not finish"):
+        is_run(path)
+
+
+def test_problems_other_than_those_of_the_run_are_noticed(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    pl.read_parquet(path / "problems.parquet").head(1).write_parquet(path / "problems.parquet")
+    with pytest.raises(OffleashError, match="2 problems"):
+        open_run(path)
+
+
+def test_a_shard_of_other_types_is_noticed(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    shard = next((path / "verdicts" / "tool@1").glob("*.parquet"))
+    pl.read_parquet(shard).with_columns(verdict=pl.lit("great")).write_parquet(shard)
+    with pytest.raises(OffleashError, match="'verdict'"):
+        open_run(path)
