@@ -76,15 +76,31 @@ def _counts(run: Run) -> pl.DataFrame:
     truncated = pl.lit(0, pl.Int64).alias("truncated")
     if run.samples is None:
         return counts.with_columns(truncated)
-    cut = (pl.col("finish") == TRUNCATED).sum().cast(pl.Int64).alias("truncated")
-    kept = (
-        run.samples.group_by("problem").agg(cut, pl.len().cast(pl.Int64).alias("samples")).collect(engine="streaming")
-    )
-    counts = counts.join(kept, on="problem", how="left").with_columns(pl.col("truncated", "samples").fill_null(0))
+    counts = counts.join(_kept(run), on="problem", how="left").with_columns(pl.col("truncated", "samples").fill_null(0))
     if run.budget.until:  # the samples after the last success of a record are not missing a verdict
         return counts.drop("samples")
     waiting = (pl.col("samples") - pl.col("rows")).clip(lower_bound=0)
     return counts.with_columns(unverified=pl.col("unverified") + waiting).drop("samples")
+
+
+def _kept(run: Run) -> pl.DataFrame:
+    """How many samples of each problem a run keeps, and how many of them were cut at the token limit."""
+    assert run.samples is not None, "checked by the caller"
+    cut = (pl.col("finish") == TRUNCATED).sum().cast(pl.Int64).alias("truncated")
+    size = [pl.len().cast(pl.Int64).alias("samples"), (pl.col("index").max().cast(pl.Int64) + 1).alias("end")]
+    kept = run.samples.group_by("problem").agg(cut, *size).collect(engine="streaming")
+    twice = kept.filter(pl.col("samples") > pl.col("end"))
+    if twice.height:
+        problem, _, rows, end = twice.row(0)
+        raise _copied(run, problem, rows, end)
+    return kept.drop("end")
+
+
+def _copied(run: Run, problem: str, rows: int, end: int) -> OffleashError:
+    return OffleashError(
+        f"{run.name!r} holds samples of problem {problem!r} twice: {rows} rows with indices up to {end - 1}. "
+        "A shard was copied or written twice; remove the copy."
+    )
 
 
 def _plain(verdicts: pl.LazyFrame) -> pl.DataFrame:
@@ -140,11 +156,8 @@ def _check(runs: Sequence[Run], matched: Matched, column: dict[str, np.ndarray])
     for r, run in enumerate(runs):
         twice_P = (column["last"][:, r] >= 0) & (column["rows"][:, r] > column["last"][:, r] + 1)
         if twice_P.any():
-            raise OffleashError(
-                f"{run.name!r} holds samples of problem {matched.problems['problem'][int(twice_P.argmax())]!r} twice: "
-                f"{column['rows'][twice_P, r][0]} rows with indices up to {column['last'][twice_P, r][0]}. "
-                "A shard was copied or written twice; remove the copy."
-            )
+            row = int(twice_P.argmax())
+            raise _copied(run, matched.problems["problem"][row], column["rows"][row, r], column["last"][row, r] + 1)
         if drawn_PR[:, r].sum() == 0 and unverified_PR[:, r].sum() > 0:
             hint = f" {run.unverified_hint.rstrip('.')}." if run.unverified_hint else ""
             raise OffleashError(

@@ -1,5 +1,6 @@
 """Tallies: counts of runs at one budget for all, in index order, stopped early or not."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +119,13 @@ def test_samples_without_a_row_of_verdicts_are_unverified(tmp_path: Path) -> Non
         run.write_verdicts("tool", rows.head(3))
     found = tally([open_run(tmp_path / "run")]).tally
     assert (found.drawn_PR.item(), found.unverified_PR.item()) == (3, 1)
+
+
+def test_a_copied_shard_of_samples_is_noticed(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"problem": ["p"] * 2, "index": [0, 1], "verdict": ["correct", "wrong"]})
+    with create_run(tmp_path / "run", "run", pl.DataFrame({"problem": ["p"]}), {}) as run:
+        run.write_samples(rows.select("problem", "index"))
+        run.write_verdicts("tool", rows)
+    shutil.copy(tmp_path / "run" / "samples" / "000000.parquet", tmp_path / "run" / "samples" / "000001.parquet")
+    with pytest.raises(OffleashError, match="twice"):
+        tally([open_run(tmp_path / "run")])
