@@ -121,6 +121,7 @@ COUNT_NAMES: dict[str, tuple[str, ...]] = {
 }
 
 NUMBERS = ("sample", "tokens")
+RUNS = ("model", "model_name", "checkpoint", "step", "policy")  # columns that often hold several runs
 
 
 def sample_columns(head: Head, options: Options) -> dict[str, str]:
@@ -151,7 +152,8 @@ def mapping_note(head: Head, chosen: Mapping[str, str]) -> Note:
     unused = [name for name in head.columns if name not in chosen.values()]
     pairs = ", ".join(f"{ours} <- {theirs}" for ours, theirs in chosen.items())
     rest = f"; not used: {', '.join(unused[:12])}" if unused else ""
-    return Note(f"{head.path.name}: read {pairs}{rest}. --map NAME=COLUMN changes it.")
+    several = next((f" --split-by {name} keeps several apart." for name in unused if name.lower() in RUNS), "")
+    return Note(f"{head.path.name}: read {pairs}{rest}. --map NAME=COLUMN changes it.{several}")
 
 
 def _chosen(

@@ -35,7 +35,8 @@ def _comparison(one: Comparison, notes: Sequence[Note]) -> RenderableType:
     change = one.change
     title = Text.assemble((f"{change.before} → {change.after}", "bold"))
     problems = len(set(one.tally.problem_P))
-    how = f"   {problems:,} problems, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
+    many = f"{problems:,} problems" if problems != 1 else "1 problem"
+    how = f"   {many}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
     title.append(how, style="dim")
     parts: list[RenderableType] = [title, Text(_plain(finding(one))), Text(""), _cells(one), _metrics(one), _pass(one)]
     if len(one.benchmarks) > 1:

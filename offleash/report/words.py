@@ -36,6 +36,7 @@ def warnings(one: Comparison) -> list[str]:
             out.append(
                 f"{len(problems)} problems reached by {run} are no more often right than a blind guess would be."
             )
+    out += [f"{note.text.rstrip('.')}." for note in one.notes if "scores are above 1" in note.text]
     if one.undecided is not None and _table(one.undecided[0]) != _table(one.undecided[1]):
         low, high = (_table(bound) for bound in one.undecided)
         out.append(f"Undecided samples matter: {low} with all of them wrong, {high} with all of them right.")

@@ -111,5 +111,5 @@ def _common_name(files: list[Path]) -> str:
 def _near(path: Path) -> str:
     if not path.parent.is_dir():
         return f" There is no folder {os.fspath(path.parent)!r} either."
-    near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.7)
     return f" Did you mean {os.fspath(path.parent / near[0])!r}?" if near else ""

@@ -19,6 +19,7 @@ from offleash.tables.run import Run
 from offleash.tables.verdicts import VERDICTS
 
 Progress = Callable[[str], None]
+TRAINING = {"trl", "verl"}  # formats written by a trainer, one file a step
 SHORT = 4096  # bytes: verdicts alone, without texts, can be the same by chance
 
 
@@ -92,6 +93,9 @@ def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: s
     verifier = next((log.verifier for log in logs if log.verifier), None)
     hint = next((log.unverified_hint for log in logs if log.unverified_hint), "")
     facts = merged_facts(logs, argument.paths)
+    if len(logs) > 1 and {log.format for log in logs} & TRAINING:
+        steps = "files of several training steps come from different weights; --split-by step keeps them apart"
+        all_notes = (Note(f"{len(logs)} {steps}"), *all_notes)
     if logs[0].counts:
         counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
         return Run(name, problems, None, counts=counts, verifier=verifier, notes=all_notes, facts=facts)
