@@ -162,27 +162,31 @@ def _evidence(one: Comparison) -> RenderableType:
 
 
 def _steps(comparisons: Sequence[Comparison], together: Union | None) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("run", "pass@1", "pass@k", "P", "E", "S", "O", "SRR", "NDR", "losses ≥", "gains ≥"):
-        table.add_column(column, justify="left" if column == "run" else "right", overflow="fold")
+    k = comparisons[0].change.k
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        title=f"each against {comparisons[0].change.before}, k = {k}",
+    )
+    table.add_column("run", overflow="fold", min_width=12)
+    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "certain"):
+        table.add_column(column, justify="right", no_wrap=True)
     for one in comparisons:
-        after, found = one.curves["after"], one.evidence
+        change, found = one.change, one.evidence
         table.add_row(
-            one.change.after,
-            f"{after.value_K[0]:.4f}",
-            f"{after.value_K[-1]:.4f}",
-            *(_count(getattr(one.change, name)) for name in "PESO"),
-            *(_value(one.change.value[name]) for name in ("SRR", "NDR")),
-            "-" if found.losses_at_least is None else str(found.losses_at_least),
-            "-" if found.gains_at_least is None else str(found.gains_at_least),
+            _plain(change.after),
+            _value(float(one.curves["after"].value_K[0])),
+            _value((change.P + change.E) / change.problems),
+            *(_count(getattr(change, name)) for name in "PESO"),
+            *(_value(change.value[name]) for name in ("SRR", "NDR")),
+            "-" if found.losses_at_least is None else f"-{found.losses_at_least} +{found.gains_at_least}",
         )
     if together is None:
         return table
-    table.add_row(f"any of {together.checkpoints}, k each", "", "", *map(_count, together.each_k), "", "", "", "")
+    table.add_row(f"any of {together.checkpoints}, {k} each", "", "", *map(_count, together.each_k))
     if together.equal_k is not None:
-        table.add_row(
-            f"any of {together.checkpoints}, k in all", "", "", *map(_count, together.equal_k), "", "", "", ""
-        )
+        table.add_row(f"any of {together.checkpoints}, {k} in all", "", "", *map(_count, together.equal_k))
     return table
 
 
