@@ -52,7 +52,8 @@ def read_parts(argument: Argument, reading: Reading, progress: Progress) -> tupl
     parts: list[Part] = []
     logs: list[Log] = []
     found = [path for path in argument.paths if not argument.folder or _is_log(path, reading)]
-    skipped = [path.name for path in argument.paths if path not in set(found)]
+    logged = set(found)
+    skipped = [path.name for path in argument.paths if path not in logged]
     for path in found:
         log = open_log(path, reading.options, reading.format)
         parts.append(part_of(path, _watched(log, path, progress)))
@@ -93,7 +94,8 @@ def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: s
     verifier = next((log.verifier for log in logs if log.verifier), None)
     hint = next((log.unverified_hint for log in logs if log.unverified_hint), "")
     facts = merged_facts(logs, argument.paths)
-    if len(logs) > 1 and {log.format for log in logs} & TRAINING:
+    pooled = rows["split"].null_count() == rows.height
+    if len(logs) > 1 and pooled and {log.format for log in logs} & TRAINING:
         steps = "files of several training steps come from different weights; --split-by step keeps them apart"
         all_notes = (Note(f"{len(logs)} {steps}"), *all_notes)
     if logs[0].counts:
@@ -117,7 +119,15 @@ def _joined(runs: Sequence[Run]) -> Run:
             samples.append(run.samples.join(offset, on="problem", how="left").with_columns(shift).drop("offset"))
         drawn = moved.group_by("problem").agg((pl.col("index").max() + 1).alias("offset"))
         offset = pl.concat([offset, drawn]).group_by("problem").agg(pl.col("offset").max()).collect().lazy()
-    problems = pl.concat([run.problems for run in runs]).unique("problem", keep="first", maintain_order=True)
+    asked = pl.concat([run.problems for run in runs])
+    told = pl.coalesce("hash", "gold")
+    clash = asked.filter(told.is_not_null()).filter(told.n_unique().over("problem") > 1)
+    if clash.height:
+        raise OffleashError(
+            f"{runs[0].name!r}: problem {clash['problem'][0]!r} stands for different things in the run folders; import "
+            "their logs together with one quoted glob, so that benchmarks are told apart."
+        )
+    problems = asked.unique("problem", keep="first", maintain_order=True)
     return replace(
         runs[0], problems=problems, verdicts=pl.concat(verdicts), samples=pl.concat(samples) if samples else None
     )

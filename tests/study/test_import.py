@@ -1,5 +1,6 @@
 """Importing: a log as a run folder gives the same comparison as the log itself, and keeps the texts."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -57,3 +58,14 @@ def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
     refused(offleash("import", log, "-o", log), "exists")
     refused(offleash("import", log, "-o", "/proc/nowhere/run"), "cannot be made")
     refused(offleash("import", tmp_path / "run", "-o", tmp_path / "other"), "run folder already")
+
+
+def test_run_folders_that_number_other_problems_alike_are_not_merged(tmp_path: Path) -> None:
+    for name in ("aime", "math"):
+        rows = [{"id": i, "question": f"{name} {i}?", "response": "x", "correct": True} for i in range(3)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        import_logs(str(tmp_path / f"{name}.jsonl"), tmp_path / "runs" / name)
+    with pytest.raises(OffleashError, match="different things"):
+        load(f"{tmp_path}/runs/*")
+    import_logs(f"{tmp_path}/*.jsonl", tmp_path / "both")
+    assert set(tally(load(tmp_path / "both")).tally.benchmark_P) == {"aime", "math"}
