@@ -12,7 +12,9 @@ def plan(
         list[str], typer.Argument(metavar="PILOT...", help="Pilot runs: folders, logs or counts; NAME=PATH.")
     ],
     settle: Annotated[float, typer.Option(metavar="SHARE", help="Share of the reached problems to settle.")] = 0.9,
-    until: Annotated[int, typer.Option(metavar="M", help="Early stopping at the M-th success, for its cost.")] = 5,
+    until: Annotated[
+        int | None, typer.Option(metavar="M", help="Stop a problem at M successes, not at those needed.")
+    ] = None,
     columns: Map = None,
     format_name: FormatName = None,
     filter_name: Filter = None,

@@ -28,20 +28,20 @@ def plan_document(plan: Plan) -> dict[str, object]:
                 "settled": float(plan.settled_K[i]),
                 "successes_needed": int(table.least_K[i]),
                 "samples": int(table.samples_K[i]),
+                "until": int(table.until_K[i]),
                 "samples_with_until": float(table.stopped_K[i]),
                 "tokens": None if plan.tokens is None else plan.tokens * float(table.samples_K[i]),
                 "tokens_with_until": None if plan.tokens is None else plan.tokens * float(table.stopped_K[i]),
             }
             for i, k in enumerate(table.k_K)
         ],
-        "until": table.until,
     }
 
 
 def plan_table(plan: Plan) -> RenderableType:
     """The plan as a table with its reading."""
     table = Table(box=box.SIMPLE_HEAD)
-    columns = ["k", "problems settled", "successes needed", "samples a run", f"with --until {plan.table.until}"]
+    columns = ["k", "problems settled", "successes needed", "samples a run", "stopping early"]
     for column in [*columns, "tokens a run"] if plan.tokens else columns:
         table.add_column(column, justify="right")
     for i, k in enumerate(plan.table.k_K):
@@ -60,7 +60,12 @@ def plan_table(plan: Plan) -> RenderableType:
     reading = (
         f"{plan.run}: {plan.pilot} samples a problem. {len(plan.open)} of the problems it reached are open: too few "
         f"successes for a loss to be certain. {plan.never} were not reached and stay open. {advice} "
-        "A problem is settled when losing it would be certain (Bonferroni, 5%); stopping early saves samples, but "
-        "settles nothing below the successes needed."
+        "A problem is settled when losing it would be certain (Bonferroni, 5%). Stopping early: each problem ends at "
+        f"{_stop(plan)}."
     )
     return Group(Text(reading), table)
+
+
+def _stop(plan: Plan) -> str:
+    needed = bool((plan.table.until_K == plan.table.least_K).all())
+    return "the successes needed" if needed else f"success {plan.table.until_K[0]}, settled or not"

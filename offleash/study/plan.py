@@ -29,9 +29,9 @@ class Plan:
     tokens: float | None  # a sample, mean; None when the log does not say
 
 
-def plan(run: Run, target: float = 0.9, until: int = 5) -> Plan:
+def plan(run: Run, target: float = 0.9, until: int | None = None) -> Plan:
     """The budget at which a loss of `target` of the problems that the pilot reached would be certain."""
-    if until < 1:
+    if until is not None and until < 1:
         raise OffleashError(f"--until is a number of successes, at least 1; found {until}.")
     if not 0 < target < 1:
         raise OffleashError(f"--settle is a share of the problems, above 0 and below 1; found {target}.")

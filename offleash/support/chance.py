@@ -79,13 +79,6 @@ def mcnemar(E: int, S: int) -> float:
     return float(stats.binomtest(int(E), int(E + S), 0.5).pvalue)
 
 
-def redraw(tally: Tally, run: str, k: int) -> float:
-    """E, and S, expected of two draws of `k` from the same run: the sum over problems of pass@2k - pass@k."""
-    pair = tally.pair(run, run)
-    reach_PK = reach_PRK(pair, np.array([k, 2 * k]))[:, BEFORE]
-    return float((reach_PK[:, 1] - reach_PK[:, 0]).sum())
-
-
 def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> Retest:
     """Retest-corrected retention and gain of two runs at budget `k`, with Good-Toulmin where 2k were not drawn."""
     have_P = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE]

@@ -23,12 +23,12 @@ class BudgetPlan:
     least_K: Integer  # successes that make a loss certain at each budget
     chance_PK: Float  # of each problem
     samples_K: Integer  # of one run
-    stopped_K: Float  # of one run that stops each problem at its until-th success
+    until_K: Integer  # successes at which a problem would stop: those that settle it, unless others were asked for
+    stopped_K: Float  # samples of one run that stops so, expected
     problems: int
-    until: int
 
 
-def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int = 5) -> BudgetPlan:
+def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int | None = None) -> BudgetPlan:
     """Predict from a pilot's counts what larger budgets would settle (beta-binomial, fitted to all problems)."""
     shape_a, shape_b = beta_prior(drawn_P.astype(np.float64), correct_P.astype(np.float64))
     level = (np.arange(_POINTS) + 0.5) / _POINTS
@@ -40,15 +40,17 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int =
     chance_PK = np.stack(
         [chance_of_detection(rate_PQ, k, need).mean(axis=1) for k, need in zip(k_K, least_K, strict=True)], axis=1
     )
-    stopped_K = np.array([stopped_cost(rate_PQ, int(k), until).mean(axis=1).sum() for k in k_K])
+    until_K = least_K if until is None else np.full_like(least_K, until)
+    costs = (stopped_cost(rate_PQ, int(k), int(m)) for k, m in zip(k_K, until_K, strict=True))
+    stopped_K = np.array([cost_PQ.mean(axis=1).sum() for cost_PQ in costs])
     return BudgetPlan(
         k_K=k_K,
         least_K=least_K,
         chance_PK=chance_PK,
         samples_K=k_K * problems,
+        until_K=until_K,
         stopped_K=stopped_K,
         problems=problems,
-        until=until,
     )
 
 

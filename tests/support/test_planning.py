@@ -50,3 +50,12 @@ def test_a_plan_predicts_what_a_larger_budget_then_settles() -> None:
     settled = (rng.binomial(k, rate) >= plan.least_K[0]).sum()
     assert plan.chance_PK.sum(axis=0)[0] == pytest.approx(settled, rel=0.03)
     assert plan.stopped_K[0] == pytest.approx(stopped_cost(rate, k, 5).sum(), rel=0.03)
+
+
+def test_a_problem_stops_at_the_successes_that_settle_it_unless_told_otherwise() -> None:
+    k = np.array([64, 1024])
+    plan = budget_plan(np.full(60, 64), np.arange(60), k)
+    assert plan.until_K.tolist() == plan.least_K.tolist()
+    sooner = budget_plan(np.full(60, 64), np.arange(60), k, until=5)
+    assert (sooner.stopped_K < plan.stopped_K).all()
+    assert (plan.stopped_K < plan.samples_K).all()
