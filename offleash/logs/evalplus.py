@@ -10,7 +10,7 @@ from offleash.logs.human_eval import benchmark_of
 from offleash.logs.judge import Judge
 from offleash.logs.lines import document
 from offleash.logs.row import Entry, Row, fields_of
-from offleash.tables.verdicts import Verdict
+from offleash.tables.verdict import Verdict
 
 KEYS = {"task_id", "solution"}
 KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}

@@ -12,7 +12,7 @@ from offleash.logs.frames import check_maps, converted
 from offleash.logs.judge import Judge
 from offleash.logs.lines import document
 from offleash.logs.row import Entry, Row, chat_text, content_text, fields_of, text_of, whole_of
-from offleash.tables.verdicts import Verdict
+from offleash.tables.verdict import Verdict
 
 HEADER, START = "header.json", "_journal/start.json"
 SUMMARIES, JOURNAL = "summaries.json", "_journal/summaries/"

@@ -9,7 +9,8 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.logs.format import Note
 from offleash.logs.row import shown
-from offleash.tables.verdicts import VERDICT, Verdict
+from offleash.tables.verdict import Verdict
+from offleash.tables.verdicts import VERDICT
 
 WORDS: dict[str, Verdict] = {
     "true": Verdict.CORRECT,

@@ -9,7 +9,7 @@ from offleash.logs.format import Container, Format, Head, Log, Note, Options
 from offleash.logs.frames import row_log
 from offleash.logs.judge import Judge
 from offleash.logs.row import Entry, Row
-from offleash.tables.verdicts import Verdict
+from offleash.tables.verdict import Verdict
 
 KEYS = {"generation", "expected_answer"}
 MARKS = ("symbolic_correct", "is_correct", "judgement")

@@ -7,7 +7,7 @@ from offleash.logs.format import Container, Format, Head, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.judge import Judge
 from offleash.logs.row import Entry, Row, text_of
-from offleash.tables.verdicts import Verdict
+from offleash.tables.verdict import Verdict
 
 KEYS = {"idx", "question", "gt", "code", "pred"}
 HINT = "The file has no score: run evaluate.py of Qwen2.5-Math on it."

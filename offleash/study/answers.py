@@ -11,7 +11,7 @@ from offleash.study.tally import Counted
 from offleash.tables.answers import Answers
 from offleash.tables.run import Run
 from offleash.tables.tally import UNKNOWN, Per, Tally
-from offleash.tables.verdicts import Verdict
+from offleash.tables.verdict import Verdict
 
 
 def answers(runs: Sequence[Run], counted: Counted) -> list[Answers] | None:

@@ -28,7 +28,8 @@ from offleash.support.sensitivity import undecided_bounds
 from offleash.tables.notes import Note
 from offleash.tables.run import Run
 from offleash.tables.tally import Per, Tally
-from offleash.tables.verdicts import VERDICT, Verdict
+from offleash.tables.verdict import Verdict
+from offleash.tables.verdicts import VERDICT
 
 GAP_BUDGET = 256  # of the sampling-efficiency gap
 CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")

@@ -8,7 +8,7 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.tables.notes import Note
-from offleash.tables.problem import PROBLEMS, question_hash
+from offleash.tables.problem import PROBLEMS, as_problems, question_hash
 
 ASKED = ["problem", "question", "gold", "benchmark", "guess"]
 
@@ -64,7 +64,7 @@ def gather(parts: Sequence[Part], name: str) -> tuple[pl.DataFrame, pl.DataFrame
 def _problems(frame: pl.DataFrame) -> pl.DataFrame:
     distinct = frame.select(ASKED).unique(maintain_order=True)
     hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
-    return distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)).select(*PROBLEMS)
+    return as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
 
 
 def _distinct_benchmarks(parts: Sequence[Part]) -> list[Part]:

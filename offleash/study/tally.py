@@ -12,7 +12,7 @@ from offleash.tables.notes import Note
 from offleash.tables.run import Run
 from offleash.tables.samples import TRUNCATED
 from offleash.tables.tally import UNKNOWN, Tally
-from offleash.tables.verdicts import Verdict
+from offleash.tables.verdict import Verdict
 
 _COUNTED = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError, unknown
-from offleash.tables.problem import PROBLEMS
+from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget, Run, problem_set_hash
 from offleash.tables.samples import SAMPLES
 from offleash.tables.verdicts import VERDICTS
@@ -56,7 +56,7 @@ def create_run(
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OffleashError(f"{path} cannot be made ({error.strerror}); choose another folder with -o.") from None
-    problems = _as(problems, PROBLEMS)
+    problems = as_problems(problems)
     with _locked(path):
         _replace(path / "problems.parquet", problems)
         yield RunFolder(path)
@@ -110,7 +110,7 @@ def read_facts(path: Path) -> dict[str, object]:
 def open_run(path: Path, name: str | None = None, verifier: str | None = None) -> Run:
     """A run folder as a run, read lazily; the verdicts of one verifier."""
     document = read_facts(path)
-    problems = _frame(path / "problems.parquet", PROBLEMS)
+    problems = _problems(path / "problems.parquet")
     if document.get("problem_set") != problem_set_hash(problems):
         raise OffleashError(
             f"{path / 'problems.parquet'} does not hold the {document.get('problems')} problems that {RUN_FILE} names; "
@@ -185,13 +185,16 @@ def _shards(folder: Path, schema: dict[str, pl.DataType]) -> pl.LazyFrame:
     return pl.scan_parquet(files)
 
 
-def _frame(file: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+def _problems(file: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(file, columns=list(schema))
+        found = pl.read_parquet(file)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise OffleashError(
             f"{file} cannot be read ({_first_line(error)}); restore it or import the logs again."
         ) from None
+    if "problem" not in found.columns:
+        raise OffleashError(f"{file} has no column 'problem'; restore it or import the logs again.")
+    return as_problems(found)
 
 
 def _as(frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> pl.DataFrame:

@@ -1,16 +1,8 @@
 """Verdicts: what a verifier said of a sample, and the table they are stored in."""
 
-from enum import StrEnum
-
 import polars as pl
 
-
-class Verdict(StrEnum):
-    CORRECT = "correct"
-    WRONG = "wrong"
-    UNREAD = "unread"  # no answer was found in the text: not the same as a wrong one
-    FAILED = "failed"  # the verifier timed out or crashed: says nothing of the model
-
+from offleash.tables.verdict import Verdict
 
 VERDICT = pl.Enum([verdict.value for verdict in Verdict])
 

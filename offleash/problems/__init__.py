@@ -1,0 +1,1 @@
+"""Problems: what is asked, from files, the Hugging Face hub and generators."""

@@ -1,0 +1,73 @@
+"""VERIFIERS: every verifier by name. Adding one is a file and an entry here."""
+
+from offleash.errors import unknown
+from offleash.verifiers.judgement import Room, Verifier
+
+GIB = 1 << 30
+
+VERIFIERS: dict[str, Verifier] = {
+    "string": Verifier(
+        name="string",
+        revision="1",
+        ladder=("tag", "boxed", "hashes", "stated", "after_think", "whole"),
+        module="offleash.verifiers.string",
+    ),
+    "choice": Verifier(
+        name="choice",
+        revision="1",
+        ladder=("tag", "boxed", "stated", "letter"),
+        module="offleash.verifiers.choice",
+    ),
+    "number": Verifier(
+        name="number",
+        revision="1",
+        ladder=("tag", "boxed", "hashes", "stated", "concluded", "last_number"),
+        module="offleash.verifiers.number",
+    ),
+    "math": Verifier(
+        name="math",
+        revision="1",
+        ladder=("tag", "boxed", "hashes", "stated", "formula", "concluded", "whole"),
+        module="offleash.verifiers.math",
+        room=Room.WORKER,
+        library="math-verify",
+    ),
+    "reasoning_gym": Verifier(
+        name="reasoning_gym",
+        revision="1",
+        ladder=("tag", "boxed", "after_think", "whole"),
+        module="offleash.verifiers.reasoning_gym",
+        room=Room.SANDBOX,
+        library="reasoning-gym",
+        extra="gym",
+    ),
+    "countdown": Verifier(
+        name="countdown",
+        revision="1",
+        ladder=("tag", "boxed", "after_think", "whole"),
+        module="offleash.verifiers.countdown",
+    ),
+    "program": Verifier(
+        name="program",
+        revision="1",
+        ladder=("code", "after_think", "whole"),
+        module="offleash.verifiers.program",
+        room=Room.ALONE,
+        seconds=9.0,
+    ),
+    "referee": Verifier(
+        name="referee",
+        revision="1",
+        ladder=("tag", "boxed", "stated", "after_think", "whole"),
+        module="offleash.verifiers.referee",
+        room=Room.ASKS,
+        seconds=60.0,
+    ),
+}
+
+
+def verifier(name: str) -> Verifier:
+    """The verifier of that name, or an error with the nearest one."""
+    if name not in VERIFIERS:
+        raise unknown("verifier", name, VERIFIERS)
+    return VERIFIERS[name]
