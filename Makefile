@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint test-slow fixtures bench wheel-check clean
+.PHONY: install demo test lint test-slow test-hub fixtures bench wheel-check clean
 
 install: .venv/.installed
 
@@ -17,10 +17,14 @@ demo: install          ## compare a small base and RL model from the counts in e
 	-@$(BIN)/offleash compare base=examples/counts/base.csv rl=examples/counts/rl.csv
 
 test: install          ## everything a change must pass, under ten minutes on two cores
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow and not hub"
 
 test-slow: install     ## the long simulations: coverage and size of every interval and test
 	$(BIN)/pytest -n 2 -m slow
+
+test-hub: install      ## the benchmarks' columns, read from the Hugging Face hub: needs network
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt -e '.[hub]'
+	OFFLEASH_TEST_HUB=1 $(BIN)/pytest -m hub
 
 lint: install
 	$(BIN)/ruff check .

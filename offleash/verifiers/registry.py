@@ -27,7 +27,7 @@ VERIFIERS: dict[str, Verifier] = {
     "math": Verifier(
         name="math",
         revision="1",
-        ladder=("tag", "boxed", "hashes", "stated", "formula", "concluded", "whole"),
+        ladder=("tag", "boxed", "hashes", "expression", "stated", "concluded", "formula"),
         module="offleash.verifiers.math",
         room=Room.WORKER,
         library="math-verify",
@@ -50,7 +50,7 @@ VERIFIERS: dict[str, Verifier] = {
     "program": Verifier(
         name="program",
         revision="1",
-        ladder=("code", "after_think", "whole"),
+        ladder=("code", "program"),
         module="offleash.verifiers.program",
         room=Room.ALONE,
         seconds=9.0,

@@ -1,0 +1,60 @@
+"""Exact decisions without algebra: identical texts, plain integers, decimals and fractions.
+
+They never differ from what `math` would say: what is near but not equal, and every other form, is left to it.
+"""
+
+import re
+from fractions import Fraction
+
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.judgement import Case, Judgement
+from offleash.verifiers.latex import gold_text
+
+DIGITS = 30  # of a plain number; longer ones are left to algebra
+NEAR = Fraction(1, 100)  # relative; closer than this, rounding conventions decide, and they are not ours
+_INTEGER = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\}|,\\!)\d{3})+|\d+)"
+_PLAIN = re.compile(rf"(-?)\s?({_INTEGER})(\.\d+)?")
+_SLASH = re.compile(r"(-?)(\d+)/(\d+)")
+_FRAC = re.compile(r"(-?)\\[dt]?frac\{(-?\d+)\}\{(\d+)\}")
+
+
+def decide_exactly(case: Case) -> Judgement | None:
+    """A verdict where plain equality or plain numbers settle it; None where they do not."""
+    if case.gold is None:
+        return None
+    gold, answer = gold_text(case.gold), _bare(case.answer)
+    if answer == gold and answer:
+        return Judgement(Verdict.CORRECT, solution=gold)
+    expected, found = plain_number(gold), plain_number(answer)
+    if expected is None or found is None:
+        return None
+    if expected == found:
+        return Judgement(Verdict.CORRECT, solution=gold)
+    if abs(expected - found) <= NEAR * max(abs(expected), abs(found)) and (
+        expected.denominator > 1 or found.denominator > 1
+    ):
+        return None
+    return Judgement(Verdict.WRONG, solution=None)
+
+
+def plain_number(text: str) -> Fraction | None:
+    """The exact value of an integer, a decimal or a fraction of integers written plainly; None for anything else."""
+    if len(text) > DIGITS:
+        return None
+    plain = _PLAIN.fullmatch(text)
+    if plain:
+        whole = re.sub(r"[^\d]", "", plain[2])
+        return Fraction(f"{plain[1]}{whole}{plain[3] or ''}")
+    parts = _SLASH.fullmatch(text) or _FRAC.fullmatch(text)
+    if parts and int(parts[3]):
+        return Fraction(int(parts[2]), int(parts[3])) * (-1 if parts[1] else 1)
+    return None
+
+
+def _bare(answer: str) -> str:
+    answer = answer.strip()
+    return (
+        answer[1:-1].strip()
+        if len(answer) > 2 and answer[0] == answer[-1] == "$" and "$" not in answer[1:-1]
+        else answer
+    )

@@ -1,0 +1,121 @@
+"""Marks that models put around an answer: <answer> tags, boxes, hashes, code fences. Linear in the text."""
+
+import re
+
+BOXES = ("\\boxed", "\\fbox")
+REACH = 20_000  # characters a box may span; a longer one is not read
+TRIES = 16  # unbalanced boxes looked at from the end before giving up: bounds the work on hostile text
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_BETWEEN = re.compile(  # what may stand between boxes that give one answer together
+    r"(?:[\s,;.$&]|\\[,;!: ]|\\(?:quad|qquad|text|mathrm|textbf)\b|\\[()\[\]]|[{}]|\band\b|\bor\b)*", re.IGNORECASE
+)
+_SHORT_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s$\\{}]+)")
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*$", re.MULTILINE)
+
+
+def tagged(text: str, truncated: bool) -> str | None:
+    """What stands in the last <answer>...</answer>; one left open at the end counts: its end may be a stop."""
+    close = text.rfind("</answer>")
+    start = text.rfind("<answer>", 0, close) if close >= 0 else -1
+    later = text.rfind("<answer>")
+    if later > close and not truncated:
+        return text[later + 8 :]
+    return text[start + 8 : close] if start >= 0 else None
+
+
+def has_box(text: str) -> bool:
+    return any(box in text for box in BOXES)
+
+
+def unboxed(text: str) -> str:
+    """The content of the last box, or the text itself."""
+    return boxed(text) or text
+
+
+def boxed(text: str) -> str | None:
+    """What stands in the last balanced box; boxes joined by nothing but commas and 'and' give one answer together."""
+    end = len(text)
+    for _ in range(TRIES):
+        start = last_box(text, end)
+        if start < 0:
+            return None
+        found = _content(text, start)
+        if found is not None:
+            return _joined(text, start, found[0])
+        end = start
+    return None
+
+
+def last_box(text: str, end: int | None = None) -> int:
+    """Where the last box before `end` starts; -1 without one."""
+    return max(text.rfind(box, 0, end) for box in BOXES)
+
+
+def _content(text: str, start: int) -> tuple[str, int] | None:
+    """The content of the box that starts here, and where it ends."""
+    opening = text.find("{", start, start + 16)
+    name_end = start + (6 if text.startswith("\\boxed", start) else 5)
+    if opening < 0 or text[name_end:opening].strip():
+        short = _SHORT_BOX.match(text, start, start + 80)
+        return (short[1], short.end()) if short else None
+    depth = 0
+    for brace in _BRACE.finditer(text, opening, min(len(text), opening + REACH)):
+        if brace[0] == "{":
+            depth += 1
+        elif brace[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return text[opening + 1 : brace.start()], brace.end()
+    return None
+
+
+def _joined(text: str, start: int, last: str) -> str:
+    """The last box with the boxes right before it: `\\boxed{-2} and \\boxed{1}` is one answer of two values."""
+    parts = [last]
+    for _ in range(TRIES):
+        before = last_box(text, start)
+        content = _content(text, before) if before >= 0 else None
+        if content is None or content[1] > start or start - content[1] > 60:
+            break
+        if not _BETWEEN.fullmatch(text, content[1], start):
+            break
+        parts.append(content[0])
+        start = before
+    return ", ".join(reversed(parts))
+
+
+def after_hashes(text: str) -> str | None:
+    """What follows the last `####` on its line; a Markdown heading of the fourth level is no answer."""
+    end = len(text)
+    for _ in range(TRIES):
+        start = text.rfind("####", 0, end)
+        if start < 0:
+            return None
+        line = text[start + 4 : start + 4 + 400].split("\n", 1)[0].lstrip("#").lstrip(" :\t").strip()
+        if line and (line[0] in "-+−$€£.(\\[{" or line[0].isdigit() or _is_last(text, start)) and not _heading(line):
+            return line
+        end = start
+    return None
+
+
+def _is_last(text: str, start: int) -> bool:
+    return not text[start:].strip().count("\n")
+
+
+def _heading(line: str) -> bool:
+    return line.endswith(":") or bool(re.match(r"(?:\d+[.)]\s|step\b|final answer\b|answer\b)", line, re.IGNORECASE))
+
+
+def code(text: str, truncated: bool) -> str | None:
+    """The last fenced block of code; one left open at the end counts unless the sample was cut off."""
+    opening: tuple[str, int] | None = None
+    found: str | None = None
+    for fence in _FENCE.finditer(text):
+        if opening is None:
+            opening = (fence[1], fence.end() + 1)
+        elif fence[1].startswith(opening[0]) and not fence[2]:
+            found = text[opening[1] : fence.start()]
+            opening = None
+    if opening is not None and not truncated and text[opening[1] :].strip():
+        return text[opening[1] :]
+    return found

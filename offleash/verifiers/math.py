@@ -1,0 +1,73 @@
+"""Math: are two mathematical expressions equal? math-verify behind structural limits, with guards of our own.
+
+math-verify (Kydlíček et al., 2024, github.com/huggingface/Math-Verify) parses LaTeX with an error-recovering grammar
+and compares with SymPy. What it drops while parsing, and what it rounds away, would make wrong answers right, and at
+thousands of samples a problem one of them is enough to move it into the support: see guards.py.
+"""
+
+import logging
+import re
+from functools import lru_cache
+
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.exact import decide_exactly
+from offleash.verifiers.guards import objection
+from offleash.verifiers.judgement import Case, Judgement
+from offleash.verifiers.latex import cleaned, gold_text
+from offleash.verifiers.limits import beyond
+
+_NUMBERS = re.compile(r"\d+(?:[.,]\d+)*(?:/\d+)?")
+ROUNDING = 6  # decimals to which math-verify compares numbers that are not exact
+
+
+def decide(case: Case) -> Judgement:
+    """Whether the answer equals the gold one; plain numbers and identical texts first, then algebra."""
+    quick = decide_exactly(case)
+    return quick or decide_by_algebra(case)
+
+
+def decide_by_algebra(case: Case) -> Judgement:
+    """The slow half of `decide`, which the quick half must never contradict."""
+    gold, answer = cleaned(gold_text(case.gold or "")), cleaned(case.answer)
+    if gold == answer and gold:
+        return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
+    for which, text in (("the answer", answer), ("the gold answer", gold)):
+        over = beyond(text)
+        if over:
+            return Judgement(Verdict.FAILED, f"{which} was not handed to algebra: {over}")
+    expected, found = read(gold), read(answer)
+    if not expected:
+        return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} does not read as mathematics")
+    if not found:
+        return Judgement(Verdict.WRONG, "it does not read as mathematics")
+    from math_verify import verify
+
+    if not verify(list(expected), list(found), float_rounding=ROUNDING, timeout_seconds=None):
+        return Judgement(Verdict.WRONG)
+    against = objection(gold, answer, expected, found)
+    if against:
+        return Judgement(Verdict.WRONG, against)
+    return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
+
+
+def readable(case: Case) -> str:
+    """Why the gold answer cannot be judged against; empty where it can."""
+    if not (case.gold or "").strip():
+        return "it has no gold answer"
+    gold = cleaned(gold_text(case.gold or ""))
+    over = beyond(gold)
+    if over:
+        return f"its gold answer {gold[:80]!r} cannot be handed to algebra: {over}"
+    return "" if read(gold) else f"its gold answer {gold[:80]!r} does not read as mathematics"
+
+
+@lru_cache(maxsize=512)
+def read(text: str) -> tuple[object, ...]:
+    """What math-verify makes of a formula: expressions and the text it read; empty where it reads nothing."""
+    from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse
+
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it warns that we keep the time ourselves
+    found = parse(f"${text}$", [LatexExtractionConfig()], parsing_timeout=None)
+    if all(isinstance(part, str) for part in found) and len(_NUMBERS.findall(text)) == 1:
+        found = parse(text, [ExprExtractionConfig()], parsing_timeout=None) or found  # a number among words
+    return tuple(found)

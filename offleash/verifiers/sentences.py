@@ -1,0 +1,169 @@
+"""Answers given in words: "the final answer is 5", a closing sentence, a last formula. Linear in the text."""
+
+import re
+
+TAIL = 4_000  # characters at the end of a text in which an answer in words is looked for
+NUMBER = (
+    r"[-+−]?\s?(?:[$€£]\s?|\\\$)?(?:\d{1,3}(?:(?:,|\{,\}|,\\!)\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?(?:\s?\\?%)?"
+    r"|[-+−]?(?:\$)?\.\d+"
+)
+_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.\\^{{]){NUMBER}|(?<=\*\*){NUMBER}")
+_ENDINGS = re.compile(  # what models add after their last word
+    r"(?:<\|[^|<>]{1,30}\|>\s*\w*|</s>|<eos>|I hope (?:it|this) is correct\.?|\[/?INST\])\s*$", re.IGNORECASE
+)
+_STATED = re.compile(
+    r"(?:\bfinal\s+answer\b|\banswer\b|\bréponse\b)"
+    r"(?:\s+(?:to|of|for|therefore|thus|should|must|will|would|then|we get)\b[^.:\n]{0,80}?)?"
+    r"\s*(?:\*\*|__)?\s*(?::|=|\bis\b|\bare\b|\bbe\b|\best\b|\bcomes\s+out\s+to\b)"
+    r"\s*(?::|(?:indeed|therefore|thus|simply|exactly|for sure|then|now|just)\b)?\s*(?:\*\*|__)?",
+    re.IGNORECASE,
+)
+_FINAL = re.compile(r"\bfinal\s+answer\s*(?:\*\*)?\s*(?::|\bis\b)\s*", re.IGNORECASE)
+_PLAIN = re.compile(r"[-+−$€£\d.,/\s%°]{1,60}")
+_WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
+_LINE_A = re.compile(r"^A:[ \t]*(?=\S)", re.MULTILINE)
+_COPULA = re.compile(
+    r"(?:\b(?:is|are|was|were|equals?|be|gives?|get|gets|got|by|to|about|approximately|roughly|worth|have|has|pays?|"
+    r"total|totals|makes?|takes?|needs?)\b|it's|there're|[=≈:])\s*(?:exactly|about|approximately|roughly|only|just|"
+    r"equal to|worth|up to|now|a total of|\*\*|:)?\s*",
+    re.IGNORECASE,
+)
+_FORMULA = re.compile(
+    r"\$\$(?P<a>[^$]{1,2000})\$\$|\\\[(?P<b>.{1,2000}?)\\\]|\\\((?P<c>.{1,2000}?)\\\)|(?<![\\$])\$(?P<d>(?:[^$\n\\]|\\.){1,2000}?)\$",
+    re.DOTALL,
+)
+_WORDS = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}\s+[A-Za-z]{2,}|[^\W\d_A-Za-zα-ωΑ-Ω]{2,}")
+_SENTENCE_END = re.compile(r"(?<=[^\d\s.][.!?])\s+(?=[A-Z\"'(\[])|(?<=\d[.!?])\s+(?=[A-Z\"'(\[])|\n\s*\n|。")
+_CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|so|final answer|in total|altogether|conclusion|finally)\b", re.I)
+_NOT_WORDS = re.compile(r"\\(?:text|mbox|mathrm|textbf|operatorname)\s*\{[^{}]*\}")
+_STANDALONE = re.compile(r"(?<![\w'\\])\(?([A-Z])\)?(?![\w'])")
+_PICK = re.compile(r"(?:it's|it is|is|choose|option|choice|pick|select|answer)\s*:?\s*\**\(?([A-Z])\)?(?![\w'])", re.I)
+
+
+def tail(text: str) -> str:
+    """The end of a text without what models add after their last word."""
+    end = text[-TAIL:].rstrip()
+    for _ in range(4):
+        shorter = _ENDINGS.sub("", end).rstrip()
+        if shorter == end:
+            break
+        end = shorter
+    return end
+
+
+def stated(text: str, truncated: bool) -> str | None:
+    """What follows the last "final answer is", "answer:" or a line's "A:"."""
+    end = tail(text)
+    marks = [*_STATED.finditer(end), *_LINE_A.finditer(end)]
+    for mark in sorted(marks, key=lambda found: found.end(), reverse=True)[:4]:
+        rest = end[mark.end() :].lstrip()
+        if truncated and "\n" not in rest:
+            continue  # cut off while it said so
+        found = _of_statement(rest)
+        if found:
+            return found
+    return None
+
+
+def concluded(text: str) -> str | None:
+    """The number or formula that the closing sentence comes to: "Thus there are 12 such numbers."."""
+    return _of_sentence(_last_sentence(tail(text)), closing=True)
+
+
+def final_statement(text: str, start: int) -> bool:
+    """Whether "the final answer is ..." with something mathematical stands after a place in the text."""
+    for mark in _FINAL.finditer(text, start):
+        found = _of_statement(text[mark.end() : mark.end() + TAIL].lstrip())
+        if found and re.search(r"[\d\\]", found):
+            return True
+    return False
+
+
+def last_formula(text: str) -> str | None:
+    """The last formula between dollars or brackets, where it stands in the closing sentence or line."""
+    end = tail(text)
+    sentence = _last_sentence(end)
+    found = [formula for formula in _FORMULA.finditer(end) if _is_maths(_inside(formula))]
+    if not found or found[-1].end() < len(end) - max(len(sentence), 1):
+        return None
+    return _inside(found[-1]).strip()
+
+
+def last_number(text: str) -> str | None:
+    found = _NUMBER.findall(tail(text))
+    return found[-1].strip() if found else None
+
+
+def letter(text: str) -> str | None:
+    """The letter of a choice: at the start of a line of its own, after "it's" or "option", or the only one named."""
+    end = tail(text)
+    first = re.match(r"\s*\**\(?([A-Z])\)?\**\s*(?:[.:,)。]|$)", end)
+    if first:
+        return first[1]
+    picked = _PICK.findall(end)
+    if picked:
+        return str(picked[-1]).upper()
+    named = set(_STANDALONE.findall(_last_sentence(end))) - {"I"}
+    return named.pop() if len(named) == 1 else None
+
+
+def expression(text: str) -> str | None:
+    """A short text that is nothing but an answer: no sentence around it."""
+    whole = tail(text).strip()
+    if not whole or len(whole) > 300 or not _is_maths(whole):
+        return None
+    formula = _FORMULA.fullmatch(whole.rstrip(". "))
+    if formula:
+        return _inside(formula).strip()
+    wordless = len(whole) <= 60 and not _WORD.search(_NOT_WORDS.sub("", whole))
+    return whole if wordless or _PLAIN.fullmatch(whole) else None
+
+
+def _of_statement(rest: str) -> str | None:
+    """The answer at the start of what follows a marker."""
+    formula = _FORMULA.match(rest.lstrip("\"'*: "))
+    if formula and _is_maths(_inside(formula)):
+        return _inside(formula).strip()
+    sentence = _SENTENCE_END.split(rest.strip(), maxsplit=1)[0].split("\n", 1)[0].strip()
+    if not sentence:
+        return None
+    if _is_maths(sentence) and len(sentence) <= 300:
+        return sentence.strip(" \"'*")
+    return _of_sentence(sentence, closing=False)
+
+
+def _of_sentence(sentence: str, closing: bool) -> str | None:
+    """What the last verb of a sentence is followed by; else its only number, if it is a conclusion or very short."""
+    formulas = {found.start(): found for found in _FORMULA.finditer(sentence) if _is_maths(_inside(found))}
+    bare = _without(sentence, formulas)  # verbs and numbers inside formulas are none of the sentence's
+    for verb in reversed([*_COPULA.finditer(bare)][-12:]):
+        if verb.end() in formulas:
+            return _inside(formulas[verb.end()]).strip()
+        number = _NUMBER.match(bare, verb.end())
+        if number:
+            return number[0].strip()
+    if formulas or (closing and len(sentence) > 60 and not _CONCLUSION.search(sentence)):
+        return None
+    numbers = _NUMBER.findall(bare)
+    return numbers[0].strip() if len(numbers) == 1 else None
+
+
+def _without(sentence: str, formulas: dict[int, re.Match[str]]) -> str:
+    """The sentence with its formulas blanked out, everything else in its place."""
+    for found in formulas.values():
+        sentence = sentence[: found.start()] + "\0" * (found.end() - found.start()) + sentence[found.end() :]
+    return sentence
+
+
+def _last_sentence(text: str) -> str:
+    parts = [part for part in _SENTENCE_END.split(text) if part.strip()]
+    return parts[-1].strip() if parts else ""
+
+
+def _inside(formula: re.Match[str]) -> str:
+    return next(part for part in formula.groups() if part is not None)
+
+
+def _is_maths(text: str) -> bool:
+    """Whether a text holds no run of plain words: a formula may name units and functions, not tell a story."""
+    return bool(text.strip()) and not _WORDS.search(_NOT_WORDS.sub("", text))
