@@ -28,6 +28,9 @@ def compare(
     after: Annotated[str | None, typer.Option(metavar="NAME", help="The run that is compared, by name.")] = None,
     replicates: Annotated[int, typer.Option(help="Bootstrap replicates of the intervals.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0,
+    flips: Annotated[
+        bool, typer.Option("--flips", help="List the problems whose class depends on how samples are judged.")
+    ] = False,
     columns: Map = None,
     split_by: SplitBy = None,
     format_name: FormatName = None,
@@ -46,22 +49,30 @@ def compare(
       offleash compare base.csv rl.csv                       (columns problem,n,c)
       offleash compare outputs.jsonl --split-by model --before base --after rl
       offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
+      offleash compare runs/base runs/rl --flips             (what to look at before believing it)
     """
-    from offleash.study.verbs import compare_arguments, question
+    from offleash.study.flips import flippable
+    from offleash.study.verbs import compare_arguments, flips_arguments, question
 
     asked = question(rule, per, at, tau, unread, guess, replicates, seed)
+    if flips:
+        flippable(asked)
     how = reading(columns, split_by, format_name, filter_name, threshold, verifier)
     with progress(as_json) as tell:
         comparisons, together = compare_arguments(runs, how, asked, before, after, tell)
+        turned = flips_arguments(runs, comparisons, how, tell) if flips else []
     if as_json:
         import json
 
         from offleash.report.document import document
 
-        print(json.dumps(document(comparisons, together), ensure_ascii=False, allow_nan=False))
+        print(json.dumps(document(comparisons, together, turned), ensure_ascii=False, allow_nan=False))
     else:
         from rich.console import Console
 
+        from offleash.report.flips import show_flips
         from offleash.report.terminal import show
 
-        show(Console(markup=False, emoji=False, highlight=False), comparisons, together)
+        console = Console(markup=False, emoji=False, highlight=False)
+        show(console, comparisons, together)
+        show_flips(console, turned)

@@ -7,10 +7,13 @@ from typing import Annotated
 import typer
 
 from offleash import __version__
+from offleash.cli.check import check
 from offleash.cli.compare import compare
 from offleash.cli.formats import formats
 from offleash.cli.import_ import import_
 from offleash.cli.plan import plan
+from offleash.cli.problems import problems
+from offleash.cli.verify import verify
 from offleash.errors import OffleashError
 
 app = typer.Typer(
@@ -24,6 +27,9 @@ app = typer.Typer(
 )
 app.command()(compare)
 app.command("import")(import_)
+app.command()(verify)
+app.command()(problems)
+app.command()(check)
 app.command()(plan)
 app.command()(formats)
 

@@ -6,11 +6,13 @@ import numpy as np
 
 from offleash.report.budgets import crossing, equivalent_budget, forecast, portfolio
 from offleash.report.chance import chance
+from offleash.report.flips import flips_json
 from offleash.report.numbers import Json, count, number
 from offleash.study.benchmarks import BenchmarkChange, Macro
 from offleash.study.checkpoints import Union
 from offleash.study.compare import GAP_BUDGET, Comparison
 from offleash.study.diversity import Diversity, RunDiversity
+from offleash.study.flips import Flips
 from offleash.support.change import METRICS, SupportChange
 from offleash.support.curves import Curve
 from offleash.support.estimators import cover_at
@@ -23,11 +25,17 @@ SCHEMA = 1
 COVER = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-def document(comparisons: Sequence[Comparison], together: Union | None = None) -> Json:
-    """The document of one comparison, or of the last of several with all of them under `comparisons`."""
-    whole: Json = {"schema": SCHEMA} | _comparison(comparisons[-1])
+def document(comparisons: Sequence[Comparison], together: Union | None = None, turned: Sequence[Flips] = ()) -> Json:
+    """The document of one comparison, or of the last of several with all of them under `comparisons`.
+
+    `turned` has the flips of each comparison, where they were asked for.
+    """
+    every = [_comparison(one) for one in comparisons]
+    for one, found in zip(every, turned, strict=bool(turned)):
+        one["flips"] = flips_json(found)
+    whole: Json = {"schema": SCHEMA} | every[-1]
     if len(comparisons) > 1:
-        whole["comparisons"] = [_comparison(one) for one in comparisons]
+        whole["comparisons"] = every
         whole["notes"] = _notes(dict.fromkeys(note for one in comparisons for note in one.notes))
     if together is not None:
         whole["union"] = _union(together)

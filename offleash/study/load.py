@@ -101,9 +101,10 @@ def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: s
     if logs[0].counts:
         counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
         return Run(name, problems, None, counts=counts, verifier=verifier, notes=all_notes, facts=facts)
-    verdicts = rows.with_columns(step=pl.lit(None, pl.String)).select(*VERDICTS).lazy()
+    verdicts = rows.with_columns(step=pl.lit(None, pl.String), reason=pl.lit(None, pl.String))
+    verdicts = verdicts.select(*VERDICTS)
     samples = rows.select("problem", "index", "tokens", "finish").lazy()
-    return Run(name, problems, verdicts, samples, verifier=verifier, notes=all_notes, facts=facts, unverified_hint=hint)
+    return Run(name, problems, verdicts.lazy(), samples, verifier=verifier, notes=all_notes, facts=facts, unverified_hint=hint)
 
 
 def _joined(runs: Sequence[Run]) -> Run:
@@ -115,8 +116,9 @@ def _joined(runs: Sequence[Run]) -> Run:
         shift = (pl.col("index") + pl.col("offset").fill_null(0)).alias("index")
         moved = run.verdicts.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
         verdicts.append(moved)
-        if run.samples is not None:
-            samples.append(run.samples.join(offset, on="problem", how="left").with_columns(shift).drop("offset"))
+        if run.samples is not None:  # not every sample need have a verdict of this verifier
+            moved = run.samples.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
+            samples.append(moved)
         drawn = moved.group_by("problem").agg((pl.col("index").max() + 1).alias("offset"))
         offset = pl.concat([offset, drawn]).group_by("problem").agg(pl.col("offset").max()).collect().lazy()
     asked = pl.concat([run.problems for run in runs])

@@ -5,13 +5,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar
 
 from offleash.errors import OffleashError, unknown
+from offleash.study.arguments import distinct_names, distinct_paths, parse_argument
 from offleash.study.checkpoints import Union, union
 from offleash.study.compare import Comparison, Question, compare_all
+from offleash.study.flip_ways import Judged
+from offleash.study.flips import Flips, flips
 from offleash.study.load import Progress, Reading, load, silent
 from offleash.support.rules import Rule
+from offleash.tables.folder import is_run, verifiers
 from offleash.tables.notes import Note
 from offleash.tables.run import Run
 from offleash.tables.tally import Per
@@ -63,12 +68,39 @@ def compare_arguments(
 ) -> tuple[list[Comparison], Union | None]:
     """Load the runs and compare the first with each of the others; with several others, also with their union."""
     runs = _chosen(load(*arguments, reading=reading, progress=progress), before, after)
-    if (note := _unquoted(arguments)) is not None:
-        runs = [replace(runs[0], notes=(note, *runs[0].notes)), *runs[1:]]
+    notes = tuple(note for note in (_unquoted(arguments), _versions(runs)) if note is not None)
+    runs = [replace(runs[0], notes=notes + runs[0].notes), *runs[1:]]
     progress(f"comparing {', '.join(run.name for run in runs)}")
     comparisons = compare_all(runs, asked)
     together = union(runs, asked.at if asked else None) if len(runs) > 2 else None
     return comparisons, together
+
+
+def flips_arguments(
+    arguments: Sequence[str],
+    comparisons: Sequence[Comparison],
+    reading: Reading | None = None,
+    progress: Progress = silent,
+) -> list[Flips]:
+    """For each comparison of these arguments, the problems whose class depends on how samples are judged."""
+    names = distinct_names([argument.name for argument in distinct_paths([parse_argument(a) for a in arguments])])
+    judged = {name: _judged(text, reading or Reading()) for name, text in zip(names, arguments, strict=True)}
+    out = []
+    for one in comparisons:
+        progress(f"which classes of {one.before.name} and {one.after.name} depend on how samples are judged")
+        out.append(flips(one, judged.get(one.before.name, Judged()), judged.get(one.after.name, Judged())))
+    return out
+
+
+def _judged(text: str, reading: Reading) -> Judged:
+    """The verdicts of every verifier that has judged all run folders of an argument."""
+    paths = parse_argument(text).paths
+    if not all(is_run(path) for path in paths):
+        return Judged(quote(text))
+    known = set.intersection(*(set(verifiers(path)) for path in paths))
+    runs = {name: load(text, reading=replace(reading, verifier=name))[0] for name in sorted(known)}
+    verdicts = {name: run.verdicts for name, run in runs.items() if run.verdicts is not None}
+    return Judged(" ".join(quote(str(path)) for path in paths), folder=True, verdicts=verdicts)
 
 
 def _unquoted(arguments: Sequence[str]) -> Note | None:
@@ -79,6 +111,15 @@ def _unquoted(arguments: Sequence[str]) -> Note | None:
         return None
     taken = f"{files} files of {folder} were taken as {files} runs"
     return Note(f"{taken}; to merge the seeds or benchmarks of one run, quote the glob ('{folder}/*')")
+
+
+def _versions(runs: Sequence[Run]) -> Note | None:
+    """The newest version of a verifier may be another in each folder, and then a difference may be its own."""
+    by = {run.name: run.verifier for run in runs if run.verifier and "@" in run.verifier}
+    if len({verifier.split("@")[0] for verifier in by.values()}) != 1 or len(set(by.values())) == 1:
+        return None
+    judged = ", ".join(f"{name} by {verifier}" for name, verifier in by.items())
+    return Note(f"the runs were judged by different versions of a verifier ({judged}); offleash verify the older again")
 
 
 def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]:

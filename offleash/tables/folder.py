@@ -21,6 +21,7 @@ SCHEMA = 1
 RUN_FILE = "run.json"
 _SHARD = "*.parquet"
 _LOCK = ".lock"
+LATER = "reason"  # a column that runs of the first weeks lack
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,27 @@ class RunFolder:
     def write_samples(self, frame: pl.DataFrame) -> None:
         _write_shard(self.path / "samples", frame, SAMPLES)
 
-    def write_verdicts(self, verifier: str, frame: pl.DataFrame) -> None:
-        _write_shard(self.path / "verdicts" / folder_name(verifier), frame, VERDICTS)
+    def write_verdicts(self, verifier: str, frame: pl.DataFrame, shard: str | None = None) -> None:
+        """Add verdicts; under the name of a shard of samples they replace those on it: verdicts are opinions."""
+        folder = self.path / "verdicts" / folder_name(verifier)
+        if shard is None:
+            _write_shard(folder, frame, VERDICTS)
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(folder / shard, _as(frame, VERDICTS).sort("problem", "index"))
+
+    def write_about(self, verifier: str, text: str) -> None:
+        """A note beside a verifier's verdicts on what they were made with."""
+        file = self.path / "verdicts" / folder_name(verifier) / "about.json"
+        file.write_text(text + "\n", encoding="utf-8")
+
+    def sample_shards(self) -> list[Path]:
+        return sorted((self.path / "samples").glob(_SHARD))
+
+    def verdicts_on(self, verifier: str, shard: str) -> pl.DataFrame | None:
+        """The verdicts already given on a shard of samples."""
+        file = self.path / "verdicts" / folder_name(verifier) / shard
+        return _shards(file.parent, VERDICTS, shard).collect() if file.is_file() else None
 
 
 def is_run(path: Path) -> bool:
@@ -110,12 +130,7 @@ def read_facts(path: Path) -> dict[str, object]:
 def open_run(path: Path, name: str | None = None, verifier: str | None = None) -> Run:
     """A run folder as a run, read lazily; the verdicts of one verifier."""
     document = read_facts(path)
-    problems = _problems(path / "problems.parquet")
-    if document.get("problem_set") != problem_set_hash(problems):
-        raise OffleashError(
-            f"{path / 'problems.parquet'} does not hold the {document.get('problems')} problems that {RUN_FILE} names; "
-            "it was changed or cut. Restore it or import the logs again."
-        )
+    problems = read_problems(path)
     budget = document.get("budget")
     known = budget if isinstance(budget, dict) else {}
     chosen = _verifier(path, verifier)
@@ -132,6 +147,18 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
     )
 
 
+def read_problems(path: Path) -> pl.DataFrame:
+    """The problems of a run folder, checked against the hash that was written with them."""
+    document = read_facts(path)
+    problems = _problems(path / "problems.parquet")
+    if document.get("problem_set") != problem_set_hash(problems):
+        raise OffleashError(
+            f"{path / 'problems.parquet'} does not hold the {document.get('problems')} problems that {RUN_FILE} names; "
+            "it was changed or cut. Restore it or import the logs again."
+        )
+    return problems
+
+
 def verifiers(path: Path) -> list[str]:
     """Names of the verifiers whose verdicts a run folder holds."""
     folder = path / "verdicts"
@@ -144,16 +171,27 @@ def folder_name(verifier: str) -> str:
 
 
 def _verifier(path: Path, wanted: str | None) -> str | None:
+    """The folder of verdicts to read: the one named, else the newest version of the one verifier that there is."""
     known = verifiers(path)
-    if wanted is not None and folder_name(wanted) not in known:
-        raise unknown("verifier with verdicts in " + str(path), wanted, known)
+    names = {name.partition("@")[0] for name in known if "@" in name}
     if wanted is not None:
-        return folder_name(wanted)
-    if len(known) > 1:
+        exact = folder_name(wanted)
+        versions = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
+        if not versions:
+            raise unknown("verifier with verdicts in " + str(path), wanted, names.union(known))
+        return max(versions, key=_version)
+    if len(known) > 1 and (len(names) > 1 or not all("@" in name for name in known)):
         raise OffleashError(
             f"{path} has verdicts of several verifiers: {', '.join(known)}; choose one with --verifier."
         )
-    return known[0] if known else None
+    return max(known, key=_version, default=None)
+
+
+def _version(name: str) -> list[list[tuple[int, int, str]]]:
+    """A key by which versions sort: revision, then library, numbers by size (10 after 9), a pre-release before it."""
+    parts = (re.findall(r"\d+|[A-Za-z]+", part) for part in name.partition("@")[2].split("+"))
+    end = (0, 0, "")
+    return [[*((1, int(word), "") if word.isdigit() else (-1, 0, word) for word in words), end] for words in parts]
 
 
 def _unverified(path: Path) -> pl.LazyFrame:
@@ -162,8 +200,8 @@ def _unverified(path: Path) -> pl.LazyFrame:
     return samples.with_columns([pl.lit(None, kind).alias(column) for column, kind in list(VERDICTS.items())[2:]])
 
 
-def _shards(folder: Path, schema: dict[str, pl.DataType]) -> pl.LazyFrame:
-    files = sorted(folder.glob(_SHARD))
+def _shards(folder: Path, schema: dict[str, pl.DataType], only: str = _SHARD) -> pl.LazyFrame:
+    files = sorted(folder.glob(only))
     if not files:
         raise OffleashError(f"{folder} holds no shards; the run has no samples yet.")
     for file in files:
@@ -173,16 +211,16 @@ def _shards(folder: Path, schema: dict[str, pl.DataType]) -> pl.LazyFrame:
             raise OffleashError(
                 f"{file} is damaged or cut off ({_first_line(error)}); restore it or draw it again."
             ) from None
-        missing = [column for column in schema if column not in found]
+        missing = [column for column in schema if column not in found and column != LATER]
         if missing:
             raise OffleashError(f"{file} lacks the columns {missing}; it was not written by this version of offleash.")
-        changed = [column for column in schema if found[column] != schema[column]]
+        changed = [column for column in schema if column in found and found[column] != schema[column]]
         if changed:
             raise OffleashError(
                 f"{file}: column {changed[0]!r} is {found[changed[0]]} and should be {schema[changed[0]]}; the shard "
                 "was edited. Restore it or import the logs again."
             )
-    return pl.scan_parquet(files)
+    return pl.scan_parquet(files, schema=schema, missing_columns="insert", extra_columns="ignore")
 
 
 def _problems(file: Path) -> pl.DataFrame:

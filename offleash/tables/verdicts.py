@@ -14,4 +14,5 @@ VERDICTS: dict[str, pl.DataType] = {
     "solution": pl.String(),
     "step": pl.String(),
     "score": pl.Float64(),
+    "reason": pl.String(),  # why it failed or is wrong, where the verifier says so
 }

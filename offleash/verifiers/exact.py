@@ -5,36 +5,42 @@ They never differ from what `math` would say: what is near but not equal, and ev
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.latex import gold_text
+from offleash.verifiers.latex import gold_text, inside, squeezed
+from offleash.verifiers.structure import LENGTH
 
 DIGITS = 30  # of a plain number; longer ones are left to algebra
 NEAR = Fraction(1, 100)  # relative; closer than this, rounding conventions decide, and they are not ours
 _INTEGER = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\}|,\\!)\d{3})+|\d+)"
-_PLAIN = re.compile(rf"(-?)\s?({_INTEGER})(\.\d+)?")
-_SLASH = re.compile(r"(-?)(\d+)/(\d+)")
-_FRAC = re.compile(r"(-?)\\[dt]?frac\{(-?\d+)\}\{(\d+)\}")
+_PLAIN = re.compile(rf"(-?)\s?({_INTEGER})(\.\d+)?", re.ASCII)
+_SLASH = re.compile(r"(-?)(\d+)/(\d+)", re.ASCII)
+_FRAC = re.compile(r"(-?)\\[dt]?frac\{(-?\d+)\}\{(\d+)\}", re.ASCII)
+
+_MIXED = re.compile(r"(-?)(\d+)\s?\\[dt]?frac\{([1-9]\d*)\}\{(\d+)\}", re.ASCII)
 
 
 def decide_exactly(case: Case) -> Judgement | None:
     """A verdict where plain equality or plain numbers settle it; None where they do not."""
-    if case.gold is None:
+    if case.gold is None or len(case.answer) > LENGTH:
         return None
-    gold, answer = gold_text(case.gold), _bare(case.answer)
+    gold, answer = gold_text(case.gold), inside(case.answer)
     if answer == gold and answer:
         return Judgement(Verdict.CORRECT, solution=gold)
-    expected, found = plain_number(gold), plain_number(answer)
+    if len(answer) == len(gold) == 1 and answer.isascii() and gold.isascii() and (answer + gold).isalpha():
+        return Judgement(Verdict.CORRECT, solution=gold) if answer.lower() == gold.lower() else Judgement(Verdict.WRONG)
+    expected, found = _plain_gold(gold), plain_number(answer)
     if expected is None or found is None:
-        return None
+        return Judgement(Verdict.CORRECT, solution=gold) if answer and squeezed(answer) == squeezed(gold) else None
     if expected == found:
         return Judgement(Verdict.CORRECT, solution=gold)
     if abs(expected - found) <= NEAR * max(abs(expected), abs(found)) and (
         expected.denominator > 1 or found.denominator > 1
     ):
         return None
-    return Judgement(Verdict.WRONG, solution=None)
+    return Judgement(Verdict.WRONG)
 
 
 def plain_number(text: str) -> Fraction | None:
@@ -45,16 +51,15 @@ def plain_number(text: str) -> Fraction | None:
     if plain:
         whole = re.sub(r"[^\d]", "", plain[2])
         return Fraction(f"{plain[1]}{whole}{plain[3] or ''}")
+    mixed = _MIXED.fullmatch(text)
+    if mixed and int(mixed[3]) < int(mixed[4]):
+        return (int(mixed[2]) + Fraction(int(mixed[3]), int(mixed[4]))) * (-1 if mixed[1] else 1)
     parts = _SLASH.fullmatch(text) or _FRAC.fullmatch(text)
     if parts and int(parts[3]):
         return Fraction(int(parts[2]), int(parts[3])) * (-1 if parts[1] else 1)
     return None
 
 
-def _bare(answer: str) -> str:
-    answer = answer.strip()
-    return (
-        answer[1:-1].strip()
-        if len(answer) > 2 and answer[0] == answer[-1] == "$" and "$" not in answer[1:-1]
-        else answer
-    )
+@lru_cache(maxsize=4096)
+def _plain_gold(gold: str) -> Fraction | None:
+    return plain_number(gold)

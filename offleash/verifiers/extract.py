@@ -33,8 +33,8 @@ class Place(NamedTuple):
 
 def extract(text: str, ladder: Sequence[str], truncated: bool = False, opened: bool = False) -> Extraction:
     """The answer of a text; `opened`: the prompt had already opened the block of reasoning."""
-    end = text.rfind(THOUGHT)
-    start = text.rfind(THINK)
+    end = text.rfind(THOUGHT) if THOUGHT in text else -1
+    start = text.rfind(THINK) if THINK in text else -1
     if start > end or (opened and end < 0):
         return Extraction(None, UNFINISHED)
     place = Place(text[end + len(THOUGHT) :] if end >= 0 else text, end >= 0, truncated)

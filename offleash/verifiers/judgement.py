@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 
 from offleash.tables.verdict import Verdict
 
@@ -25,6 +26,7 @@ class Judgement:
     reason: str = ""  # why it is wrong or failed, in words, for people
     score: float | None = None  # graded, where the verifier grades
     solution: str | None = None  # canonical form of a correct answer, where the verifier knows one
+    seconds: float = 0.0  # that the decision took, where it was made in a process of its own
 
 
 class Room(StrEnum):
@@ -55,16 +57,20 @@ class Verifier:
     @property
     def version(self) -> str:
         """Its revision, and the version of the library it rests on."""
-        from importlib.metadata import PackageNotFoundError, version
-
-        if self.library is None:
-            return self.revision
-        try:
-            return f"{self.revision}+{version(self.library)}"
-        except PackageNotFoundError:
-            return self.revision
+        found = _version(self.library) if self.library else ""
+        return f"{self.revision}+{found}" if found else self.revision
 
     @property
     def identity(self) -> str:
         """Name and version: what verdicts are stored under."""
         return f"{self.name}@{self.version}"
+
+
+@cache
+def _version(library: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""

@@ -16,6 +16,11 @@ _SCALED = re.compile(
     re.IGNORECASE,
 )
 _SPACED = re.compile(r"\s*-?\d{1,3}(?:(?:\\ |\s)\d{3})+\s*")  # thousands set apart by spaces
+_IDLE = re.compile(
+    r"\\(?:left|right)(?![A-Za-z])|\\[!,;:]|(?<=[\d{}()\[\],+*/=^-])\s+(?=[\\{}()\[\],+*/=^-])"
+    r"|(?<=[{}()\[\],+*/=^-])\s+(?=[\w\\])"
+)
+_TOKEN = re.compile(r"\\(?:text|mathrm|mbox)[a-z]*\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z]{3,}|[A-Za-z]")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\overline\s*\{?(\d{1,12})\}?")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), by)
@@ -38,7 +43,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=\d)\\,(?=\d{3}(?!\d))", ""),
         (r"\\q?quad(?![A-Za-z])", ", "),
         (r"\\q?quad(?=[A-Za-z]_)", ", "),
-        (r"\\mathrm\s*\{\s*([a-z])\s*\}", r" \1 "),
+        (r"\\mathrm\s*\{\s*([a-z])\s*\}", r"{\1}"),
         (r"\*\*", "^"),
         (r"\\sqrt\s*\(([^()]{1,200})\)", r"\\sqrt{\1}"),
         (r"(?<![\\A-Za-z])sqrt\s*\(([^()]{1,200})\)", r"\\sqrt{\1}"),
@@ -71,6 +76,11 @@ def inside(text: str) -> str:
     return next(part for part in whole.groups() if part is not None).strip() if whole else text.strip()
 
 
+def squeezed(text: str) -> str:
+    """The text without what changes nothing in a formula: spaces around signs, sizes of brackets and fractions."""
+    return _IDLE.sub("", text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac"))
+
+
 def cleaned(text: str) -> str:
     """The text in the parser's own LaTeX: one minus sign, thousands joined, commas between values."""
     text = inside(text)
@@ -83,6 +93,25 @@ def cleaned(text: str) -> str:
     text = _SCALED.sub(lambda found: f"{found[1]}\\times 10^{{{_SCALE[found[2].lower()]}}}", text)
     text = _REPEATING.sub(_as_fraction, text)
     return text.replace("\\$", "").replace("$", "").strip()
+
+
+def told_apart(gold: str, answer: str) -> tuple[str, str]:
+    """Both formulas with capitals renamed where a formula has the small letter too: the parser reads N as n."""
+    clashing = {x for text in (gold, answer) for x in _symbols(text) if x.isupper() and x.lower() in _symbols(text)}
+    if not clashing:
+        return gold, answer
+    used = {symbol.lower() for symbol in _symbols(gold) | _symbols(answer)}
+    free = (letter for letter in "wqzvujkmph" if letter not in used)
+    names = dict(zip(sorted(clashing), free, strict=False))
+    return _renamed(gold, names), _renamed(answer, names)
+
+
+def _symbols(text: str) -> set[str]:
+    return {found for found in _TOKEN.findall(text) if len(found) == 1}
+
+
+def _renamed(text: str, names: dict[str, str]) -> str:
+    return _TOKEN.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 def _as_fraction(found: re.Match[str]) -> str:

@@ -4,6 +4,7 @@ import re
 
 BOXES = ("\\boxed", "\\fbox")
 REACH = 20_000  # characters a box may span; a longer one is not read
+NEAR = 2_000  # characters before a box in which another one belonging to it starts
 TRIES = 16  # unbalanced boxes looked at from the end before giving up: bounds the work on hostile text
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BETWEEN = re.compile(  # what may stand between boxes that give one answer together
@@ -15,6 +16,8 @@ _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*$", re.MULTILINE)
 
 def tagged(text: str, truncated: bool) -> str | None:
     """What stands in the last <answer>...</answer>; one left open at the end counts: its end may be a stop."""
+    if "<answer>" not in text:  # far faster than looking from the end
+        return None
     close = text.rfind("</answer>")
     start = text.rfind("<answer>", 0, close) if close >= 0 else -1
     later = text.rfind("<answer>")
@@ -48,7 +51,8 @@ def boxed(text: str) -> str | None:
 
 def last_box(text: str, end: int | None = None) -> int:
     """Where the last box before `end` starts; -1 without one."""
-    return max(text.rfind(box, 0, end) for box in BOXES)
+    start = text.rfind("\\boxed", 0, end)
+    return max(start, text.rfind("\\fbox", 0, end)) if "\\fbox" in text else start
 
 
 def _content(text: str, start: int) -> tuple[str, int] | None:
@@ -73,6 +77,8 @@ def _joined(text: str, start: int, last: str) -> str:
     """The last box with the boxes right before it: `\\boxed{-2} and \\boxed{1}` is one answer of two values."""
     parts = [last]
     for _ in range(TRIES):
+        if "\\boxed" not in text[max(0, start - NEAR) : start] and "\\fbox" not in text[max(0, start - NEAR) : start]:
+            break
         before = last_box(text, start)
         content = _content(text, before) if before >= 0 else None
         if content is None or content[1] > start or start - content[1] > 60:

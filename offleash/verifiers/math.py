@@ -13,23 +13,25 @@ from offleash.tables.verdict import Verdict
 from offleash.verifiers.exact import decide_exactly
 from offleash.verifiers.guards import objection
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.latex import cleaned, gold_text
-from offleash.verifiers.limits import beyond
+from offleash.verifiers.latex import cleaned, gold_text, squeezed, told_apart
+from offleash.verifiers.structure import LENGTH, beyond
 
 _NUMBERS = re.compile(r"\d+(?:[.,]\d+)*(?:/\d+)?")
+_PROSE = re.compile(r"(?:(?<![\\\w{])[A-Za-z]{2,}[,;]?\s+){3}[A-Za-z]{2,}")  # four words outside of any command
 ROUNDING = 6  # decimals to which math-verify compares numbers that are not exact
 
 
 def decide(case: Case) -> Judgement:
     """Whether the answer equals the gold one; plain numbers and identical texts first, then algebra."""
-    quick = decide_exactly(case)
-    return quick or decide_by_algebra(case)
+    if len(case.answer) > LENGTH:
+        return Judgement(Verdict.FAILED, f"an answer of {len(case.answer):,} characters is not handed to algebra")
+    return decide_exactly(case) or decide_by_algebra(case)
 
 
 def decide_by_algebra(case: Case) -> Judgement:
     """The slow half of `decide`, which the quick half must never contradict."""
-    gold, answer = cleaned(gold_text(case.gold or "")), cleaned(case.answer)
-    if gold == answer and gold:
+    gold, answer = told_apart(cleaned(gold_text(case.gold or "")), cleaned(case.answer))
+    if gold and squeezed(gold) == squeezed(answer):
         return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
     for which, text in (("the answer", answer), ("the gold answer", gold)):
         over = beyond(text)
@@ -58,7 +60,9 @@ def readable(case: Case) -> str:
     over = beyond(gold)
     if over:
         return f"its gold answer {gold[:80]!r} cannot be handed to algebra: {over}"
-    return "" if read(gold) else f"its gold answer {gold[:80]!r} does not read as mathematics"
+    if not read(gold) or _PROSE.search(gold):
+        return f"its gold answer {gold[:80]!r} does not read as mathematics; --verifier string compares words"
+    return ""
 
 
 @lru_cache(maxsize=512)

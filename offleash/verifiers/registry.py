@@ -1,6 +1,7 @@
 """VERIFIERS: every verifier by name. Adding one is a file and an entry here."""
 
 from offleash.errors import unknown
+from offleash.verifiers.exact import decide_exactly
 from offleash.verifiers.judgement import Room, Verifier
 
 GIB = 1 << 30
@@ -31,6 +32,7 @@ VERIFIERS: dict[str, Verifier] = {
         module="offleash.verifiers.math",
         room=Room.WORKER,
         library="math-verify",
+        quick=decide_exactly,
     ),
     "reasoning_gym": Verifier(
         name="reasoning_gym",

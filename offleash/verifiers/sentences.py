@@ -2,29 +2,31 @@
 
 import re
 
+TRIES = 4  # statements looked at from the end
 TAIL = 4_000  # characters at the end of a text in which an answer in words is looked for
 NUMBER = (
     r"[-+−]?\s?(?:[$€£]\s?|\\\$)?(?:\d{1,3}(?:(?:,|\{,\}|,\\!)\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?(?:\s?\\?%)?"
     r"|[-+−]?(?:\$)?\.\d+"
 )
 _NUMBER = re.compile(rf"(?<![A-Za-z0-9_.\\^{{]){NUMBER}|(?<=\*\*){NUMBER}")
+_SIGNS = ("|>", "</s>", "<eos>", "orrect", "INST]", "inst]")  # one of them stands in every ending
 _ENDINGS = re.compile(  # what models add after their last word
     r"(?:<\|[^|<>]{1,30}\|>\s*\w*|</s>|<eos>|I hope (?:it|this) is correct\.?|\[/?INST\])\s*$", re.IGNORECASE
 )
+_MARKERS = ("answer", "réponse", "\na:")  # in lower case; what may follow them is _STATED
 _STATED = re.compile(
-    r"(?:\bfinal\s+answer\b|\banswer\b|\bréponse\b)"
+    r"(?:\na:[ \t]*(?=\S)|(?:answer|réponse)\b"
     r"(?:\s+(?:to|of|for|therefore|thus|should|must|will|would|then|we get)\b[^.:\n]{0,80}?)?"
     r"\s*(?:\*\*|__)?\s*(?::|=|\bis\b|\bare\b|\bbe\b|\best\b|\bcomes\s+out\s+to\b)"
-    r"\s*(?::|(?:indeed|therefore|thus|simply|exactly|for sure|then|now|just)\b)?\s*(?:\*\*|__)?",
+    r"\s*(?::|(?:indeed|therefore|thus|simply|exactly|for sure|then|now|just)\b)?\s*(?:\*\*|__)?)",
     re.IGNORECASE,
 )
-_FINAL = re.compile(r"\bfinal\s+answer\s*(?:\*\*)?\s*(?::|\bis\b)\s*", re.IGNORECASE)
+_FINAL = re.compile(r"final\s+answer\s*(?:\*\*)?\s*(?::|\bis\b)\s*", re.IGNORECASE)
 _PLAIN = re.compile(r"[-+−$€£\d.,/\s%°]{1,60}")
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
-_LINE_A = re.compile(r"^A:[ \t]*(?=\S)", re.MULTILINE)
 _COPULA = re.compile(
-    r"(?:\b(?:is|are|was|were|equals?|be|gives?|get|gets|got|by|to|about|approximately|roughly|worth|have|has|pays?|"
-    r"total|totals|makes?|takes?|needs?)\b|it's|there're|[=≈:])\s*(?:exactly|about|approximately|roughly|only|just|"
+    r"(?:\b(?:is|are|was|were|equals?|be|gives?|gets?|by|to|about|approximately|roughly|worth|"
+    r"totals?)\b|it's|there're|[=≈:])\s*(?:exactly|about|approximately|roughly|only|just|"
     r"equal to|worth|up to|now|a total of|\*\*|:)?\s*",
     re.IGNORECASE,
 )
@@ -42,8 +44,11 @@ _PICK = re.compile(r"(?:it's|it is|is|choose|option|choice|pick|select|answer)\s
 
 def tail(text: str) -> str:
     """The end of a text without what models add after their last word."""
-    end = text[-TAIL:].rstrip()
+    end = text[-TAIL:].rstrip() if not text[-1:].isspace() else text.rstrip()[-TAIL:]
     for _ in range(4):
+        last = end[-40:]
+        if not any(sign in last for sign in _SIGNS):
+            break
         shorter = _ENDINGS.sub("", end).rstrip()
         if shorter == end:
             break
@@ -53,12 +58,19 @@ def tail(text: str) -> str:
 
 def stated(text: str, truncated: bool) -> str | None:
     """What follows the last "final answer is", "answer:" or a line's "A:"."""
-    end = tail(text)
-    marks = [*_STATED.finditer(end), *_LINE_A.finditer(end)]
-    for mark in sorted(marks, key=lambda found: found.end(), reverse=True)[:4]:
-        rest = end[mark.end() :].lstrip()
-        if truncated and "\n" not in rest:
-            continue  # cut off while it said so
+    end = "\n" + tail(text)
+    low, before = end.lower(), len(end)
+    if len(low) != len(end):
+        low = end  # letters whose small form has another length: places would not agree
+    for _ in range(TRIES):
+        start = max(low.rfind(marker, 0, before) for marker in _MARKERS)
+        if start < 0:
+            return None
+        before = start
+        mark = _STATED.match(end, start)
+        rest = end[mark.end() :].lstrip() if mark else ""
+        if not rest or (truncated and "\n" not in rest):
+            continue  # nothing follows, or it was cut off while it said so
         found = _of_statement(rest)
         if found:
             return found
@@ -71,9 +83,13 @@ def concluded(text: str) -> str | None:
 
 
 def final_statement(text: str, start: int) -> bool:
-    """Whether "the final answer is ..." with something mathematical stands after a place in the text."""
-    for mark in _FINAL.finditer(text, start):
-        found = _of_statement(text[mark.end() : mark.end() + TAIL].lstrip())
+    """Whether "the final answer is ..." with something mathematical stands after a place, near the end of the text."""
+    rest = text[max(start, 0) :]
+    if "inal" not in rest and "INAL" not in rest:
+        return False
+    end = tail(rest)
+    for mark in [*_FINAL.finditer(end)][-TRIES:]:
+        found = _of_statement(end[mark.end() :].lstrip())
         if found and re.search(r"[\d\\]", found):
             return True
     return False
@@ -109,8 +125,10 @@ def letter(text: str) -> str | None:
 
 def expression(text: str) -> str | None:
     """A short text that is nothing but an answer: no sentence around it."""
+    if len(text) > 1_000:
+        return None
     whole = tail(text).strip()
-    if not whole or len(whole) > 300 or not _is_maths(whole):
+    if not whole or len(whole) > 300 or "\\boxed" in whole or not _is_maths(whole):
         return None
     formula = _FORMULA.fullmatch(whole.rstrip(". "))
     if formula:

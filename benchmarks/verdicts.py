@@ -1,0 +1,145 @@
+"""Verdicts a second: offleash against the per-sample way, on the same texts, on one core.
+
+python benchmarks/verdicts.py [--small] [outputs.jsonl ...]
+
+The per-sample way is what TRL's accuracy_reward does: math-verify parses the gold answer and the completion anew for
+every sample, and compares. Files are JSONL with problem_id, completion and gold; without any, the outputs of the shared
+data folder beside the project are used, else completions written here. To grow a file, its completions are drawn again
+within each problem. Both sides are warm before the clock starts.
+"""
+
+import json
+import logging
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from offleash.study.judging import Judge, subject_of
+from offleash.study.subjects import judged_texts
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.cache import Cache
+from offleash.verifiers.extract import extract
+from offleash.verifiers.judgement import Case
+from offleash.verifiers.pool import Pool
+from offleash.verifiers.registry import VERIFIERS
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "outputs"
+GROWN = (64, 1_024)  # samples a problem
+MEASURED = 1_600  # samples on which the per-sample way is timed; its cost a sample does not fall with their number
+MATH = VERIFIERS["math"]
+WARM = [("x+1", "1+x"), ("28", "\\sqrt{34} + 3\\sqrt{10}"), ("\\frac{1}{2}", "\\sin x"), ("(1,2)", "[1,3]")]
+Row = tuple[str, str, str]  # problem, completion, gold
+
+
+def main() -> None:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    logging.disable(logging.CRITICAL)
+    small = "--small" in sys.argv
+    named = [Path(word) for word in sys.argv[1:] if not word.startswith("--")]
+    files = named or sorted(SHARED.glob("*.jsonl"))
+    ratios = []
+    for name, rows in {path.stem: read(path) for path in files}.items() if files else [("written here", written())]:
+        each = max(Counter(problem for problem, _, _ in rows).values())
+        for samples in (each, *(() if small else GROWN)):
+            grown = rows if samples == each else grow(rows, samples)
+            ratios.append(compare(name, f"{samples:,} samples a problem", grown))
+        if not small:  # a model's long texts hardly repeat: make every text a different one
+            apart = [(problem, f"Try {n}. {text}", gold) for n, (problem, text, gold) in enumerate(grown)]
+            ratios.append(compare(name, f"{GROWN[-1]:,} samples a problem, no two texts alike", apart))
+    print("\n".join(ratios))
+
+
+def compare(name: str, kind: str, rows: list[Row]) -> str:
+    """Time both ways on the same texts, and list where they differ."""
+    with tempfile.TemporaryDirectory() as scratch, Pool(1) as pool:
+        warm(pool)
+        started = time.perf_counter()
+        judge = Judge(pool, Cache(Path(scratch)))
+        subjects = {problem: subject_of(problem, gold, "", None) for problem, _, gold in rows}
+        pairs = [(subjects[problem], MATH) for problem, _, _ in rows]
+        found = judged_texts(judge, pairs, [text for _, text, _ in rows], [False] * len(rows))
+        ours = len(rows) / (time.perf_counter() - started)
+    verdicts = [judged.verdict for _, judged in found]
+    timed = random.Random(0).sample(range(len(rows)), min(MEASURED, len(rows)))
+    theirs, other = per_sample([rows[place] for place in timed])
+    print(f"\n{name}, {kind}, {len(rows):,} in all")
+    print(f"  offleash {ours:,.0f} verdicts/s, {dict(judge.ways)}; per sample {theirs:,.0f} verdicts/s")
+    apart = {
+        (rows[p][2], found[p][0].answer, v)
+        for p, v in zip(timed, other, strict=True)
+        if v != (verdicts[p] == "correct")
+    }
+    for gold, answer, verdict in sorted(apart, key=str):
+        print(f"  differs: gold {gold!r}, answer {answer!r}: offleash {not verdict}, per sample {verdict}")
+    print(f"  verdicts that reuse changes: {changed_by_reuse(rows, verdicts)}")
+    return f"ratio verdicts per second over the per-sample way, {name}, {kind}: {ours / theirs:.1f}"
+
+
+def per_sample(rows: list[Row]) -> tuple[float, list[bool]]:
+    """What a reward function does: parse both sides of every sample, and compare."""
+    from latex2sympy2_extended import NormalizationConfig
+    from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+
+    latex = LatexExtractionConfig(normalization_config=NormalizationConfig(units=True), boxed_match_priority=0)
+    how = [latex, ExprExtractionConfig()]
+    for gold, answer in WARM:
+        verify(parse(f"${gold}$", how), parse(f"${answer}$", how))
+    started = time.perf_counter()
+    verdicts = [bool(verify(parse(f"${gold}$", how), parse(text, how))) for _, text, gold in rows]
+    return len(rows) / (time.perf_counter() - started), verdicts
+
+
+def changed_by_reuse(rows: list[Row], verdicts: list[Verdict]) -> int:
+    """How many of a sample of verdicts come out otherwise when each is decided anew, in no order but its own."""
+    some = random.Random(1).sample(range(len(rows)), min(400, len(rows)))
+    read = [extract(rows[place][1], MATH.ladder) for place in some]
+    cases = [Case(one.answer or "", rows[place][2]) for one, place in zip(read, some, strict=True)]
+    with Pool(1) as pool:
+        alone = dict(pool.judge(MATH, cases))
+    return sum(
+        verdicts[place] is not (alone[number].verdict if read[number].answer is not None else Verdict.UNREAD)
+        for number, place in enumerate(some)
+    )
+
+
+def warm(pool: Pool) -> None:
+    list(pool.judge(MATH, [Case(answer, gold) for gold, answer in WARM]))
+
+
+def grow(rows: list[Row], samples: int) -> list[Row]:
+    """Completions drawn again within each problem, so that every problem has so many samples."""
+    rng = random.Random(0)
+    by_problem: dict[str, list[Row]] = {}
+    for row in rows:
+        by_problem.setdefault(row[0], []).append(row)
+    return [rng.choice(some) for some in by_problem.values() for _ in range(samples)]
+
+
+def read(path: Path) -> list[Row]:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [(row["problem_id"], row["completion"], row["gold"]) for row in rows]
+
+
+def written() -> list[Row]:
+    """Completions in the manner of a model that is right half of the time."""
+    rng = random.Random(0)
+    rows = []
+    for problem in range(100):
+        gold = (
+            f"\\frac{{{rng.randint(1, 99)}}}{{{rng.randint(100, 199)}}}"
+            if problem % 4 == 0
+            else str(rng.randint(0, 999))
+        )
+        for _ in range(8):
+            answer = gold if rng.random() < 0.5 else str(rng.randint(0, 30))
+            steps = "\n".join(f"Step {n}: we get $x_{{{n}}} = {rng.randint(0, 999)}$ and go on." for n in range(20))
+            rows.append((str(problem), f"{steps}\nTherefore the answer is $\\boxed{{{answer}}}$.", gold))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

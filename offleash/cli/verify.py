@@ -1,0 +1,111 @@
+"""offleash verify: verdicts for samples."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from offleash.cli.reading import AsJson, progress
+
+if TYPE_CHECKING:
+    from offleash.study.verify import Verified, Verifying
+
+Jobs = Annotated[int, typer.Option(metavar="N", help="Worker processes; 0 takes one a core.")]
+TrustCode = Annotated[
+    bool, typer.Option("--trust-code", help="Run model-written code where no sandbox can be built. Read the warning.")
+]
+Referee = Annotated[
+    str | None, typer.Option("--referee", metavar="URL", help="OpenAI-compatible server that the referee asks.")
+]
+RefereeModel = Annotated[str | None, typer.Option(metavar="NAME", help="The model that the referee asks.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep verdicts of other runs.")]
+
+
+def verify(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or one JSONL file of rows.")],
+    verifier: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Judge all problems with it, not each with its own.")
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Judge with this verifier too, for compare --flips.")
+    ] = None,
+    last_number: Annotated[
+        bool, typer.Option("--last-number", help="Where no answer is marked, take the last number of the text.")
+    ] = False,
+    opened: Annotated[
+        bool, typer.Option("--opened", help="The prompt ended in <think>: a text without </think> is unfinished.")
+    ] = False,
+    jobs: Jobs = 0,
+    trust_code: TrustCode = False,
+    no_cache: NoCache = False,
+    referee: Referee = None,
+    referee_model: RefereeModel = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read the answer of every sample and judge it: correct, wrong, unread or failed.
+
+    Each distinct answer to a problem is decided once. Run it again after a kill, a failure or more samples: only what
+    is missing is judged.
+
+    \b
+    Examples:
+      offleash verify runs/base runs/rl                     each problem by its own verifier
+      offleash verify runs/base runs/rl --verifier math
+      offleash verify runs/base runs/rl --also string       then: offleash compare runs/base runs/rl --flips
+      offleash verify rows.jsonl --verifier math --json     rows {"id", "gold", "text"}, one verdict a line
+      offleash verify runs/base --verifier referee --referee http://localhost:8000/v1 --referee-model judge
+    """
+    from offleash.study.verifying import file_among, verify_arguments, verifying
+
+    options = verifying(verifier, last_number, opened, jobs, trust_code, not no_cache, referee, referee_model)
+    file = file_among(runs)
+    if file is not None:
+        _verify_file(file, options, as_json)
+        return
+    with progress(as_json) as tell:
+        done = verify_arguments(runs, options, also or [], tell)
+    _show(done, as_json)
+
+
+def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
+    import json
+    import sys
+    from collections import Counter
+
+    from offleash.errors import OffleashError
+    from offleash.report.verified import outcome_document, outcomes_text
+    from offleash.study.verify_rows import Outcome
+    from offleash.study.verifying import verify_file
+
+    verdicts: Counter[str] = Counter()
+    steps: Counter[str] = Counter()
+    failures: list[str] = []
+
+    def each(outcome: Outcome) -> None:
+        verdicts[outcome.verdict.value] += 1
+        steps[outcome.step or "nothing"] += 1
+        if outcome.verdict.value == "failed":
+            failures.append(f"{outcome.id}: {outcome.reason}")
+        if as_json:
+            print(json.dumps(outcome_document(outcome)))
+
+    with progress(as_json) as tell:
+        refused = verify_file(file, options, each, tell)
+    if as_json:
+        sys.stdout.flush()
+    else:
+        print(outcomes_text(verdicts, steps, failures[:20]))
+    if refused:
+        lines = "\n".join(f"  row {outcome.id!r}: {outcome.reason}" for outcome in refused[:20])
+        raise OffleashError(f"{len(refused)} rows have a gold answer that cannot be judged against:\n{lines}")
+
+
+def _show(done: "list[Verified]", as_json: bool) -> None:
+    from offleash.report.verified import verified_document, verified_text
+
+    if as_json:
+        import json
+
+        print(json.dumps(verified_document(done), ensure_ascii=False, allow_nan=False))
+    else:
+        print("\n".join(verified_text(one) for one in done))

@@ -1,0 +1,119 @@
+"""Benchmarks from the Hugging Face hub: fetched by a process of its own into a Parquet file, then read as any file.
+
+The process keeps `datasets` and its settings out of ours, and can be ended: with no network nothing hangs.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
+
+from offleash.errors import OffleashError
+from offleash.problems.benchmark import Benchmark
+from offleash.problems.files import Columns, read_problems
+from offleash.problems.problem import Loaded
+from offleash.tables.notes import Note
+
+ENDPOINT = "https://huggingface.co"
+REACH = 5.0  # seconds to reach the hub
+FETCH = 3600.0  # seconds to fetch a data set: LiveCodeBench is gigabytes
+PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+LIMITS = {"HF_HUB_DOWNLOAD_TIMEOUT": "20", "HF_HUB_ETAG_TIMEOUT": "10", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
+
+
+def from_hub(
+    benchmark: Benchmark, *, columns: Columns | None = None, rows: int | None = None, wait: float = FETCH
+) -> Loaded:
+    """The benchmark's problems as the hub has them, or as its cache does when the hub is out of reach."""
+    if find_spec("datasets") is None:
+        raise OffleashError(
+            f"{benchmark.name} is read from the Hugging Face hub ({benchmark.source}), which needs: "
+            f"pip install 'offleash[hub]'. {local(benchmark)}"
+        )
+    environment = {**LIMITS, **os.environ}
+    offline = _offline() or not reachable()
+    if offline:
+        environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    with tempfile.TemporaryDirectory(prefix="offleash-hub-") as folder:
+        path = Path(folder) / f"{benchmark.name}.parquet"
+        fetch(benchmark, path, environment, rows, wait, offline)
+        read = read_problems(path, columns=columns, benchmark=benchmark)
+    where = "the cache of " if offline else ""
+    return replace(read, rows={}, notes=(Note(f"{benchmark.name}: read from {where}{benchmark.source}."), *read.notes))
+
+
+def fetch(
+    benchmark: Benchmark, path: Path, environment: dict[str, str], rows: int | None, wait: float, offline: bool
+) -> None:
+    """Write the benchmark's rows into a Parquet file, in a process that ends when the time is over."""
+    split = benchmark.split if rows is None else f"{benchmark.split}[:{rows}]"
+    command = [
+        sys.executable,
+        "-m",
+        "offleash.problems.fetching",
+        benchmark.hub,
+        benchmark.config or "",
+        split,
+        str(path),
+    ]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            timeout=wait,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise OffleashError(f"{benchmark.source} was not fetched within {wait:g} seconds. {local(benchmark)}") from None
+    if done.returncode == 0 and path.exists():
+        return
+    why = "The hub is out of reach, and its cache does not have" if offline else "The hub did not give"
+    reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
+    raise OffleashError(f"{why} {benchmark.source} ({reason}). {local(benchmark)}")
+
+
+def local(benchmark: Benchmark) -> str:
+    """How to go on without the hub."""
+    wanted = ", ".join(benchmark.columns.values())
+    return (
+        f"With a local copy: offleash problems {benchmark.name} --from FILE (JSONL, JSON, CSV or Parquet "
+        f"with the columns {wanted}, or under usual names such as id, question, answer)."
+    )
+
+
+def reachable(wait: float = REACH) -> bool:
+    """Whether a connection to the hub can be made; behind a proxy that is for the proxy to say."""
+    if any(os.environ.get(name) for name in PROXIES):
+        return True
+    parts = urlsplit(os.environ.get("HF_ENDPOINT") or ENDPOINT)
+    found: list[bool] = []
+
+    def connect() -> None:
+        try:
+            port = parts.port or (80 if parts.scheme == "http" else 443)
+            with socket.create_connection((parts.hostname or "", port), timeout=wait):
+                found.append(True)
+        except (OSError, ValueError):
+            found.append(False)
+
+    # A name that no server resolves can take longer than the time allowed for the connection.
+    thread = Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(wait)
+    return bool(found and found[0])
+
+
+def _offline() -> bool:
+    return any(
+        os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")
+        for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+    )

@@ -1,0 +1,74 @@
+"""One problem as it was read, a table of them, and the JSON line by which it is shown and read again."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from offleash.problems.prompts import prompt_hash
+from offleash.tables.notes import Note
+from offleash.tables.problem import PROBLEMS, question_hash
+
+# The order of a line's keys; `hash` is left out, since it follows from the question and the images.
+KEYS = ("problem", "question", "gold", "benchmark", "guess", "verifier", "prompt", "prompt_hash", "details", "images")
+GOLDLESS = ("program", "reasoning_gym", "countdown")  # verifiers whose details say all they need
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked, and what its verifier needs to judge an answer."""
+
+    problem: str
+    question: str
+    gold: str | None = None
+    benchmark: str | None = None
+    guess: float | None = None
+    verifier: str | None = None
+    prompt: str | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Problems in the PROBLEMS schema, and what was noted while they were read."""
+
+    frame: pl.DataFrame
+    notes: tuple[Note, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)  # where each problem stands in the user's file
+
+
+def table(problems: Iterable[Problem]) -> pl.DataFrame:
+    """Problems as a frame in the PROBLEMS schema."""
+    rows = [
+        {
+            "problem": one.problem,
+            "hash": content_hash(one.question, one.images),
+            "question": one.question,
+            "gold": one.gold,
+            "benchmark": one.benchmark,
+            "guess": one.guess,
+            "verifier": one.verifier,
+            "prompt": one.prompt,
+            "details": json.dumps(one.details, ensure_ascii=False) if one.details else None,
+            "images": list(one.images) or None,
+        }
+        for one in problems
+    ]
+    return pl.DataFrame(rows, schema=PROBLEMS)
+
+
+def content_hash(question: str, images: Iterable[str] = ()) -> str:
+    """Hash of the question; of a problem with images, of the question and its images together."""
+    shown = tuple(images)
+    return question_hash("\n".join((question.replace("\r\n", "\n").strip(), *shown)) if shown else question)
+
+
+def line(row: Mapping[str, object]) -> dict[str, object]:
+    """A row of the table as it is printed: nulls left out, details as an object, the prompt with its hash."""
+    values = dict(row)
+    details, prompt = values.get("details"), values.get("prompt")
+    values["details"] = json.loads(details) if isinstance(details, str) else None
+    values["prompt_hash"] = prompt_hash(prompt) if isinstance(prompt, str) else None
+    return {key: values[key] for key in KEYS if values.get(key) is not None}

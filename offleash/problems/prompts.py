@@ -1,0 +1,104 @@
+"""PROMPTS: from a question to the message a model is asked. The same text for every model that is compared.
+
+The wording of `boxed` is that of the DeepSeek-R1 and Qwen2.5-Math model cards, which the models of this field were
+trained and evaluated with; `stdin` and `starter` say what LiveCodeBench's own prompts say, in our words.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from string import ascii_uppercase
+from typing import Protocol
+
+BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
+
+PROMPTS: dict[str, str] = {
+    "plain": "{question}",
+    "boxed": "{question}\n\n" + BOXED,
+    "number": "{question}\n\n" + BOXED + " Give a decimal number{unit}.",
+    "choice": (
+        "{question}\n\n{choices}\n\n"
+        "Please reason step by step, and put the letter of your final answer, and nothing else, within \\boxed{}."
+    ),
+    "tagged": "{question}\n\nAt the end, repeat your final answer, and nothing else, between <answer> and </answer>.",
+    "short": "{question}\n\nGive a short answer. If you do not know it, say so.",
+    "code": (
+        "Complete the following Python function. Return the whole function, with the imports it needs, "
+        "in one ```python code block.\n\n```python\n{question}\n```"
+    ),
+    "asserts": (
+        "{question}\n\nYour Python code must pass this test:\n\n```python\n{tests}\n```\n\n"
+        "Return the whole program in one ```python code block."
+    ),
+    "stdin": (
+        "{question}\n\nWrite a Python program that reads its input from standard input and writes its answer to "
+        "standard output. Return the whole program in one ```python code block."
+    ),
+    "starter": (
+        "{question}\n\nStart from this code and keep its names:\n\n```python\n{starter}\n```\n\n"
+        "Return the whole program in one ```python code block."
+    ),
+}
+
+
+class Tokenizer(Protocol):
+    """What is needed of a model's tokenizer: that of Hugging Face fits."""
+
+    @property
+    def chat_template(self) -> object: ...
+
+    def apply_chat_template(
+        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
+    ) -> object: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The text a model is given."""
+
+    text: str
+    templated: bool  # whether the model has a chat template
+    thinking: bool  # whether the text ends inside a reasoning block, so that a sample begins within it
+
+
+def prompt(name: str, question: str, details: Mapping[str, object]) -> str:
+    """The message for a question by the named prompt; `details` give its choices, unit, tests or starter code."""
+    unit = " ".join(str(details.get("unit") or "").split())
+    parts = {
+        "{question}": question,
+        "{choices}": choices(_texts(details.get("choices"))),
+        "{unit}": f" in the unit {unit}, without the unit" if unit else "",
+        "{tests}": "\n".join(_texts(details.get("tests"))[:1]),
+        "{starter}": str(details.get("starter") or "").strip("\n"),
+    }
+    # One pass: a question that holds `{choices}` itself is not filled in.
+    return re.sub("|".join(map(re.escape, parts)), lambda found: parts[found[0]], PROMPTS[name])
+
+
+def choices(texts: Sequence[str]) -> str:
+    """The options of a question, a letter in front of each."""
+    return "\n".join(f"{letter}. {text}" for letter, text in zip(ascii_uppercase, texts, strict=False))
+
+
+def prompt_hash(text: str) -> str:
+    """Hash of a prompt, every character of it."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def chat(text: str, tokenizer: Tokenizer) -> Asked:
+    """The prompt within the model's chat template; as it stands where the model has none, as base models often."""
+    if not tokenizer.chat_template:
+        return Asked(text, templated=False, thinking=False)
+    message = [{"role": "user", "content": text}]
+    whole = str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
+    return Asked(whole, templated=True, thinking=opens_reasoning(whole))
+
+
+def opens_reasoning(text: str) -> bool:
+    """Whether a text ends inside a reasoning block: `<think>` was opened and not closed after it."""
+    return text.rstrip().endswith("<think>")
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else []

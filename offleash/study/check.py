@@ -1,0 +1,157 @@
+"""check: every problem's verifier accepts its gold answer and rejects corruptions of it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from os import cpu_count
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.problems.corruption import corruptions
+from offleash.problems.rows import shown
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
+from offleash.verifiers.registry import verifier
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with one problem."""
+
+    row: int  # of the user's file; of the table, from 1, where there is no file
+    problem: str
+    verifier: str
+    gold: str | None
+    happened: str
+    next_step: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found."""
+
+    problems: int
+    accepted: int = 0  # problems whose gold answer was accepted
+    rejected: int = 0  # corruptions that were rejected
+    corruptions: int = 0  # corruptions that were tried
+    undecided: int = 0  # corruptions on which the verifier failed: not accepted, so no fault
+    unchecked: dict[str, int] = field(default_factory=dict)  # why gold answers were not tried -> problems
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        return not self.faults
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One answer to one problem, and whether it must be accepted."""
+
+    row: int
+    problem: str
+    case: Case
+    right: bool
+
+
+def check(
+    frame: pl.DataFrame,
+    *,
+    rows: Mapping[str, int] | None = None,
+    name: str | None = None,
+    jobs: int | None = None,
+    trust_code: bool = False,
+    tell: Tell = lambda text: None,
+) -> Checked:
+    """Judge gold answers and corruptions of them; `name` is the verifier of problems that name none, or of all."""
+    unchecked: dict[str, int] = {}
+    trials: dict[str, list[_Trial]] = {}
+    for place, values in enumerate(frame.iter_rows(named=True), 1):
+        row = (rows or {}).get(values["problem"], place)
+        chosen = name or values["verifier"]
+        if chosen is None:
+            raise OffleashError(
+                f"Problem {shown(values['problem'])}, row {row}, names no verifier. Name one for all: --verifier math."
+            )
+        if verifier(chosen).room is Room.ASKS:
+            _count(unchecked, "not checked: asks a model")
+            continue
+        trials.setdefault(chosen, []).extend(_trials(row, values, chosen, unchecked))
+    score = _Score()
+    for chosen, batch in trials.items():
+        tell(f"{chosen}: {len(batch):,} answers")
+        for trial, judgement in _judged(verifier(chosen), batch, jobs, trust_code):
+            score.note(trial, verifier(chosen), judgement)
+    return score.checked(frame.height, unchecked)
+
+
+@dataclass
+class _Score:
+    """Counts while answers are judged, in any order."""
+
+    accepted: int = 0
+    rejected: int = 0
+    undecided: int = 0
+    tried: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+    def note(self, trial: _Trial, kind: Verifier, judgement: Judgement) -> None:
+        correct, failed = judgement.verdict is Verdict.CORRECT, judgement.verdict is Verdict.FAILED
+        self.tried += not trial.right
+        if trial.right != correct:
+            self.faults.append(_fault(trial, kind, judgement))
+        elif trial.right:
+            self.accepted += 1
+        elif failed:
+            self.undecided += 1
+        else:
+            self.rejected += 1
+
+    def checked(self, problems: int, unchecked: dict[str, int]) -> Checked:
+        ordered = tuple(sorted(self.faults, key=lambda fault: (fault.row, fault.happened)))
+        return Checked(problems, self.accepted, self.rejected, self.tried, self.undecided, unchecked, ordered)
+
+
+def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str, int]) -> Iterator[_Trial]:
+    """The gold answer, where there is one, and its corruptions."""
+    gold = values["gold"] if isinstance(values["gold"], str) else None
+    details = json.loads(str(values["details"])) if values["details"] else {}
+    question, problem = str(values["question"] or ""), str(values["problem"])
+    if gold is None:
+        _count(unchecked, "gold not checked: none is known")
+    else:
+        yield _Trial(row, problem, Case(gold, gold, question, details), right=True)
+    for text in corruptions(name, gold, details):
+        yield _Trial(row, problem, Case(text, gold, question, details), right=False)
+
+
+def _judged(
+    kind: Verifier, batch: list[_Trial], jobs: int | None, trust_code: bool
+) -> Iterable[tuple[_Trial, Judgement]]:
+    from offleash.verifiers.pool import Pool
+
+    with Pool(jobs or cpu_count() or 1, trust_code=trust_code) as pool:
+        for index, judgement in pool.judge(kind, [trial.case for trial in batch]):
+            yield batch[index], judgement
+
+
+def _fault(trial: _Trial, kind: Verifier, judgement: Judgement) -> Fault:
+    gold, because = trial.case.gold, f": {judgement.reason}" if judgement.reason else ""
+    if judgement.verdict is Verdict.FAILED:
+        happened, then = (
+            f"the verifier failed on its gold answer{because}",
+            "mend the problem, or choose another verifier",
+        )
+    elif trial.right:
+        happened = f"its own gold answer is {judgement.verdict.value}{because}"
+        then = "mend the gold answer, or choose another verifier with --verifier"
+    else:
+        happened = f"the corruption {shown(trial.case.answer)} is accepted"
+        then = f"a wrong answer would count as right: choose another verifier than {kind.name}"
+    return Fault(trial.row, trial.problem, kind.name, gold, happened, then)
+
+
+def _count(counts: dict[str, int], reason: str) -> None:
+    counts[reason] = counts.get(reason, 0) + 1

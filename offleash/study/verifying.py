@@ -1,0 +1,87 @@
+"""The verb `verify` as the command line and notebooks call it: arguments in, results out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from offleash.errors import OffleashError
+from offleash.study.load import Progress, silent
+from offleash.study.subjects import Ladder
+from offleash.study.verify import Verified, Verifying, judge_of, verify_with
+from offleash.study.verify_rows import Outcome, is_rows, verify_rows
+from offleash.tables.folder import is_run
+from offleash.verifiers.registry import verifier as named
+
+REFEREE = "referee"
+
+
+def verifying(
+    verifier: str | None = None,
+    last_number: bool = False,
+    opened: bool = False,
+    jobs: int = 0,
+    trust_code: bool = False,
+    cache: bool = True,
+    referee: str | None = None,
+    referee_model: str | None = None,
+) -> Verifying:
+    """How to verify, from plain words."""
+    if verifier is not None:
+        named(verifier)
+    if jobs < 0:
+        raise OffleashError(f"Worker processes are counted from 0 (one a core); found --jobs {jobs}.")
+    options = Verifying(verifier, Ladder(last_number, opened), jobs, trust_code, cache)
+    if referee is None and referee_model is None:
+        return options
+    if referee is None or referee_model is None:
+        raise OffleashError("A referee needs both its server and its model: --referee URL --referee-model NAME.")
+    from offleash.samplers.chat import Chat
+    from offleash.verifiers.referee import identity
+
+    return replace(options, ask=Chat(referee, referee_model), asked=identity(referee_model))
+
+
+def verify_arguments(
+    arguments: Sequence[str], options: Verifying, also: Sequence[str] = (), progress: Progress = silent
+) -> list[Verified]:
+    """Verify run folders, with one set of workers and one memory for all of them and for every verifier."""
+    folders = [_run_folder(argument) for argument in arguments]
+    ways = [options, *(replace(options, verifier=named(name).name) for name in also)]
+    done = []
+    with judge_of(options) as judge:
+        for way in ways:
+            done += [verify_with(judge, folder, way, progress) for folder in folders]
+    return done
+
+
+def verify_file(
+    path: Path, options: Verifying, each: Callable[[Outcome], None], progress: Progress = silent
+) -> list[Outcome]:
+    """Verify a file of rows; `each` gets every outcome as it is there. Returns those whose gold could not be read."""
+    with judge_of(options) as judge:
+        return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
+
+
+def file_among(arguments: Sequence[str]) -> Path | None:
+    """The one file of rows that the arguments name; None where they name run folders."""
+    files = [Path(argument) for argument in arguments if is_rows(Path(argument))]
+    if not files:
+        return None
+    if len(arguments) > 1:
+        raise OffleashError(f"Verify one file of rows at a time, or run folders; found {', '.join(arguments)}.")
+    return files[0]
+
+
+def _told(outcomes: Iterator[Outcome], each: Callable[[Outcome], None]) -> Iterator[Outcome]:
+    for outcome in outcomes:
+        each(outcome)
+        yield outcome
+
+
+def _run_folder(argument: str) -> Path:
+    path = Path(argument)
+    if path.is_dir() and is_run(path):
+        return path
+    if path.is_dir():
+        raise OffleashError(f"{path} is no run folder: it has no run.json. Logs: offleash import {path} -o RUN first.")
+    raise OffleashError(f"There is no run folder {path}. Logs become one with: offleash import LOGS -o RUN.")

@@ -1,0 +1,169 @@
+"""Arithmetic of numbers with + - * / and brackets: read by our own parser, valued exactly, written in one form.
+
+No text is handed to Python's `eval` or parser. Limits on length, digits, numbers and brackets bound time and memory.
+"""
+
+import re
+from fractions import Fraction
+
+Tree = Fraction | tuple[str, tuple["Tree", ...]]  # a number, or an operation (+ - * / neg) and its operands
+
+LONGEST = 5_000  # characters
+DIGITS = 30  # of one number
+NUMBERS = 200  # in one expression, which bounds the depth of its tree
+BRACKETS = 100  # inside each other
+
+_TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|([-+*/()]))", re.ASCII)
+_SIGNS = str.maketrans(
+    {
+        sign: plain
+        for plain, signs in {"-": "−–﹣－", "*": "×·⋅∙✕", "/": "÷∕", "(": "[", ")": "]"}.items()
+        for sign in signs
+    }
+)
+_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3}
+
+
+class NotArithmeticError(ValueError):
+    """The text is no expression, or breaks a rule; the message says which."""
+
+
+def parsed(text: str) -> Tree:
+    """The expression as a tree: two stacks, no recursion."""
+    operands: list[Tree] = []
+    waiting: list[str] = []  # operations and brackets whose right side is still being read
+    operand_next, brackets, numbers = True, 0, 0
+    for number, sign in _tokens(text):
+        if number:
+            numbers += 1
+            if not operand_next or numbers > NUMBERS:
+                raise NotArithmeticError(
+                    f"no operation before {number!r:.40}" if not operand_next else "too many numbers"
+                )
+            operands.append(_number(number))
+            operand_next = False
+        elif sign == "(":
+            brackets += 1
+            if not operand_next or brackets > BRACKETS:
+                raise NotArithmeticError("no operation before a bracket" if not operand_next else "too many brackets")
+            waiting.append(sign)
+        elif operand_next and sign in "+-":
+            if len(waiting) > NUMBERS + BRACKETS:
+                raise NotArithmeticError("too many signs")
+            waiting.extend(["neg"] if sign == "-" else [])
+        elif operand_next:
+            raise NotArithmeticError(f"a number is missing before {sign!r}")
+        elif sign == ")":
+            while waiting and waiting[-1] != "(":
+                _apply(waiting.pop(), operands)
+            if not waiting:
+                raise NotArithmeticError("a bracket closes that was never opened")
+            waiting.pop()
+            brackets -= 1
+        else:
+            while waiting and waiting[-1] != "(" and _BINDS[waiting[-1]] >= _BINDS[sign]:
+                _apply(waiting.pop(), operands)
+            waiting.append(sign)
+            operand_next = True
+    if operand_next:
+        raise NotArithmeticError("the expression ends where a number belongs" if operands else "there is no expression")
+    if brackets:
+        raise NotArithmeticError("a bracket is not closed")
+    while waiting:
+        _apply(waiting.pop(), operands)
+    return operands[0]
+
+
+def valued(tree: Tree, integers: bool = False) -> Fraction:
+    """Its exact value; division by zero, or a fraction on the way where only `integers` are allowed, is an error."""
+    if isinstance(tree, Fraction):
+        return tree
+    operation, arguments = tree
+    left = valued(arguments[0], integers)
+    if operation == "neg":
+        return -left
+    right = valued(arguments[1], integers)
+    if operation == "/" and not right:
+        raise NotArithmeticError("it divides by zero")
+    value = {"+": left.__add__, "-": left.__sub__, "*": left.__mul__, "/": left.__truediv__}[operation](right)
+    if integers and value.denominator != 1:
+        raise NotArithmeticError(f"{left} / {right} is not an integer")
+    return value
+
+
+def leaves(tree: Tree) -> list[Fraction]:
+    """Its numbers, from left to right."""
+    if isinstance(tree, Fraction):
+        return [tree]
+    return [number for argument in tree[1] for number in leaves(argument)]
+
+
+def canonical(tree: Tree) -> str:
+    """One text for all ways of writing the same way: order and grouping of sums and of products do not count."""
+    terms = sorted(_terms(tree, 1), key=lambda term: (-term[0], term[1]))
+    written = "".join(("+" if sign > 0 else "-") + text for sign, text in terms)
+    return written.removeprefix("+")
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    if len(text) > LONGEST:
+        raise NotArithmeticError(f"{len(text)} characters are no expression")
+    plain, found, at = text.translate(_SIGNS).rstrip(), [], 0
+    while at < len(plain):
+        token = _TOKEN.match(plain, at)
+        if token is None:
+            raise NotArithmeticError(f"{plain[at:].strip()!r:.40} is not arithmetic")
+        found.append((token[1] or "", token[2] or ""))
+        at = token.end()
+    return found
+
+
+def _number(text: str) -> Fraction:
+    if len(text) > DIGITS:
+        raise NotArithmeticError(f"a number has {len(text)} digits")
+    return Fraction(text)
+
+
+def _apply(operation: str, operands: list[Tree]) -> None:
+    right = operands.pop()
+    arguments = (right,) if operation == "neg" else (operands.pop(), right)
+    operands.append((operation, arguments))
+
+
+def _terms(tree: Tree, sign: int) -> list[tuple[int, str]]:
+    """A sum as its signed terms."""
+    if not isinstance(tree, Fraction):
+        operation, arguments = tree
+        if operation == "neg":
+            return _terms(arguments[0], -sign)
+        if operation in "+-":
+            return _terms(arguments[0], sign) + _terms(arguments[1], sign if operation == "+" else -sign)
+    negative, text = _product(tree)
+    return [(-sign if negative else sign, text)]
+
+
+def _product(tree: Tree) -> tuple[bool, str]:
+    """A product: whether it is negative, and its factors above and below the line."""
+    above: list[str] = []
+    below: list[str] = []
+    negative = False
+    open_factors: list[tuple[Tree, list[str], list[str]]] = [(tree, above, below)]
+    while open_factors:
+        factor, here, there = open_factors.pop()
+        if isinstance(factor, Fraction):
+            here.append(str(factor) if factor >= 0 and factor.denominator == 1 else f"({factor})")
+            continue
+        operation, arguments = factor
+        if operation in "*/":
+            open_factors.append((arguments[0], here, there))
+            open_factors.append((arguments[1], here, there) if operation == "*" else (arguments[1], there, here))
+        elif operation == "neg" and not _is_sum(arguments[0]):
+            negative = not negative
+            open_factors.append((arguments[0], here, there))
+        else:
+            here.append(f"({canonical(factor)})")
+    return negative, "*".join(sorted(above)) + "".join(f"/{factor}" for factor in sorted(below))
+
+
+def _is_sum(tree: Tree) -> bool:
+    return not isinstance(tree, Fraction) and tree[0] in "+-"

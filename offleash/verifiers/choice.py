@@ -1,0 +1,157 @@
+r"""Multiple choice: the letter of a choice, or its text. `details` may hold `choices`: the texts, in the order A, B, C.
+
+Read are `C`, `(c)`, `C.`, `C) text`, `\text{C}`, `option C`, `the answer is C`, and a choice's own text. A letter
+followed by the text of another choice, several letters, and a letter beyond the choices are wrong. When the gold answer
+is a set (`A,C`), so must the answer be. Anything that names no choice is unread.
+"""
+
+import re
+import string as alphabet
+
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.judgement import Case, Judgement
+from offleash.verifiers.string import normal, too_long
+
+LETTERS = alphabet.ascii_uppercase
+LONGEST = 2000  # characters of an answer that names a choice in other words than its text
+LATEX = re.compile(
+    r"\\(?:textbf|textit|textrm|text|mathrm|mathbf|boxed|left|right)(?![A-Za-z])|\\[,;: ()]|[${}*`~]|\\_"
+)
+LEADING = re.compile(
+    r"(?:the|my|both|final|correct|best|right|answer|option|choice|letter|is|would be|thus|so)\b[ :,=]*|[:=] *",
+    re.IGNORECASE,
+)
+TRAILING = re.compile(r"(?i)\bis (?:the )?(?:correct|right|best)(?: answer| option| choice| one)?\.?$")
+ONE = re.compile(r"[(\[]?([A-Za-z])(?:[)\].:]|(?![A-Za-z0-9]))")
+JOINED = re.compile(r"(?:[ ,;/&+]|\band\b|\bor\b)*", re.IGNORECASE)
+HEDGED = re.compile(r"(?i)\bor\b|/")
+
+
+def decide(case: Case) -> Judgement:
+    """Does the answer name the gold choice, or all the gold choices?"""
+    choices = _choices(case)
+    problem = readable(case)
+    if problem:
+        return Judgement(Verdict.FAILED, problem)
+    wanted = _gold(case.gold or "", choices)
+    answer = " ".join(case.answer.split())
+    if not answer:
+        return Judgement(Verdict.UNREAD, "the answer is empty")
+    if len(answer) > LONGEST and too_long(answer, choices):
+        return Judgement(Verdict.UNREAD, f"{len(answer):,} characters name no choice")
+    named, reason = _named(answer, choices)
+    if reason:
+        return Judgement(Verdict.WRONG, reason)
+    if not named:
+        return Judgement(Verdict.UNREAD, f"{answer[:60]!r} names no choice")
+    beyond = sorted(named - set(LETTERS[: len(choices)])) if choices else []
+    if beyond:
+        return Judgement(Verdict.WRONG, f"choice {beyond[0]} does not exist: there are {len(choices)}")
+    if named != wanted:
+        return Judgement(Verdict.WRONG, f"{_shown(named)} is not {_shown(wanted)}")
+    if len(wanted) > 1 and HEDGED.search(answer) and _by_text(answer, choices) is None:
+        return Judgement(Verdict.WRONG, "one or another is not both")
+    return Judgement(Verdict.CORRECT, solution=_shown(wanted))
+
+
+def readable(case: Case) -> str:
+    """Empty, or why the gold answer and the choices cannot be used."""
+    given = case.details.get("choices")
+    if given is not None:
+        if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+            return f"details.choices is {str(given)[:60]!r}; give a list of texts"
+        if not 2 <= len(given) <= len(LETTERS):
+            return f"details.choices holds {len(given)} texts; 2 to {len(LETTERS)} can be named by a letter"
+    if case.gold is None or not case.gold.strip():
+        return "there is no gold answer"
+    choices = _choices(case)
+    wanted = _gold(case.gold, choices)
+    if not wanted:
+        names = f"none of the {len(choices)} choices" if choices else "no letter"
+        return f"gold answer {case.gold[:60]!r} is {names}; give a letter, or the text of one of details.choices"
+    text = _by_text(case.gold, choices)
+    if text is not None and {text} != wanted:
+        return f"gold answer {case.gold[:60]!r} is a letter, and the text of choice {text}; give the letter"
+    return ""
+
+
+def _choices(case: Case) -> list[str]:
+    given = case.details.get("choices")
+    return [text for text in given if isinstance(text, str)] if isinstance(given, list | tuple) else []
+
+
+def _gold(gold: str, choices: list[str]) -> set[str]:
+    """The letters of the gold answer; empty when it names none of the choices."""
+    allowed = LETTERS[: len(choices)] if choices else LETTERS
+    letters = _letters(_bare(gold), together=allowed)
+    if letters and letters <= set(allowed):
+        return letters
+    text = _by_text(gold, choices)
+    return {text} if text else set()
+
+
+def _named(answer: str, choices: list[str]) -> tuple[set[str], str]:
+    """The letters that an answer names, and the reason when it contradicts itself."""
+    bare = _bare(answer)
+    text = _by_text(answer, choices) or _by_text(bare, choices)
+    letters = _letters(bare, together=LETTERS[: len(choices)] if choices else LETTERS)
+    if text and letters and letters != {text}:
+        return set(), f"{answer[:30]!r} is a letter, and the text of choice {text}"
+    if text or letters:
+        return letters or {text or ""}, ""
+    return _letter_and_text(bare, choices)
+
+
+def _bare(text: str) -> str:
+    """A text without markup and without the words that lead up to an answer."""
+    text = " ".join(LATEX.sub(" ", text).split()).strip("\"' ")
+    at = 0
+    while match := LEADING.match(text, at):
+        at = match.end()
+    rest = text[at:] or text
+    return TRAILING.sub("", rest).strip().rstrip(".").rstrip()
+
+
+def _letters(text: str, together: str) -> set[str]:
+    """The letters of a text that holds nothing else: `C`, `(A) and (C)`, `AC`; empty otherwise."""
+    if 2 <= len(text) <= len(together) and set(text) <= set(together) and len(set(text)) == len(text):
+        return set(text)
+    found, at = set(), 0
+    while match := ONE.match(text, at):
+        found.add(match[1].upper())
+        at = match.end()
+        joint = JOINED.match(text, at)
+        at = joint.end() if joint else at
+    return found if at == len(text) else set()
+
+
+def _letter_and_text(text: str, choices: list[str]) -> tuple[set[str], str]:
+    """`C) Paris`, `C Paris`: a letter with the text of its choice, or with other words after a bracket or a stop."""
+    match = re.match(r"[(\[]?([A-Za-z])([)\].:,]| -)? ?(?=\S)", text)
+    if match is None or (match[2] is None and match.end() == match.end(1)):
+        return set(), ""
+    letter, rest = match[1].upper(), text[match.end() :]
+    other = _by_text(rest, choices)
+    if other == letter:
+        return {letter}, ""
+    if other is not None:
+        return set(), f"letter {letter} with the text of choice {other}"
+    if match[2] is None or match[2] == "," or re.match(r"(?i)(?:is|was|are|cannot|can't|not)\b", rest):
+        return set(), ""  # `A dog`, `(C) is false`: no choice is made
+    more = {found.upper() for found in re.findall(r"[(\[]([A-Za-z])[)\]]|\b([B-HJ-Z])\b(?!')", rest) for found in found}
+    more -= {"", letter}
+    if more & set(LETTERS[: len(choices) or 5]):
+        return set(), f"several choices: {_shown(more | {letter})}"
+    return {letter}, ""
+
+
+def _by_text(text: str, choices: list[str]) -> str | None:
+    """The letter of the one choice whose text this is."""
+    if too_long(text, choices):
+        return None
+    found = [LETTERS[i] for i, choice in enumerate(choices) if normal(choice) == normal(text)]
+    return found[0] if len(found) == 1 else None
+
+
+def _shown(letters: set[str]) -> str:
+    return ",".join(sorted(letters))

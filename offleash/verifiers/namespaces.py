@@ -1,0 +1,153 @@
+"""Isolation by Linux namespaces alone: no network, no other processes, and a file system of read-only binds.
+
+See user_namespaces(7), mount_namespaces(7), pivot_root(2). Standard library only; the calls go through libc because
+`os.unshare` is younger than the Python we support.
+"""
+
+import contextlib
+import ctypes
+import os
+from pathlib import Path
+
+NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
+    0x00020000,
+    0x02000000,
+    0x04000000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+KEPT = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}  # flags of statvfs that a bind must keep
+DETACH = 2
+NOBODY = 65534
+DEVICES = ("null", "zero", "full", "random", "urandom")
+OLD, NEW = "/old", "/new"
+
+
+def enter_user_namespace(pids: bool = True, as_owner: bool = False) -> bool:
+    """Own user namespace (and process namespace for the children); whether it holds both root and nobody."""
+    user, group = os.geteuid(), os.getegid()
+    several = _unshared_and_mapped(NEWUSER | (NEWPID if pids else 0), ask=user == 0 and not as_owner)
+    if several:
+        os.setresgid(0, 0, 0)
+        os.setresuid(0, 0, 0)
+    else:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{NOBODY} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{NOBODY} {group} 1")
+    if pids or several:
+        with contextlib.suppress(OSError):  # no namespaces within this one: less of the kernel within reach
+            Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    return several
+
+
+def build_root(spec: dict[str, object]) -> None:
+    """Own network, IPC, host name and mounts; the root becomes a small file system with only what the command needs."""
+    _unshare(NEWNS | NEWNET | NEWIPC | NEWUTS)
+    with contextlib.suppress(OSError):
+        _unshare(NEWCGROUP)
+    disk = int(spec["limits"]["disk"])  # type: ignore[index]
+    _mount("none", "/", None, REC | PRIVATE)
+    _mount("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
+    for folder in (OLD, NEW):
+        os.mkdir("/tmp" + folder)  # noqa: PTH102
+    _pivot("/tmp", "/tmp" + OLD)
+    os.chdir("/")
+    _mount("tmpfs", NEW, "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
+    for folder in ("/tmp", "/proc", "/dev"):
+        os.mkdir(NEW + folder)  # noqa: PTH102
+    _mount("tmpfs", NEW + "/tmp", "tmpfs", NOSUID | NODEV, f"size={disk},nr_inodes=4096,mode=1777")
+    _bind_files(spec)
+    with contextlib.suppress(OSError):  # where a container masks parts of /proc the kernel refuses a fresh one
+        _mount("proc", NEW + "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    _call("umount2", OLD.encode(), DETACH)
+    os.chdir(NEW)
+    _pivot(".", ".")
+    _call("umount2", b".", DETACH)
+    os.chdir("/")
+    _mount("none", "/", None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
+    _call("sethostname", b"sandbox", 7)
+
+
+def _unshared_and_mapped(flags: int, ask: bool) -> bool:
+    """Unshare; when asked, a helper maps root and nobody: only from outside may more than one user be mapped."""
+    if not ask:
+        _unshare(flags)
+        return False
+    waits, told = os.pipe()
+    helper = os.fork()
+    if helper == 0:
+        os.close(told)
+        os.read(waits, 1)
+        try:
+            for kind in ("uid", "gid"):
+                Path(f"/proc/{os.getppid()}/{kind}_map").write_text(f"0 0 1\n{NOBODY} {NOBODY} 1\n")
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    os.close(waits)
+    try:
+        _unshare(flags)
+    finally:
+        os.close(told)
+        _, status = os.waitpid(helper, 0)
+    return status == 0
+
+
+def _bind_files(spec: dict[str, object]) -> None:
+    binds: list[str] = spec["binds"]  # type: ignore[assignment]
+    links: dict[str, str] = spec["links"]  # type: ignore[assignment]
+    for path in binds:
+        target = Path(NEW + path)
+        if Path(OLD + path).is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch()
+        _mount(OLD + path, NEW + path, None, BIND | REC)
+        for place in _mounts_under(NEW + path):
+            _mount("none", place, None, REMOUNT | BIND | RDONLY | _kept(place))
+    for device in DEVICES:
+        Path(f"{NEW}/dev/{device}").touch()
+        _mount(f"{OLD}/dev/{device}", f"{NEW}/dev/{device}", None, BIND)
+    for link, to in links.items():
+        os.symlink(to, NEW + link)  # noqa: PTH211
+
+
+def _mounts_under(path: str) -> list[str]:
+    """The mount at the path and those below it: a recursive bind takes them all, a remount only the first."""
+    places = []
+    for line in Path(f"{OLD}/proc/self/mountinfo").read_text().splitlines():
+        place = line.split(" ")[4]
+        for code, sign in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
+            place = place.replace(code, sign)
+        if place == path or place.startswith(path + "/"):
+            places.append(place)
+    return places
+
+
+def _kept(path: str) -> int:
+    flags = os.statvfs(path).f_flag
+    return sum(flag for known, flag in KEPT.items() if flags & known) | NOSUID
+
+
+def _unshare(flags: int) -> None:
+    _call("unshare", flags)
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    _call("mount", source.encode(), target.encode(), kind and kind.encode(), ctypes.c_ulong(flags), data.encode())
+
+
+def _pivot(new: str, old: str) -> None:
+    _call("pivot_root", new.encode(), old.encode())
+
+
+def _call(name: str, *arguments: object) -> None:
+    """A call of libc that returns 0, or an OSError that says which call was refused and on what."""
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        on = next((f" {part.decode()}" for part in reversed(arguments[:2]) if isinstance(part, bytes)), "")
+        raise OSError(number, os.strerror(number), f"{name}{on}")

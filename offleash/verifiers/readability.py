@@ -1,0 +1,22 @@
+"""Whether a gold answer can be judged against, asked where its verifier runs: parsing a gold answer can hang too."""
+
+from dataclasses import replace
+from importlib import import_module
+
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.judgement import Case, Judgement, Verifier
+
+MODULE = "readable by module"  # key in a case's details: whose `readable` is asked
+
+
+def asking(verifier: Verifier) -> Verifier:
+    """A verifier's question about gold answers, as a verifier that runs in the same room."""
+    return replace(verifier, name=f"{verifier.name}.readable", module=__name__, quick=None)
+
+
+def decide(case: Case) -> Judgement:
+    """Correct when the gold answer can be read; wrong, with the reason, when it cannot."""
+    details = dict(case.details)
+    module = import_module(str(details.pop(MODULE)))
+    why: str = module.readable(replace(case, details=details))
+    return Judgement(Verdict.WRONG if why else Verdict.CORRECT, why)

@@ -1,0 +1,186 @@
+r"""The answer repairs of the paper (arXiv:2507.14843, appendix), done to every model's answers alike.
+
+LaTeX that a task's scorer cannot read is written plainly: fractions, `\times`, degrees, scientific notation, text
+wrappers, spacing, thousands, math marks, JSON fences, a full stop at the end. The text is read from left to right with
+a stack for braces: time grows with the length alone, whatever the nesting, and nothing recurses.
+"""
+
+import re
+from dataclasses import dataclass
+
+# A plain answer has none of these and is only stripped of white space around it.
+MARKED = re.compile(r"[\\$`°]|\{,\}|\.\Z|10\^")
+TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[{}°\\]|[^\\{}°]+", re.DOTALL)
+OPEN = re.compile(r"\s*\{")
+DIGITS = re.compile(r"\s*(\d)\s*(\d)")  # \frac12
+LETTER = re.compile(r"\s*(\w)")  # \frac{1}2
+CIRC = re.compile(r"\{\s*\\circ\s*\}")
+LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*[ \t]*\r?\n|(?:json|python|text|txt|plaintext|latex|math)\b")
+SCIENTIFIC = re.compile(
+    r"(?<![\w.])([+-]?\d{1,400}(?:\.\d{1,400})?) ?[*×] ?10\^(?:\{([+-]?\d{1,9})\}|([+-]?\d{1,9}))(?![\w.^*])"
+)
+SIMPLE = re.compile(r"[\w.]*")  # an operand that needs no brackets
+LONGEST = 200_000  # characters; no task has a longer answer, and a text of megabytes is not worth the seconds
+TURNS = 8  # an unwrapped text may show one more layer; more layers than this nobody writes
+
+FRACTIONS = frozenset((r"\frac", r"\dfrac", r"\tfrac", r"\cfrac"))
+WRAPPERS = frozenset(
+    (r"\text", r"\mathrm", r"\textbf", r"\mathbf", r"\textit", r"\mathit", r"\texttt", r"\mbox", r"\operatorname")
+)
+WRITTEN = {
+    **dict.fromkeys((r"\times", r"\cdot"), "*"),
+    r"\div": "/",
+    **dict.fromkeys((r"\left", r"\right", r"\!", r"\displaystyle"), ""),
+    **dict.fromkeys((r"\,", r"\;", r"\:", r"\ ", r"\quad", r"\qquad"), " "),
+    **{"\\" + mark: mark for mark in "$%#&_"},
+}
+
+
+def repaired(answer: str) -> str:
+    """The answer in plain writing; doing it twice changes nothing more."""
+    text = answer.strip()
+    for _ in range(TURNS if len(text) <= LONGEST else 0):
+        if not MARKED.search(text):
+            break
+        before, text = text, _plain(_unwrapped(text)).strip()
+        if text == before:
+            break
+    return text
+
+
+def _unwrapped(text: str) -> str:
+    """Without the fence, the math marks and the full stop around all of it."""
+    if text.startswith("```") and text.endswith("```") and len(text) > 6 and text.count("```") == 2:
+        language = LANGUAGE.match(text, 3)
+        text = text[language.end() if language else 3 : -3].strip()
+    if text.endswith(".") and not text.endswith((" .", "..")) and len(text) > 1:
+        text = text[:-1].rstrip()
+    dollars = text.count("$")
+    for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
+        alone = dollars == 2 * len(opening) if opening[0] == "$" else text.count(opening) == text.count(closing) == 1
+        if alone and text.startswith(opening) and text.endswith(closing) and len(text) >= 2 * len(opening):
+            return text[len(opening) : -len(closing)].strip()
+    return text
+
+
+@dataclass
+class _Frame:
+    """An open brace: what it belongs to, and the written pieces to put back if it turns out not to close."""
+
+    kind: str  # group, wrapper, numerator or denominator
+    put_back: list[tuple[int, str]]  # place among the pieces, and what stood there
+
+    @property
+    def start(self) -> int:
+        return self.put_back[-1][0]
+
+
+class _Pieces(list[str]):
+    """What has been written so far."""
+
+    def write(self, piece: str) -> None:
+        # "\foo" and a letter after it must not grow into another command
+        last = self.last()
+        if piece[:1].isalpha() and last.startswith("\\") and last[1:].isalpha():
+            self.append(" ")
+        self.append(piece)
+
+    def last(self) -> str:
+        return next((piece for piece in reversed(self[-4:]) if piece), "")
+
+    def touches(self) -> bool:
+        """Whether a number written now would grow together with what stands before it: 3\\frac{1}{2} is not 31/2."""
+        return self.last()[-1:].isalnum() or self.last()[-1:] in tuple(")}]")
+
+    def simple(self, start: int) -> bool:
+        """Whether what was written after `start` needs no brackets as an operand."""
+        return len(self) - start <= 6 and SIMPLE.fullmatch("".join(self[start + 1 :]).strip()) is not None
+
+
+def _plain(text: str) -> str:
+    """One reading of the text: commands by what they mean, braces by whom they belong to."""
+    pieces, frames, at = _Pieces(), list[_Frame](), 0
+    while at < len(text):
+        token = TOKEN.match(text, at)
+        assert token is not None  # every character is one of TOKEN's kinds
+        word, at = token.group(), token.end()
+        if word == "{":
+            at = _brace(text, at, pieces, frames)
+        elif word == "}":
+            at = _close(text, at, pieces, frames)
+        elif word in FRACTIONS or word in WRAPPERS:
+            at = _argument(word, text, at, pieces, frames)
+        elif word == "°" or (word == r"\circ" and pieces.last().endswith("^")):
+            _drop_caret(pieces)
+        else:
+            pieces.write(WRITTEN.get(word, word))
+    for frame in frames:
+        for place, original in frame.put_back:
+            pieces[place] = original
+    return SCIENTIFIC.sub(lambda found: f"{found[1]}e{found[2] or found[3]}", "".join(pieces))
+
+
+def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
+    """A command with arguments; it keeps its name when they are not there."""
+    opened, digits = OPEN.match(text, at), DIGITS.match(text, at)
+    apart = " " if word in FRACTIONS and pieces.touches() else ""
+    if opened:
+        frames.append(_Frame("numerator" if word in FRACTIONS else "wrapper", [(len(pieces), word + opened.group())]))
+        pieces.append(apart)
+        return opened.end()
+    if digits and word in FRACTIONS:
+        pieces.append(f"{apart}{digits[1]}/{digits[2]}")
+        return digits.end()
+    pieces.write(word)
+    return at
+
+
+def _brace(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
+    if text.startswith(",}", at):
+        thousands = pieces.last()[-1:].isdigit() and text[at + 2 : at + 5].isdigit()
+        pieces.append("" if thousands else ",")
+        return at + 2
+    degrees = CIRC.match(text, at - 1)
+    if degrees and pieces.last().endswith("^"):
+        _drop_caret(pieces)
+        return degrees.end()
+    frames.append(_Frame("group", [(len(pieces), "{")]))
+    pieces.append("{")
+    return at
+
+
+def _close(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
+    if not frames or frames[-1].kind == "group":
+        if frames:
+            frames.pop()
+        pieces.append("}")
+        return at
+    frame = frames.pop()
+    if frame.kind == "wrapper":
+        return at
+    opened, letter = OPEN.match(text, at), LETTER.match(text, at)
+    if frame.kind == "numerator" and not opened and not letter:
+        pieces[frame.start] = frame.put_back[-1][1]
+        pieces.append("}")
+        return at
+    closing = "" if pieces.simple(frame.start) else ")"
+    if closing:
+        pieces[frame.start] += "("
+    if frame.kind == "denominator":
+        pieces.append(closing)
+        return at
+    if opened:
+        frames.append(_Frame("denominator", [*frame.put_back, (len(pieces), "}" + opened.group())]))
+        pieces.append(closing + "/")
+        return opened.end()
+    assert letter is not None
+    pieces.append(f"{closing}/{letter[1]}")
+    return letter.end()
+
+
+def _drop_caret(pieces: _Pieces) -> None:
+    """A degree sign says nothing, and the caret that raised it goes with it."""
+    for place in range(len(pieces) - 1, max(-1, len(pieces) - 5), -1):
+        if pieces[place]:
+            pieces[place] = pieces[place].removesuffix("^")
+            return

@@ -1,0 +1,111 @@
+r"""Words: equal after a conservative normalisation, or wrong. An answer that holds the gold among other words is wrong.
+
+Forgiven are Unicode forms (NFKC), case, white space, one final full stop, and what only surrounds an answer: quotation
+marks, backticks, markdown bold, `$...$`, `\text{...}`. Articles, inner punctuation and word order are not.
+`details` may hold `accepted`: other answers that are as good as the gold one.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.judgement import Case, Judgement
+
+LAYERS = 16  # of wrapping that are taken off; nobody writes more
+SHRINKS = 8  # times by which normalisation may shorten a text: NFKC composes up to four characters into one
+MARKS = 30  # accents on one letter; Unicode's stream-safe limit. Longer runs make NFKC quadratic
+WRAPPERS = (
+    ("**", "**"), ("__", "__"), ("*", "*"), ("_", "_"), ("```", "```"), ("`", "`"), ("$$", "$$"), ("$", "$"),
+    (r"\(", r"\)"), (r"\[", r"\]"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("«", "»"), ("„", "“"),
+    *((rf"\{command}{{", "}") for command in ("text", "textbf", "textit", "textrm", "mathrm", "mathbf", "boxed")),
+)  # fmt: skip
+
+
+def decide(case: Case) -> Judgement:
+    """Is the answer one of the accepted texts?"""
+    problem = readable(case)
+    if problem:
+        return Judgement(Verdict.FAILED, problem)
+    accepted = _accepted(case)
+    answer = " ".join(case.answer.split())
+    if not answer:
+        return Judgement(Verdict.UNREAD, "the answer is empty")
+    if too_long(answer, accepted):
+        return Judgement(Verdict.WRONG, f"{len(answer):,} characters are not the gold answer")
+    found = normal(answer)
+    if any(found == normal(text) for text in accepted):
+        return Judgement(Verdict.CORRECT, solution=found)
+    return Judgement(Verdict.WRONG, f"{found[:60]!r} is not {normal(accepted[0])[:60]!r}")
+
+
+def readable(case: Case) -> str:
+    """Empty, or why the gold answer cannot be used."""
+    more = case.details.get("accepted", [])
+    if not isinstance(more, list | tuple) or not all(isinstance(text, str) for text in more):
+        return f"details.accepted is {str(more)[:60]!r}; give a list of texts"
+    accepted = _accepted(case)
+    if not accepted:
+        return "there is no gold answer"
+    empty = [text for text in accepted if not text.strip()]
+    return f"gold answer {empty[0]!r} is empty" if empty else ""
+
+
+def normal(text: str) -> str:
+    """A text in its normal form: the same for all that differ only in what is forgiven."""
+    text = " ".join(text.split())
+    if not _piled_up(text):
+        text = unicodedata.normalize("NFKC", text)
+    text = " ".join(text.casefold().split())
+    for _ in range(LAYERS):
+        inner = _unwrapped(text)
+        if inner == text:
+            break
+        text = inner
+    return text
+
+
+def too_long(answer: str, texts: Iterable[str]) -> bool:
+    """Is an answer too long to be equal to any of the texts, whatever normalisation does? Keeps hostile text cheap."""
+    return len(answer) > SHRINKS * max(map(len, texts), default=0) + 256
+
+
+def _accepted(case: Case) -> list[str]:
+    more = case.details.get("accepted", [])
+    others = [text for text in more if isinstance(text, str)] if isinstance(more, list | tuple) else []
+    return ([case.gold] if case.gold is not None else []) + others
+
+
+def _unwrapped(text: str) -> str:
+    """A text without one layer of wrapping and without its final full stop; never empty."""
+    if text.endswith(".") and not text.endswith("..") and len(text) > 1:
+        text = text[:-1].rstrip()
+    for left, right in WRAPPERS:
+        inside = text[len(left) : -len(right)]
+        if text.startswith(left) and text.endswith(right) and inside.strip() and _closes_last(inside, left, right):
+            return inside.strip()
+    return text
+
+
+def _closes_last(inside: str, left: str, right: str) -> bool:
+    r"""Do the two ends belong together? Not in `"yes" or "no"`, nor in `\text{a} + \text{b}`."""
+    if right not in inside:
+        return True
+    if left == right or right != "}":
+        return False
+    depth = 1
+    for match in re.finditer(r"[{}]", inside):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return False
+    return True
+
+
+def _piled_up(text: str) -> bool:
+    """Does any letter carry more accents than a language has?"""
+    run = 0
+    for character in text:
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run > MARKS:
+            return True
+    return False

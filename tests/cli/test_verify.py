@@ -1,0 +1,98 @@
+"""The verb `verify` as it is typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import offleash, refused
+from tests.study.samples import run_of_texts
+
+GOLDS = {"half": "\\frac{1}{2}", "seven": "7"}
+TEXTS = {"half": ["\\boxed{0.5}", "\\boxed{3}"], "seven": ["\\boxed{7}", "what?"]}
+
+
+def rows(path: Path, *some: object) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in some), encoding="utf-8")
+    return path
+
+
+def test_a_file_of_rows_gives_one_verdict_a_line_in_the_same_order(tmp_path: Path) -> None:
+    file = rows(
+        tmp_path / "rows.jsonl",
+        {"id": "b", "gold": "1/2", "text": "so \\boxed{0.5}"},
+        {"id": "a", "gold": 7, "text": "\\boxed{8}"},
+        {"id": 3, "gold": "$x+1$", "text": "<think>hm"},
+        {"id": "bomb", "gold": "5", "text": "\\boxed{9^{9^{9^9}}}"},
+    )
+    result = offleash("verify", file, "--verifier", "math", "--json")
+    assert result.code == 0, result.err
+    found = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["id"] for row in found] == ["b", "a", 3, "bomb"]
+    assert [row["verdict"] for row in found] == ["correct", "wrong", "unread", "failed"]
+    assert [row["step"] for row in found] == ["boxed", "boxed", "unfinished", "boxed"]
+    assert found[0]["answer"] == "0.5"
+    assert all(row["seconds"] >= 0 for row in found)
+    assert "tower" in found[3]["reason"]
+
+
+def test_a_row_whose_gold_cannot_be_read_fails_and_the_others_are_judged(tmp_path: Path) -> None:
+    file = rows(
+        tmp_path / "rows.jsonl",
+        {"id": 1, "gold": "", "text": "\\boxed{5}"},
+        {"id": 2, "gold": "5", "text": "\\boxed{5}"},
+    )
+    result = offleash("verify", file, "--verifier", "math", "--json")
+    refused(result, "1 rows", "row 1", "no gold answer")
+    assert [json.loads(line)["verdict"] for line in result.out.splitlines()] == ["failed", "correct"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ["empty", '"gold"']),
+        ("{not json\n", ["line 1", "not JSON"]),
+        ('{"id": 1, "gold": "5"}\n', ["line 1", "id, gold"]),
+        ('{"id": 1, "gold": "5", "text": 7}\n', ["line 1", '"text" should be a string', "7"]),
+        ('{"id": 1, "gold": ["5"], "text": "7"}\n', ["line 1", '"gold"']),
+        ("[1]\n", ["line 1", "list"]),
+    ],
+)
+def test_bad_rows_are_named_with_what_was_found(tmp_path: Path, content: str, words: list[str]) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(content, encoding="utf-8")
+    refused(offleash("verify", file, "--verifier", "math", "--json"), *words)
+
+
+def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path) -> None:
+    file = rows(tmp_path / "rows.jsonl", {"id": 1, "gold": "5", "text": "5"})
+    refused(offleash("verify", file, "--verifier", "maths"), "'maths'", "Did you mean 'math'?")
+    refused(offleash("verify", file), "--verifier")
+    refused(offleash("verify", tmp_path / "nowhere"), "no run folder", "offleash import")
+    refused(offleash("verify", file, "--verifier", "referee"), "--referee")
+    refused(offleash("verify", file, "--verifier", "referee", "--referee", "http://x/v1"), "--referee-model")
+
+
+def test_runs_are_verified_and_compared(tmp_path: Path) -> None:
+    base = run_of_texts(tmp_path / "base", GOLDS, TEXTS)
+    rl = run_of_texts(tmp_path / "rl", GOLDS, {"half": ["\\boxed{1/2}", "\\boxed{.5}"], "seven": ["\\boxed{8}"] * 2})
+    result = offleash("verify", base, rl, "--also", "string", "--json", "--jobs", "1")
+    assert result.code == 0, result.err
+    runs = result.json["runs"]
+    assert [run["verdicts"]["correct"] for run in runs] == [2, 2, 1, 0]
+    compared = offleash("compare", base, rl, "--verifier", "math", "--json").json
+    assert [compared["support"][cell] for cell in "PESO"] == [1, 0, 1, 0]
+    text = offleash("verify", base, rl)
+    assert "4 samples by math@" in text.out
+    assert "0 judged now, 4 had their verdict" in text.out
+
+
+def test_a_run_without_texts_says_how_to_get_them(tmp_path: Path) -> None:
+    import polars as pl
+
+    from offleash.tables.folder import create_run
+
+    problems = pl.DataFrame({"problem": ["a"], "gold": ["1"], "verifier": ["math"]})
+    with create_run(tmp_path / "run", "run", problems, {}):
+        pass
+    refused(offleash("verify", tmp_path / "run"), "no texts", "--texts")

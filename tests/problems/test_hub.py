@@ -1,0 +1,104 @@
+"""The hub: a missing extra, no network and a hanging library are told; with network, every entry is looked at."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from offleash.errors import OffleashError
+from offleash.problems import hub
+from offleash.problems.hub import from_hub
+from offleash.problems.registry import PROBLEMS
+
+AIME = PROBLEMS["aime24"]
+# A library that behaves as `datasets` does, as far as fetching needs it.
+LIBRARY = """
+import os, sys, time
+class Image:
+    def __init__(self, decode=True): pass
+class Sequence: pass
+class DownloadConfig:
+    def __init__(self, max_retries): assert max_retries <= 1
+class Found:
+    features = {}
+    def to_parquet(self, path):
+        import polars
+        polars.DataFrame({"id": [1], "problem": ["1+1?"], "answer": ["002"]}).write_parquet(path)
+def load_dataset(hub, config, split, download_config):
+    assert (hub, config, split) == ("HuggingFaceH4/aime_2024", None, "train"), (hub, config, split)
+    BODY
+    return Found()
+"""
+
+
+def library(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """Put it where the fetching process finds it, and pretend that the hub can be reached."""
+    (folder / "datasets.py").write_text(LIBRARY.replace("BODY", body))
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(Path(hub.__file__).parents[2])]))
+    monkeypatch.setattr(hub, "reachable", lambda: True)
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_what_the_hub_gives_becomes_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library(tmp_path, monkeypatch, "pass")
+    loaded = from_hub(AIME)
+    assert loaded.frame.select("problem", "gold", "verifier").row(0) == ("1", "2", "math")
+    assert "HuggingFaceH4/aime_2024, split train" in loaded.notes[0].text
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(OffleashError, match=r"offleash\[hub\]") as caught:
+        from_hub(AIME)
+    assert "offleash problems aime24 --from FILE" in str(caught.value)
+
+
+def test_with_no_network_the_id_and_the_way_out_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library(tmp_path, monkeypatch, "assert os.environ['HF_HUB_OFFLINE'] == '1'; raise ConnectionError('not\\nthere')")
+    monkeypatch.setattr(hub, "reachable", lambda: False)
+    with pytest.raises(OffleashError, match="out of reach") as caught:
+        from_hub(AIME)
+    for word in ("HuggingFaceH4/aime_2024", "split train", "ConnectionError: not there", "problems aime24 --from FILE"):
+        assert word in str(caught.value)
+
+
+def test_offline_by_the_users_own_setting_asks_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library(tmp_path, monkeypatch, "raise ConnectionError('cache')")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(hub, "reachable", lambda: pytest.fail("the network was asked"))
+    with pytest.raises(OffleashError, match="its cache does not have"):
+        from_hub(AIME)
+
+
+def test_a_hub_that_hangs_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library(tmp_path, monkeypatch, "time.sleep(600)")
+    started = time.monotonic()
+    with pytest.raises(OffleashError, match="not fetched within 2 seconds"):
+        from_hub(AIME, wait=2)
+    assert time.monotonic() - started < 60
+
+
+def test_an_address_that_nobody_answers_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in hub.PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert not hub.reachable()
+
+
+@pytest.mark.hub
+@pytest.mark.skipif(os.environ.get("OFFLEASH_TEST_HUB") != "1", reason="needs the hub: make test-hub")
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_first_rows_on_the_hub_are_problems(name: str) -> None:
+    rows = None if PROBLEMS[name].keep else 5  # rows that belong to it may stand anywhere
+    frame = from_hub(PROBLEMS[name], rows=rows).frame
+    assert frame.height > 0
+    assert all(question.strip() for question in frame["question"])
+    if PROBLEMS[name].verifier != "program":
+        assert frame["gold"].null_count() == 0
+    if rows is None:
+        assert frame.height == PROBLEMS[name].paper, f"the paper has {PROBLEMS[name].paper}"
+    if "images" in PROBLEMS[name].columns:
+        assert frame["images"].null_count() == 0

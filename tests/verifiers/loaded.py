@@ -1,0 +1,10 @@
+"""A verifier that tells which modules its process has loaded."""
+
+import sys
+
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.judgement import Case, Judgement
+
+
+def decide(case: Case) -> Judgement:
+    return Judgement(Verdict.CORRECT, " ".join(sorted({name.partition(".")[0] for name in sys.modules})))

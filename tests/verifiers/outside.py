@@ -1,0 +1,65 @@
+"""What a test looks at outside of a sandbox: processes that carry a marker, and a server on the loopback."""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def processes_with(marker: str) -> list[int]:
+    """Processes, but this one, whose command line holds the marker."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if marker.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
+                found.append(int(folder.name))
+    return found
+
+
+def children(parent: int | None = None) -> set[int]:
+    """Processes that this one has started and that still run."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+            if int(fields[1]) == (parent or os.getpid()) and fields[0] != b"Z":
+                found.add(int(folder.name))
+    return found
+
+
+def gone(marker: str, seconds: float = 3.0) -> bool:
+    """Whether no process carries the marker, at the latest after that time."""
+    end = time.monotonic() + seconds
+    while processes_with(marker):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[tuple[int, list[bytes]]]:
+    """A server on the loopback: its port, and who has called."""
+    calls: list[bytes] = []
+    server = socket.create_server(("127.0.0.1", 0))
+    server.settimeout(0.1)
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                connection, _ = server.accept()
+                calls.append(b"called")
+                connection.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield server.getsockname()[1], calls
+    finally:
+        stop.set()
+        thread.join()
+        server.close()

@@ -1,0 +1,82 @@
+"""The corpus of bombs: each within its limit, nothing harmed, no process left behind."""
+
+import importlib.util
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from offleash.tables.verdict import Verdict
+from offleash.verifiers import sandbox
+from offleash.verifiers.judgement import Case, Judgement, Verifier
+from offleash.verifiers.pool import Pool
+from offleash.verifiers.registry import VERIFIERS
+from tests.verifiers.bombs import PROGRAMS, SYMBOLIC
+from tests.verifiers.outside import children, gone, listening
+
+TESTS = {"kind": "stdin", "tests": [{"input": "", "output": "no program prints this\n"}]}
+CALL = {"kind": "asserts", "setup": "", "tests": ["assert answer() == 42"]}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    before = children()
+    with Pool(1) as made:
+        yield made
+    assert children() <= before
+
+
+def timed(pool: Pool, verifier: Verifier, case: Case) -> tuple[Judgement, float]:
+    started = time.monotonic()
+    ((_, judgement),) = pool.judge(verifier, [case])
+    return judgement, time.monotonic() - started
+
+
+@pytest.mark.skipif(
+    bool(sandbox.refusal("bwrap") and sandbox.refusal("namespaces")), reason="no sandbox can be built here"
+)
+@pytest.mark.parametrize("details", [TESTS, CALL], ids=["stdin", "asserts"])
+@pytest.mark.parametrize("seconds", [2.0, pytest.param(9.0, marks=pytest.mark.slow)])  # 9: as in a study
+@pytest.mark.parametrize("bomb", PROGRAMS)
+def test_a_program_bomb_is_wrong_within_ten_seconds_and_harms_nothing(
+    pool: Pool,
+    bomb: str,
+    details: dict[str, object],
+    seconds: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marker = uuid4().hex
+    secret = tmp_path / "secret.txt"
+    secret.write_text("a secret")
+    monkeypatch.setenv(marker, "a secret")
+    with listening() as (port, calls):
+        program = PROGRAMS[bomb]
+        for name, value in (("secret", str(secret)), ("port", str(port)), ("marker", marker)):
+            program = program.replace("{" + name + "}", value)
+        verifier = replace(VERIFIERS["program"], seconds=seconds)
+        judgement, taken = timed(pool, verifier, Case(program, details=details))
+    assert judgement.verdict is Verdict.WRONG, judgement
+    assert judgement.reason
+    assert "a secret" not in judgement.reason
+    assert taken < 10
+    assert secret.read_text() == "a secret"
+    assert not calls
+    assert gone(marker, 0.0)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("offleash.verifiers.math") is None or importlib.util.find_spec("math_verify") is None,
+    reason="math-verify is not installed",
+)
+@pytest.mark.parametrize("number", range(len(SYMBOLIC)))
+def test_a_symbolic_bomb_is_judged_within_five_seconds(pool: Pool, number: int) -> None:
+    list(pool.judge(VERIFIERS["math"], [Case("1", "1")]))  # a worker is warm, as in the middle of a study
+    gold, text = SYMBOLIC[number]
+    judgement, seconds = timed(pool, VERIFIERS["math"], Case(text, gold))
+    assert judgement.verdict is not Verdict.CORRECT
+    assert seconds < 5
+    assert judgement.verdict is not Verdict.FAILED or judgement.reason
