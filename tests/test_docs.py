@@ -17,7 +17,7 @@ from tests.cli.command import offleash
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = ["compare", "examples/counts/base.csv", "examples/counts/rl.csv", "--replicates", "200", "--json"]
-TAKES_A_PATH = {"compare", "import", "plan"}
+TAKES_A_PATH = {"compare", "import", "plan", "verify", "check"}
 SWITCHES = {"--json"}  # options that take no value
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -137,9 +137,12 @@ def test_every_key_of_the_json_is_described(workplace: Path) -> None:
     assert sorted({key for key in keys_of(document) if f"`{key}`" not in text}) == []
 
 
-@pytest.mark.parametrize("words", ["plan examples/counts/base.csv --json", "formats --json"])
+OTHERS = ["plan examples/counts/base.csv", "formats", "problems", "check examples/problems.jsonl"]
+
+
+@pytest.mark.parametrize("words", OTHERS)
 def test_every_key_of_the_other_documents_is_described(words: str, workplace: Path) -> None:
-    run = offleash(*words.split())
+    run = offleash(*words.split(), "--json")
     assert run.code == 0, run.err
     assert sorted({key for key in keys_of(json.loads(run.out)) if f"`{key}`" not in described("json.md")}) == []
 

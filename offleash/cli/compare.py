@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from offleash.cli.judging import Jobs, TrustCode
 from offleash.cli.reading import AsJson, Filter, FormatName, Map, SplitBy, Threshold, Verifier, progress, reading
 
 
@@ -31,6 +32,11 @@ def compare(
     flips: Annotated[
         bool, typer.Option("--flips", help="List the problems whose class depends on how samples are judged.")
     ] = False,
+    verify: Annotated[
+        str | None, typer.Option("--verify", metavar="NAME", help="Judge the samples with this verifier first.")
+    ] = None,
+    jobs: Jobs = 0,
+    trust_code: TrustCode = False,
     columns: Map = None,
     split_by: SplitBy = None,
     format_name: FormatName = None,
@@ -50,29 +56,32 @@ def compare(
       offleash compare outputs.jsonl --split-by model --before base --after rl
       offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
       offleash compare runs/base runs/rl --flips             (what to look at before believing it)
+      offleash compare base.jsonl rl.jsonl --verify math     (judge other tools' samples anew, and count differences)
     """
     from offleash.study.flips import flippable
-    from offleash.study.verbs import compare_arguments, flips_arguments, question
+    from offleash.study.verbs import compare_arguments, flips_arguments, question, verified_first
 
     asked = question(rule, per, at, tau, unread, guess, replicates, seed)
     if flips:
         flippable(asked)
     how = reading(columns, split_by, format_name, filter_name, threshold, verifier)
-    with progress(as_json) as tell:
-        comparisons, together = compare_arguments(runs, how, asked, before, after, tell)
-        turned = flips_arguments(runs, comparisons, how, tell) if flips else []
+    with progress(as_json) as tell, verified_first(runs, how, verify, jobs, trust_code, tell) as (named, how, judged):
+        comparisons, together = compare_arguments(named, how, asked, before, after, tell)
+        turned = flips_arguments(named, comparisons, how, tell) if flips else []
     if as_json:
         import json
 
         from offleash.report.document import document
 
-        print(json.dumps(document(comparisons, together, turned), ensure_ascii=False, allow_nan=False))
+        print(json.dumps(document(comparisons, together, turned, judged), ensure_ascii=False, allow_nan=False))
     else:
         from rich.console import Console
 
+        from offleash.report.disagreements import show_disagreements
         from offleash.report.flips import show_flips
         from offleash.report.terminal import show
 
         console = Console(markup=False, emoji=False, highlight=False)
+        show_disagreements(console, judged)
         show(console, comparisons, together)
         show_flips(console, turned)

@@ -6,6 +6,7 @@ import numpy as np
 
 from offleash.report.budgets import crossing, equivalent_budget, forecast, portfolio
 from offleash.report.chance import chance
+from offleash.report.disagreements import disagreements_json
 from offleash.report.flips import flips_json
 from offleash.report.numbers import Json, count, number
 from offleash.study.benchmarks import BenchmarkChange, Macro
@@ -13,6 +14,7 @@ from offleash.study.checkpoints import Union
 from offleash.study.compare import GAP_BUDGET, Comparison
 from offleash.study.diversity import Diversity, RunDiversity
 from offleash.study.flips import Flips
+from offleash.study.verify_logs import Disagreement
 from offleash.support.change import METRICS, SupportChange
 from offleash.support.curves import Curve
 from offleash.support.estimators import cover_at
@@ -25,10 +27,15 @@ SCHEMA = 1
 COVER = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-def document(comparisons: Sequence[Comparison], together: Union | None = None, turned: Sequence[Flips] = ()) -> Json:
+def document(
+    comparisons: Sequence[Comparison],
+    together: Union | None = None,
+    turned: Sequence[Flips] = (),
+    judged: Sequence[Disagreement] = (),
+) -> Json:
     """The document of one comparison, or of the last of several with all of them under `comparisons`.
 
-    `turned` has the flips of each comparison, where they were asked for.
+    `turned` has the flips of each comparison and `judged` the runs that were verified first, where asked for.
     """
     every = [_comparison(one) for one in comparisons]
     for one, found in zip(every, turned, strict=bool(turned)):
@@ -39,6 +46,8 @@ def document(comparisons: Sequence[Comparison], together: Union | None = None, t
         whole["notes"] = _notes(dict.fromkeys(note for one in comparisons for note in one.notes))
     if together is not None:
         whole["union"] = _union(together)
+    if judged:
+        whole["verified"] = disagreements_json(judged)
     return whole
 
 

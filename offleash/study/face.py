@@ -11,6 +11,9 @@ from offleash.study import tally as counting
 from offleash.study.compare import Comparison
 from offleash.study.compare import compare as compare_runs
 from offleash.study.verbs import question
+from offleash.study.verify import Verified
+from offleash.study.verify import verify as verify_run
+from offleash.study.verifying import verifying
 from offleash.tables.run import Run
 from offleash.tables.tally import Tally
 
@@ -48,3 +51,17 @@ def compare(
     if before.name == after.name:
         before, after = replace(before, name="before"), replace(after, name="after")
     return compare_runs(before, after, question(rule, per, at, tau, unread, guess, replicates, seed))
+
+
+def verify(
+    folder: str | Path,
+    verifier: str | None = None,
+    *,
+    last_number: bool = False,
+    opened: bool = False,
+    jobs: int = 0,
+    trust_code: bool = False,
+    cache: bool = True,
+) -> Verified:
+    """Judge the samples of a run folder that have no verdict yet; each problem by its own verifier, or all by one."""
+    return verify_run(Path(folder), verifying(verifier, last_number, opened, jobs, trust_code, cache))

@@ -101,10 +101,10 @@ def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: s
     if logs[0].counts:
         counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
         return Run(name, problems, None, counts=counts, verifier=verifier, notes=all_notes, facts=facts)
-    verdicts = rows.with_columns(step=pl.lit(None, pl.String), reason=pl.lit(None, pl.String))
-    verdicts = verdicts.select(*VERDICTS)
+    unsaid = rows.with_columns(step=pl.lit(None, pl.String), reason=pl.lit(None, pl.String))
+    verdicts = unsaid.select(*VERDICTS).lazy()
     samples = rows.select("problem", "index", "tokens", "finish").lazy()
-    return Run(name, problems, verdicts.lazy(), samples, verifier=verifier, notes=all_notes, facts=facts, unverified_hint=hint)
+    return Run(name, problems, verdicts, samples, verifier=verifier, notes=all_notes, facts=facts, unverified_hint=hint)
 
 
 def _joined(runs: Sequence[Run]) -> Run:

@@ -162,7 +162,8 @@ def _check(runs: Sequence[Run], matched: Matched, column: dict[str, np.ndarray])
             hint = f" {run.unverified_hint.rstrip('.')}." if run.unverified_hint else ""
             raise OffleashError(
                 f"None of the {unverified_PR[:, r].sum():,} samples of {run.name!r} has a verdict.{hint} "
-                "`compare` needs one a sample: give logs with a column of verdicts (--map verdict=COLUMN)."
+                "`compare` needs one a sample: judge the samples with --verify NAME (for example --verify math), or "
+                "give logs with a column of verdicts (--map verdict=COLUMN)."
             )
 
 

@@ -1,11 +1,13 @@
 """The verbs of this layer as the command line and notebooks call them: arguments in, results out."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from offleash.errors import OffleashError, unknown
@@ -15,6 +17,8 @@ from offleash.study.compare import Comparison, Question, compare_all
 from offleash.study.flip_ways import Judged
 from offleash.study.flips import Flips, flips
 from offleash.study.load import Progress, Reading, load, silent
+from offleash.study.verify_logs import Disagreement, verify_before_comparing
+from offleash.study.verifying import verifying
 from offleash.support.rules import Rule
 from offleash.tables.folder import is_run, verifiers
 from offleash.tables.notes import Note
@@ -74,6 +78,22 @@ def compare_arguments(
     comparisons = compare_all(runs, asked)
     together = union(runs, asked.at if asked else None) if len(runs) > 2 else None
     return comparisons, together
+
+
+@contextmanager
+def verified_first(
+    arguments: Sequence[str], reading: Reading, verifier: str | None, jobs: int, trust_code: bool, progress: Progress
+) -> Iterator[tuple[Sequence[str], Reading, list[Disagreement]]]:
+    """The arguments to compare once their samples are judged by the verifier named; as they are where none is."""
+    if verifier is None:
+        yield arguments, reading, []
+        return
+    options = verifying(verifier, jobs=jobs, trust_code=trust_code)
+    if reading.verifier is not None:
+        raise OffleashError(f"--verify {verifier} judges anew; leave out --verifier {reading.verifier}.")
+    with TemporaryDirectory(prefix="offleash-") as scratch:
+        found, name, judged = verify_before_comparing(arguments, reading, options, Path(scratch), progress)
+        yield found, Reading(verifier=name), judged
 
 
 def flips_arguments(

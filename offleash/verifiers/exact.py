@@ -29,8 +29,8 @@ def decide_exactly(case: Case) -> Judgement | None:
     gold, answer = gold_text(case.gold), inside(case.answer)
     if answer == gold and answer:
         return Judgement(Verdict.CORRECT, solution=gold)
-    if len(answer) == len(gold) == 1 and answer.isascii() and gold.isascii() and (answer + gold).isalpha():
-        return Judgement(Verdict.CORRECT, solution=gold) if answer.lower() == gold.lower() else Judgement(Verdict.WRONG)
+    if len(answer) == len(gold) == 1 and (answer + gold).isascii() and (answer + gold).isalpha():
+        return None if answer.lower() == gold.lower() else Judgement(Verdict.WRONG)
     expected, found = _plain_gold(gold), plain_number(answer)
     if expected is None or found is None:
         return Judgement(Verdict.CORRECT, solution=gold) if answer and squeezed(answer) == squeezed(gold) else None

@@ -66,7 +66,12 @@ def bury(child: int, alone: bool) -> int:
 
 
 def peak_memory() -> int:
-    """The most memory this process has held, in bytes."""
+    """The most memory this program has held, in bytes.
+
+    Not getrusage on Linux: its peak outlives exec, so a worker would begin with that of the process that started it.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(content("/proc/self/status").partition(b"VmHWM:")[2].split()[0]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -14,6 +14,7 @@ TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[{}°\\]|[^\\{}°]+", re.DOTALL)
 OPEN = re.compile(r"\s*\{")
 DIGITS = re.compile(r"\s*(\d)\s*(\d)")  # \frac12
 LETTER = re.compile(r"\s*(\w)")  # \frac{1}2
+THOUSAND = re.compile(r"\d{3}(?!\d)")
 CIRC = re.compile(r"\{\s*\\circ\s*\}")
 LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*[ \t]*\r?\n|(?:json|python|text|txt|plaintext|latex|math)\b")
 SCIENTIFIC = re.compile(
@@ -55,7 +56,7 @@ def _unwrapped(text: str) -> str:
         text = text[language.end() if language else 3 : -3].strip()
     if text.endswith(".") and not text.endswith((" .", "..")) and len(text) > 1:
         text = text[:-1].rstrip()
-    dollars = text.count("$")
+    dollars = text.count("$") - text.count(r"\$")
     for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
         alone = dollars == 2 * len(opening) if opening[0] == "$" else text.count(opening) == text.count(closing) == 1
         if alone and text.startswith(opening) and text.endswith(closing) and len(text) >= 2 * len(opening):
@@ -137,7 +138,7 @@ def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Fram
 
 def _brace(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     if text.startswith(",}", at):
-        thousands = pieces.last()[-1:].isdigit() and text[at + 2 : at + 5].isdigit()
+        thousands = pieces.last()[-1:].isdigit() and THOUSAND.match(text, at + 2)
         pieces.append("" if thousands else ",")
         return at + 2
     degrees = CIRC.match(text, at - 1)

@@ -21,10 +21,19 @@ __all__ = ["pool"]  # the fixture
 
 
 def test_workers_stay_warm_from_one_call_to_the_next(pool: Pool) -> None:
-    judged(pool, troublesome(), [Case("a")])
+    patient = troublesome(seconds=30.0)  # a worker that has used half its time gets a successor
+    judged(pool, patient, [Case("a")])
     before = children()
-    judged(pool, troublesome(), [Case("a")] * 50)
+    judged(pool, patient, [Case("a")] * 50)
     assert before & children()
+
+
+def test_workers_of_a_process_that_holds_much_memory_stay_warm_too() -> None:
+    ballast = bytearray(700 << 20)  # more than half of what a worker may hold
+    with Pool(1) as pool:
+        found = judged(pool, troublesome(seconds=30.0), [Case("leave_behind 1"), Case("left")])
+    assert found[-1].reason == "1"
+    assert ballast
 
 
 def test_a_worker_that_died_while_idle_is_replaced_and_costs_no_case() -> None:
@@ -41,7 +50,7 @@ def test_a_worker_that_died_while_idle_is_replaced_and_costs_no_case() -> None:
 def test_a_worker_is_replaced_after_many_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("offleash.verifiers.warm.CASES", 3)
     with Pool(1) as pool:
-        found = judged(pool, troublesome(), [Case(f"leave_behind {n}") for n in range(7)] + [Case("left")])
+        found = judged(pool, troublesome(seconds=30.0), [Case(f"leave_behind {n}") for n in range(7)] + [Case("left")])
     assert found[-1].reason == "6"
 
 
