@@ -22,9 +22,9 @@ from offleash.study.judging import Judge, subject_of
 from offleash.study.subjects import judged_texts
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.cache import Cache
-from offleash.verifiers.extract import extract
 from offleash.verifiers.judgement import Case
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes.pool import Pool
+from offleash.verifiers.reading.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "outputs"

@@ -130,7 +130,7 @@ def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str,
 def _judged(
     kind: Verifier, batch: list[_Trial], jobs: int | None, trust_code: bool
 ) -> Iterable[tuple[_Trial, Judgement]]:
-    from offleash.verifiers.pool import Pool
+    from offleash.verifiers.processes.pool import Pool
 
     with Pool(jobs or cpu_count() or 1, trust_code=trust_code) as pool:
         for index, judgement in pool.judge(kind, [trial.case for trial in batch]):

@@ -10,7 +10,7 @@ from offleash.errors import OffleashError
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.cache import Cache, key_of, subject_hash
 from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes.pool import Pool
 from offleash.verifiers.readability import MODULE, asking
 
 Ask = Callable[[str], str]

@@ -8,8 +8,8 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.study.judging import Judge, Subject, subject_of
 from offleash.tables.verdict import Verdict
-from offleash.verifiers.extract import Extraction, extract
 from offleash.verifiers.judgement import Judgement, Verifier
+from offleash.verifiers.reading.extract import Extraction, extract
 from offleash.verifiers.registry import verifier as named
 
 SHOWN = 5  # problems named in a message

@@ -21,9 +21,9 @@ from offleash.tables.samples import TRUNCATED
 from offleash.tables.verdict import Verdict
 from offleash.tables.verdicts import VERDICTS
 from offleash.verifiers.cache import Cache
-from offleash.verifiers.extract import THINK, THOUGHT
 from offleash.verifiers.judgement import Verifier
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes.pool import Pool
+from offleash.verifiers.reading.extract import THINK, THOUGHT
 
 CHUNK = 20_000  # samples judged at a time: bounds memory, and paces the progress
 KEPT = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash

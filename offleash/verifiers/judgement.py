@@ -45,7 +45,7 @@ class Verifier:
 
     name: str  # key in VERIFIERS, file name and CLI word
     revision: str  # raised when its verdicts change
-    ladder: tuple[str, ...]  # steps of extraction, in order: see extract.STEPS
+    ladder: tuple[str, ...]  # steps of extraction, in order: see reading.extract.STEPS
     module: str  # with `decide(case) -> Judgement` and `readable(case) -> str`, "" or why the gold cannot be read
     room: Room = Room.HERE
     seconds: float = 4.0  # of wall clock a case

@@ -2,7 +2,7 @@
 
 math-verify (Kydlíček et al., 2024, github.com/huggingface/Math-Verify) parses LaTeX with an error-recovering grammar
 and compares with SymPy. What it drops while parsing, and what it rounds away, would make wrong answers right, and at
-thousands of samples a problem one of them is enough to move it into the support: see guards.py.
+thousands of samples a problem one of them is enough to move it into the support: see maths/guards.py.
 """
 
 import logging
@@ -10,11 +10,11 @@ import re
 from functools import lru_cache
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers.exact import decide_exactly
-from offleash.verifiers.guards import objection
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.latex import cleaned, gold_text, squeezed, told_apart
-from offleash.verifiers.structure import LENGTH, beyond
+from offleash.verifiers.maths.exact import decide_exactly
+from offleash.verifiers.maths.guards import objection
+from offleash.verifiers.maths.latex import cleaned, gold_text, squeezed, told_apart
+from offleash.verifiers.maths.structure import LENGTH, beyond
 
 _NUMBERS = re.compile(r"\d+(?:[.,]\d+)*(?:/\d+)?")
 _PROSE = re.compile(r"(?:(?<![\\\w{])[A-Za-z]{2,}[,;]?\s+){3}[A-Za-z]{2,}")  # four words outside of any command

@@ -21,10 +21,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers.closed import closed_form
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.numerals import NUMERAL, NotANumberError, Quantity, canonical, plain, quantities
-from offleash.verifiers.units import RAISED, Unit, leading, readings
+from offleash.verifiers.numbers.closed import closed_form
+from offleash.verifiers.numbers.numerals import NUMERAL, NotANumberError, Quantity, canonical, plain, quantities
+from offleash.verifiers.numbers.units import RAISED, Unit, leading, readings
 
 INEQUALITY = re.compile(r"[<>≤≥≠]|\\(?:leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
 BOUND = re.compile(r"(?i)\b(?:less than|more than|greater than|fewer than|at least|at most|not|over|under)\b")

@@ -20,12 +20,12 @@ from functools import lru_cache
 
 from offleash.errors import OffleashError
 from offleash.tables.verdict import Verdict
-from offleash.verifiers import interpreter
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.messages import GarbledError, packed, taken
-from offleash.verifiers.outputs import same_output, same_value
-from offleash.verifiers.sandbox import TERMS, Ended, Finished, Limits, chosen_route, run
-from offleash.verifiers.unpickle import private_tests
+from offleash.verifiers.processes import interpreter
+from offleash.verifiers.processes.messages import GarbledError, packed, taken
+from offleash.verifiers.processes.sandbox import TERMS, Ended, Finished, Limits, chosen_route, run
+from offleash.verifiers.programs.outputs import same_output, same_value
+from offleash.verifiers.programs.unpickle import private_tests
 
 FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
 
@@ -47,7 +47,7 @@ def decide(case: Case) -> Judgement:
     route = chosen_route(terms.trust_code)
     manner = "shared" if route == "trusted" else "alone"
     finished = run(
-        interpreter.start_bare("offleash.verifiers.program_runner", manner),
+        interpreter.start_bare("offleash.verifiers.programs.program_runner", manner),
         limits,
         stdin=hearing.job(),
         route=route,

@@ -1,8 +1,8 @@
 """VERIFIERS: every verifier by name. Adding one is a file and an entry here."""
 
 from offleash.errors import unknown
-from offleash.verifiers.exact import decide_exactly
 from offleash.verifiers.judgement import Room, Verifier
+from offleash.verifiers.maths.exact import decide_exactly
 
 GIB = 1 << 30
 

@@ -13,9 +13,9 @@ from offleash.study.verify import KEPT, Verifying, judge_of, kept, verify, verif
 from offleash.tables.folder import append_to_run, open_run, verifiers
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.cache import Cache, key_of, subject_hash
-from offleash.verifiers.extract import extract
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes.pool import Pool
+from offleash.verifiers.reading.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 from tests.study.samples import run_of_texts
 

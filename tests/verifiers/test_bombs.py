@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers import sandbox
 from offleash.verifiers.judgement import Case, Judgement, Verifier
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes import sandbox
+from offleash.verifiers.processes.pool import Pool
 from offleash.verifiers.registry import VERIFIERS
 from tests.verifiers.bombs import PROGRAMS, SYMBOLIC
 from tests.verifiers.outside import children, gone, listening

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers.exact import decide_exactly, plain_number
-from offleash.verifiers.extract import extract
 from offleash.verifiers.judgement import Case
 from offleash.verifiers.math import decide_by_algebra
+from offleash.verifiers.maths.exact import decide_exactly, plain_number
+from offleash.verifiers.reading.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 from tests.verifiers.vectors import equality_vectors, rows
 

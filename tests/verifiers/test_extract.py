@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.verifiers.extract import STEPS, UNFINISHED, extract
+from offleash.verifiers.reading.extract import STEPS, UNFINISHED, extract
+from offleash.verifiers.reading.sentences import last_number
 from offleash.verifiers.registry import VERIFIERS
-from offleash.verifiers.sentences import last_number
 
 MATH = VERIFIERS["math"].ladder
 VECTORS = Path(__file__).parents[2].parent / "shared" / "data" / "vectors" / "extract_vectors.jsonl"

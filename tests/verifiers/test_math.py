@@ -3,9 +3,9 @@
 import pytest
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers.extract import extract
 from offleash.verifiers.judgement import Case
 from offleash.verifiers.math import decide, readable
+from offleash.verifiers.reading.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 from tests.verifiers.vectors import STRICT, equality_vectors, rows
 

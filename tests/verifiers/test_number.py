@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement
 from offleash.verifiers.number import decide, readable
-from offleash.verifiers.numerals import canonical, plain
-from offleash.verifiers.units import readings
+from offleash.verifiers.numbers.numerals import canonical, plain
+from offleash.verifiers.numbers.units import readings
 
 BENCH = Path(__file__).parents[2].parent / "shared" / "data" / "bench"
 SPEED = {"unit": r"$\mathrm{~m} / \mathrm{s}$"}

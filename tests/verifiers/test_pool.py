@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from offleash.errors import OffleashError
 from offleash.tables.verdict import Verdict
-from offleash.verifiers import sandbox
 from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes import sandbox
+from offleash.verifiers.processes.pool import Pool
 from tests.verifiers.outside import children, gone
 from tests.verifiers.troublesome import troublesome
 

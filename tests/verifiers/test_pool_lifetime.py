@@ -12,7 +12,7 @@ import pytest
 
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement, Room
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes.pool import Pool
 from tests.verifiers.outside import children, processes_with
 from tests.verifiers.test_pool import ROOMS, judged, pool
 from tests.verifiers.troublesome import troublesome
@@ -48,7 +48,7 @@ def test_a_worker_that_died_while_idle_is_replaced_and_costs_no_case() -> None:
 
 
 def test_a_worker_is_replaced_after_many_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("offleash.verifiers.warm.CASES", 3)
+    monkeypatch.setattr("offleash.verifiers.processes.warm.CASES", 3)
     with Pool(1) as pool:
         found = judged(pool, troublesome(seconds=30.0), [Case(f"leave_behind {n}") for n in range(7)] + [Case("left")])
     assert found[-1].reason == "6"
@@ -94,7 +94,7 @@ def test_two_threads_may_each_have_a_pool_and_one_pool_may_move_between_threads(
 
 
 KILLED = """
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes.pool import Pool
 from offleash.verifiers.judgement import Case, Room
 from tests.verifiers.troublesome import troublesome
 print("started", flush=True)
@@ -130,7 +130,7 @@ def test_workers_end_with_their_parent_even_in_the_middle_of_a_multiplication(ro
 def test_a_script_without_a_main_guard_can_judge(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from offleash.verifiers.pool import Pool\n"
+        "from offleash.verifiers.processes.pool import Pool\n"
         "from offleash.verifiers.judgement import Case\n"
         "from tests.verifiers.troublesome import troublesome\n"
         "with Pool(2) as pool:\n"

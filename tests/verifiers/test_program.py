@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers import sandbox
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.outputs import same_output
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes import sandbox
+from offleash.verifiers.processes.pool import Pool
 from offleash.verifiers.program import decide, readable
+from offleash.verifiers.programs.outputs import same_output
 from offleash.verifiers.registry import VERIFIERS
 
 PROMPT = (

@@ -3,7 +3,7 @@
 import pytest
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers import sandbox
+from offleash.verifiers.processes import sandbox
 from tests.verifiers.test_program import DETAILS, verdict
 
 pytestmark = pytest.mark.skipif(

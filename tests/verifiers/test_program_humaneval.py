@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers import sandbox
 from offleash.verifiers.judgement import Case
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes import sandbox
+from offleash.verifiers.processes.pool import Pool
 from offleash.verifiers.registry import VERIFIERS
 
 HUMANEVAL = Path(__file__).parents[2].parent / "shared" / "data" / "bench" / "humaneval.jsonl"

@@ -10,8 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from offleash.verifiers import interpreter, sandbox
-from offleash.verifiers.sandbox import Ended, Finished, Limits, refusal, run
+import offleash
+from offleash.verifiers.processes import interpreter
+from offleash.verifiers.processes.sandbox import Ended, Finished, Limits, refusal, run
 from tests.verifiers.outside import gone, listening
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
@@ -233,8 +234,8 @@ def test_it_ends_when_the_caller_says_so(route: str) -> None:
 def test_it_ends_when_the_caller_is_killed(route: str) -> None:
     marker = uuid4().hex
     script = f"""
-from offleash.verifiers import interpreter
-from offleash.verifiers.sandbox import Limits, run
+from offleash.verifiers.processes import interpreter
+from offleash.verifiers.processes.sandbox import Limits, run
 run([interpreter.PROGRAM, "-S", "-c", "import time; time.sleep(60)  # {marker}"], Limits(seconds=60), route="{route}")
 """
     with subprocess.Popen([sys.executable, "-c", script]) as caller:
@@ -250,10 +251,10 @@ def test_an_ordinary_user_gets_the_same_isolation(route: str) -> None:
     system = "/usr/bin/python3"
     script = f"""
 import sys
-sys.path.append({str(Path(sandbox.__file__).parents[2])!r})
+sys.path.append({str(Path(offleash.__file__).parents[1])!r})
 assert sys.version_info >= (3, 11)
-from offleash.verifiers import interpreter
-from offleash.verifiers.sandbox import Limits, refusal, run
+from offleash.verifiers.processes import interpreter
+from offleash.verifiers.processes.sandbox import Limits, refusal, run
 command = [interpreter.PROGRAM, "-S", "-c", "import os; print(os.getuid(), os.listdir('/home'))"]
 print(refusal({route!r}) or run(command, Limits(), route={route!r}).output.decode())
 """

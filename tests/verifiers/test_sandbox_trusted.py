@@ -8,11 +8,11 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.tables.verdict import Verdict
-from offleash.verifiers import sandbox
 from offleash.verifiers.judgement import Case
-from offleash.verifiers.pool import Pool
+from offleash.verifiers.processes import sandbox
+from offleash.verifiers.processes.pool import Pool
+from offleash.verifiers.processes.sandbox import Ended, chosen_route, protections
 from offleash.verifiers.registry import VERIFIERS
-from offleash.verifiers.sandbox import Ended, chosen_route, protections
 from tests.verifiers.outside import gone
 from tests.verifiers.test_program import DETAILS, RIGHT
 from tests.verifiers.test_sandbox import python, said

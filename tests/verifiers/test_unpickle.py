@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offleash.errors import OffleashError
-from offleash.verifiers import unpickle
-from offleash.verifiers.unpickle import PLAIN_VALUES, plain, private_tests
+from offleash.verifiers.programs import unpickle
+from offleash.verifiers.programs.unpickle import PLAIN_VALUES, plain, private_tests
 
 TESTS = [{"input": "1 2\n", "output": "3\n", "testtype": "stdin"}, {"input": "", "output": "0", "testtype": "stdin"}]
 

@@ -7,8 +7,8 @@ one model has and the other lacks would otherwise look like a change of support.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from offleash.verifiers import sentences
-from offleash.verifiers.marks import after_hashes, boxed, code, has_box, last_box, tagged, unboxed
+from offleash.verifiers.reading import sentences
+from offleash.verifiers.reading.marks import after_hashes, boxed, code, has_box, last_box, tagged, unboxed
 
 THINK, THOUGHT = "<think>", "</think>"
 UNFINISHED = "unfinished"  # the step recorded where the text ends inside its reasoning

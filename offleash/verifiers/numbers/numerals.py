@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from offleash.verifiers.units import RAISED, SCALES
+from offleash.verifiers.numbers.units import RAISED, SCALES
 
 LONGEST = 2000  # characters of a number with its words and unit
 DIGITS = 1000  # of a numeral, and the largest power of ten

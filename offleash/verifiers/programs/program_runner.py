@@ -14,10 +14,10 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from offleash.verifiers.assembly import CONTEST, completed, whole
-from offleash.verifiers.limits import DUMPABLE, bury, prctl
-from offleash.verifiers.messages import GarbledError, receive, send, taken
-from offleash.verifiers.program_tests import run_tests
+from offleash.verifiers.processes.limits import DUMPABLE, bury, prctl
+from offleash.verifiers.processes.messages import GarbledError, receive, send, taken
+from offleash.verifiers.programs.assembly import CONTEST, completed, whole
+from offleash.verifiers.programs.program_tests import run_tests
 
 Job = dict[str, Any]  # a message: see program.decide
 RAISED = 70  # exit code of a program that ended in an exception

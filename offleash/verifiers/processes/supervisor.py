@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 
-from offleash.verifiers.limits import (
+from offleash.verifiers.processes.limits import (
     DUMPABLE,
     NO_NEW_PRIVILEGES,
     PDEATHSIG,

@@ -11,8 +11,8 @@ import select
 import signal
 import sys
 
-from offleash.verifiers.limits import NO_NEW_PRIVILEGES, PDEATHSIG, SUBREAPER, prctl, processes
-from offleash.verifiers.supervisor import become, supervise
+from offleash.verifiers.processes.limits import NO_NEW_PRIVILEGES, PDEATHSIG, SUBREAPER, prctl, processes
+from offleash.verifiers.processes.supervisor import become, supervise
 
 CANNOT = 125  # exit code: the isolation could not be built; the reason is on the standard error
 
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _in_namespaces(spec: dict[str, object]) -> int:
-    from offleash.verifiers.namespaces import build_root, enter_user_namespace
+    from offleash.verifiers.processes.namespaces import build_root, enter_user_namespace
 
     enter_user_namespace(as_owner=bool(spec["as_owner"]))
     child = os.fork()
@@ -58,11 +58,11 @@ def _in_namespaces(spec: dict[str, object]) -> int:
 
 
 def _in_bubblewrap(spec: dict[str, object]) -> int:
-    from offleash.verifiers.bubblewrap import bubblewrap_command
+    from offleash.verifiers.processes.bubblewrap import bubblewrap_command
 
     several = False
     if os.geteuid() == 0 and not spec["as_owner"]:
-        from offleash.verifiers.namespaces import enter_user_namespace
+        from offleash.verifiers.processes.namespaces import enter_user_namespace
 
         # root is not bound in its number of processes: a namespace that also knows nobody lets the command be nobody
         several = enter_user_namespace(pids=False)

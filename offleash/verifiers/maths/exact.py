@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.latex import gold_text, inside, squeezed
-from offleash.verifiers.structure import LENGTH
+from offleash.verifiers.maths.latex import gold_text, inside, squeezed
+from offleash.verifiers.maths.structure import LENGTH
 
 DIGITS = 30  # of a plain number; longer ones are left to algebra
 NEAR = Fraction(1, 100)  # relative; closer than this, rounding conventions decide, and they are not ours

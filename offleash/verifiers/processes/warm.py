@@ -10,11 +10,11 @@ from enum import Enum, auto
 
 from offleash.errors import OffleashError
 from offleash.tables.verdict import Verdict
-from offleash.verifiers import interpreter
 from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
-from offleash.verifiers.launcher import CANNOT
-from offleash.verifiers.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox import BROKEN, Isolated, Limits, chosen_route
+from offleash.verifiers.processes import interpreter
+from offleash.verifiers.processes.launcher import CANNOT
+from offleash.verifiers.processes.messages import GarbledError, packed, taken
+from offleash.verifiers.processes.sandbox import BROKEN, Isolated, Limits, chosen_route
 
 SECONDS_TO_START = 60.0  # imports on a busy machine; not charged to any case
 CASES = 2000  # before a worker is replaced: libraries keep caches
@@ -45,7 +45,7 @@ class Warm:
             route = chosen_route(trust_code)
             manner = "forks" if route == "trusted" else "alone"
             command = interpreter.start(
-                "offleash.verifiers.worker", verifier.module, str(verifier.memory), "-1", manner
+                "offleash.verifiers.processes.worker", verifier.module, str(verifier.memory), "-1", manner
             )
             limits = Limits(memory=verifier.memory)
             self._held = Isolated(command, limits, route=route, modules=[verifier.module])
@@ -178,7 +178,7 @@ class _Tied:
         try:
             self.process = subprocess.Popen(
                 interpreter.start(
-                    "offleash.verifiers.worker", verifier.module, str(verifier.memory), str(held), "plain"
+                    "offleash.verifiers.processes.worker", verifier.module, str(verifier.memory), str(held), "plain"
                 ),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

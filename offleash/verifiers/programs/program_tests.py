@@ -23,10 +23,10 @@ from itertools import islice
 from types import CodeType, GeneratorType, ModuleType
 from typing import Any, cast
 
-from offleash.verifiers.assembly import names_in
-from offleash.verifiers.limits import bury
-from offleash.verifiers.messages import receive, send
-from offleash.verifiers.unpickle import PLAIN_VALUES, plain
+from offleash.verifiers.processes.limits import bury
+from offleash.verifiers.processes.messages import receive, send
+from offleash.verifiers.programs.assembly import names_in
+from offleash.verifiers.programs.unpickle import PLAIN_VALUES, plain
 
 LENGTH = struct.Struct(">Q")
 LAZY: tuple[type, ...] = (

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from offleash.verifiers.numerals import CHARACTERS, NotANumberError, plain
-from offleash.verifiers.units import leading
+from offleash.verifiers.numbers.numerals import CHARACTERS, NotANumberError, plain
+from offleash.verifiers.numbers.units import leading
 
 TOKENS = 200
 CHARACTERS_READ = 400

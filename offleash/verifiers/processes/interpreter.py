@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from offleash.verifiers.bubblewrap import SIZED, bubblewrap_version
+from offleash.verifiers.processes.bubblewrap import SIZED, bubblewrap_version
 
 AS_OWNER: set[str] = set()  # routes in which root's command stays root outside, because nobody cannot read its Python
 LINUX = sys.platform == "linux"
@@ -95,7 +95,7 @@ def specification(
         spec |= {
             "bwrap": found[0],
             "sized": found[1] >= SIZED,
-            "supervisor": start_bare("offleash.verifiers.supervisor"),
+            "supervisor": start_bare("offleash.verifiers.processes.supervisor"),
         }
     return json.dumps(spec)
 

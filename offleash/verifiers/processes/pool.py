@@ -19,9 +19,9 @@ from types import ModuleType
 from offleash.errors import OffleashError
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
-from offleash.verifiers.sandbox import TERMS, Limits, Terms, chosen_route
-from offleash.verifiers.warm import State, Warm
-from offleash.verifiers.worker import said
+from offleash.verifiers.processes.sandbox import TERMS, Limits, Terms, chosen_route
+from offleash.verifiers.processes.warm import State, Warm
+from offleash.verifiers.processes.worker import said
 
 FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
 Key = tuple[str, Room, int, float]

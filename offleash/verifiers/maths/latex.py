@@ -3,8 +3,8 @@
 import re
 from functools import lru_cache
 
-from offleash.verifiers.marks import after_hashes, boxed, has_box
-from offleash.verifiers.sentences import stated
+from offleash.verifiers.reading.marks import after_hashes, boxed, has_box
+from offleash.verifiers.reading.sentences import stated
 
 LONG_GOLD = 300  # characters; a longer gold is a worked solution whose answer has to be found
 _WHOLE = re.compile(r"\s*(?:\$\$(.+?)\$\$|\$([^$]+)\$|\\\[(.+?)\\\]|\\\((.+?)\\\))\s*\.?\s*", re.DOTALL)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.limits import (
+from offleash.verifiers.processes.limits import (
     DUMPABLE,
     LINUX,
     bound_memory,
@@ -24,8 +24,8 @@ from offleash.verifiers.limits import (
     peak_memory,
     prctl,
 )
-from offleash.verifiers.messages import GarbledError, receive, send, taken
-from offleash.verifiers.supervisor import MEMORY
+from offleash.verifiers.processes.messages import GarbledError, receive, send, taken
+from offleash.verifiers.processes.supervisor import MEMORY
 
 Decide = Callable[[Case], Judgement]
 LARGEST_REPLY = 64 << 20

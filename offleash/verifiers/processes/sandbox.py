@@ -24,9 +24,9 @@ from enum import StrEnum
 from functools import cache
 
 from offleash.errors import OffleashError
-from offleash.verifiers import interpreter
-from offleash.verifiers.launcher import CANNOT
-from offleash.verifiers.supervisor import DISK, MEMORY, PROCESSES
+from offleash.verifiers.processes import interpreter
+from offleash.verifiers.processes.launcher import CANNOT
+from offleash.verifiers.processes.supervisor import DISK, MEMORY, PROCESSES
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Isolated:
         spec = interpreter.specification(chosen, command, asdict(limits), held, modules)
         try:
             self.process = subprocess.Popen(
-                interpreter.start_bare("offleash.verifiers.launcher", spec),
+                interpreter.start_bare("offleash.verifiers.processes.launcher", spec),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,

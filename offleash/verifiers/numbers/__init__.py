@@ -1,0 +1,1 @@
+"""What the verifier `number` rests on: numerals, units, closed forms."""

@@ -1,0 +1,1 @@
+"""What the verifier `program` rests on: assembling, running and testing what a model wrote."""
