@@ -26,6 +26,10 @@ def verify(
     opened: Annotated[
         bool, typer.Option("--opened", help="The prompt ended in <think>: a text without </think> is unfinished.")
     ] = False,
+    problems: Annotated[
+        str | None,
+        typer.Option(metavar="PROBLEMS", help="Take gold answers, tests and verifiers from these (offleash problems)."),
+    ] = None,
     jobs: Jobs = 0,
     trust_code: TrustCode = False,
     no_cache: NoCache = False,
@@ -43,12 +47,13 @@ def verify(
       offleash verify runs/base runs/rl                     each problem by its own verifier
       offleash verify runs/base runs/rl --verifier math
       offleash verify runs/base runs/rl --also string       then: offleash compare runs/base runs/rl --flips
+      offleash verify runs/code --problems humaneval        tests that the samples' log did not keep
       offleash verify rows.jsonl --verifier math --json     rows {"id", "gold", "text"}, one verdict a line
       offleash verify runs/base --verifier referee --referee http://localhost:8000/v1 --referee-model judge
     """
     from offleash.study.verifying import file_among, verify_arguments, verifying
 
-    options = verifying(verifier, last_number, opened, jobs, trust_code, not no_cache, referee, referee_model)
+    options = verifying(verifier, last_number, opened, jobs, trust_code, not no_cache, referee, referee_model, problems)
     file = file_among(runs)
     if file is not None:
         _verify_file(file, options, as_json)

@@ -15,7 +15,10 @@ from offleash.tables.verdict import Verdict
 KEYS = {"task_id", "solution"}
 KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}
 TESTS = ("base", "plus")
-HINT = "These are samples before their evaluation: run evalplus.evaluate and read its eval_results.json."
+HINT = (
+    "These are samples before their evaluation: run evalplus.evaluate and read its eval_results.json; or import them "
+    "and run `offleash verify RUN --problems humaneval`, which knows the base tests."
+)
 
 
 def recognise(head: Head) -> bool:

@@ -17,7 +17,9 @@ from offleash.logs.tabular import SAMPLED, csv_frames, parquet_frames, table_ent
 from offleash.tables.entries import ENTRIES
 
 PLAIN = {str, int, float, bool}
-NO_VERDICTS = "The file has no verdicts: name their column with --map verdict=NAME, or add one."
+NO_VERDICTS = (
+    "The file has no verdicts: judge its samples with --verify NAME, or name their column with --map verdict=COLUMN."
+)
 
 
 def recognise(head: Head) -> bool:

@@ -10,7 +10,10 @@ from offleash.logs.row import Entry, Row
 
 KEYS = {"task_id", "completion"}
 KNOWN = KEYS | {"result", "passed", "completion_id"}
-HINT = "These are samples before their evaluation: run evaluate_functional_correctness and read its _results.jsonl."
+HINT = (
+    "These are samples before their evaluation: import them and run `offleash verify RUN --problems humaneval`, or run "
+    "evaluate_functional_correctness and read its _results.jsonl."
+)
 
 
 def recognise(head: Head) -> bool:

@@ -12,7 +12,8 @@ from offleash.logs.row import Entry, Row, chat_text, fields_of, text_of
 NEW = {"doc", "model_response", "metric"}
 OLD = {"full_prompt", "example", "predictions", "metrics"}
 HINT = (
-    "lighteval scores a document, not each of its samples: run it with one sample under several seeds and merge the "
+    "lighteval scores a document, not each of its samples: judge them with --verify math; "
+    "or run it with one sample under several seeds and merge the "
     "files, as in `offleash compare 'base/**/details_*.parquet' 'rl/**/details_*.parquet'`."
 )
 

@@ -9,7 +9,10 @@ from offleash.logs.judge import Judge
 from offleash.logs.row import Entry, Row, text_of
 
 KEYS = {"question_id", "output_list", "code_list"}
-HINT = "This is the output before its evaluation: run lcb_runner with --evaluate and read its _eval_all.json."
+HINT = (
+    "This is the output before its evaluation: import it and run `offleash verify RUN --problems livecodebench_v6`, or "
+    "run lcb_runner with --evaluate and read its _eval_all.json."
+)
 
 
 def recognise(head: Head) -> bool:

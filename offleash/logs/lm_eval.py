@@ -27,7 +27,8 @@ OTHER = KEYS | {
 # A prompt in `arguments` holds the chat template of one model; the document's own text is the same for two models.
 QUESTIONS = ("question", "problem", "query", "prompt", "input", "problem_statement", "instruction", "text", "ctx")
 HINT = (
-    "lm-eval scores a document, not each of its repeats: run it with `repeats: 1` under several --seed and merge the "
+    "lm-eval scores a document, not each of its repeats: judge them with --verify math; "
+    "or run it with `repeats: 1` under several --seed and merge the "
     "files, as in `offleash compare 'base/samples_TASK_*.jsonl' 'rl/samples_TASK_*.jsonl'`."
 )
 

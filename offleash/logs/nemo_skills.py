@@ -14,7 +14,9 @@ from offleash.tables.verdict import Verdict
 KEYS = {"generation", "expected_answer"}
 MARKS = ("symbolic_correct", "is_correct", "judgement")
 JUDGEMENT = re.compile(r"judgement:\W*(yes|no)", re.IGNORECASE)
-HINT = "These are samples before their evaluation: run `ns eval` on them and read what it writes."
+HINT = (
+    "These are samples before their evaluation: judge them with --verify math, or run `ns eval` on them and read that."
+)
 
 
 def recognise(head: Head) -> bool:

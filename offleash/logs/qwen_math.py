@@ -10,7 +10,7 @@ from offleash.logs.row import Entry, Row, text_of
 from offleash.tables.verdict import Verdict
 
 KEYS = {"idx", "question", "gt", "code", "pred"}
-HINT = "The file has no score: run evaluate.py of Qwen2.5-Math on it."
+HINT = "The file has no score: judge its samples with --verify math, or run evaluate.py of Qwen2.5-Math on it."
 
 
 def recognise(head: Head) -> bool:

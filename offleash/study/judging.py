@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 from offleash.errors import OffleashError
+from offleash.study.load import Progress, silent
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.cache import Cache, key_of, subject_hash
 from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
@@ -41,6 +42,7 @@ class Judge:
     cache: Cache | None = None
     ask: Ask | None = None
     asked: str = ""  # the referee's identity, which is part of its verdicts
+    progress: Progress = silent
     ways: Counter[str] = field(default_factory=Counter)  # how often each way decided
     _known: dict[tuple[str, bytes], dict[str, Judgement]] = field(default_factory=dict)
     _held: int = 0
@@ -110,9 +112,11 @@ class Judge:
                 yield place, cached[key]
         left = [place for place in hard if keys[place] not in cached]
         fresh: dict[bytes, Judgement] = {}
-        for number, judged in self._run(verifier, [hard[place] for place in left]):
+        answers = self._run(verifier, [hard[place] for place in left])
+        for done, (number, judged) in enumerate(answers, 1):
             self.ways["failed" if judged.verdict is Verdict.FAILED else "decided"] += 1
             fresh[keys[left[number]]] = judged
+            self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
             if len(fresh) >= STORE:
                 self._keep(fresh)
             yield left[number], judged

@@ -51,6 +51,25 @@ def subjects_of(
     return found
 
 
+def told_by(problems: pl.DataFrame, fuller: pl.DataFrame, where: str) -> pl.DataFrame:
+    """A run's problems with what a set of problems says of them: found by their text, else by their id."""
+    known = ["gold", "verifier", "details", "question"]
+    renamed = {column: f"{column} said" for column in known}
+    by_text = fuller.filter(pl.col("hash").is_not_null()).unique("hash").select("hash", *known).rename(renamed)
+    by_id = fuller.unique("problem").select("problem", *known).rename({column: f"{column} by id" for column in known})
+    joined = problems.join(by_text, on="hash", how="left", maintain_order="left").join(
+        by_id, on="problem", how="left", maintain_order="left"
+    )
+    found = joined.filter(pl.coalesce("gold said", "details said", "gold by id", "details by id").is_not_null()).height
+    if found < problems.height:
+        raise OffleashError(
+            f"{problems.height - found} of the {problems.height} problems of {where} are not among the "
+            f"{fuller.height} of --problems, neither by text nor by id."
+        )
+    filled = [pl.coalesce(f"{column} said", f"{column} by id", column).alias(column) for column in known]
+    return joined.with_columns(filled).select(problems.columns)
+
+
 def refuse_unreadable(judge: Judge, subjects: dict[str, tuple[Subject, Verifier]], where: str) -> None:
     """Stop before the first sample where a gold answer cannot be judged against: verdicts on it would be false."""
     faults = unreadable(judge, list(subjects.values()))

@@ -15,7 +15,7 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.study.judging import Ask, Judge, Subject
 from offleash.study.load import Progress, silent
-from offleash.study.subjects import Ladder, judged_texts, refuse_unreadable, subjects_of
+from offleash.study.subjects import Ladder, judged_texts, refuse_unreadable, subjects_of, told_by
 from offleash.tables.folder import RunFolder, append_to_run, read_problems
 from offleash.tables.samples import TRUNCATED
 from offleash.tables.verdict import Verdict
@@ -39,6 +39,7 @@ class Verifying:
     jobs: int = 0  # worker processes; 0: one a core
     trust_code: bool = False
     cache: Path | bool = True  # where verdicts are kept for other runs; False: nowhere
+    problems: pl.DataFrame | None = None  # PROBLEMS that say more than the run does: gold answers, tests, verifiers
     ask: Ask | None = None  # a referee
     asked: str = ""  # its identity
 
@@ -61,12 +62,12 @@ class Verified:
 
 
 @contextmanager
-def judge_of(options: Verifying) -> Iterator[Judge]:
+def judge_of(options: Verifying, progress: Progress = silent) -> Iterator[Judge]:
     """A judge with its workers and its cache, both closed at the end."""
     cache = Cache(options.cache if isinstance(options.cache, Path) else None) if options.cache else None
     try:
         with Pool(options.jobs or os.cpu_count() or 1, trust_code=options.trust_code) as pool:
-            yield Judge(pool, cache, options.ask, options.asked)
+            yield Judge(pool, cache, options.ask, options.asked, progress)
     finally:
         if cache:
             cache.close()
@@ -75,14 +76,17 @@ def judge_of(options: Verifying) -> Iterator[Judge]:
 def verify(folder: Path, options: Verifying | None = None, progress: Progress = silent) -> Verified:
     """Judge every sample of a run folder that has no verdict yet, or whose verifier failed."""
     options = options or Verifying()
-    with judge_of(options) as judge:
+    with judge_of(options, progress) as judge:
         return verify_with(judge, folder, options, progress)
 
 
 def verify_with(judge: Judge, folder: Path, options: Verifying, progress: Progress = silent) -> Verified:
     """As `verify`, with a judge that several runs share."""
     started, before = time.monotonic(), Counter(judge.ways)
-    subjects = subjects_of(read_problems(folder), options.verifier, options.ladder, str(folder))
+    problems = read_problems(folder)
+    if options.problems is not None:
+        problems = told_by(problems, options.problems, str(folder))
+    subjects = subjects_of(problems, options.verifier, options.ladder, str(folder))
     refuse_unreadable(judge, subjects, str(folder))
     name = stored_name(judge, [verifier for _, verifier in subjects.values()])
     done = _Done()
@@ -92,8 +96,10 @@ def verify_with(judge: Judge, folder: Path, options: Verifying, progress: Progre
             raise OffleashError(
                 f"{folder} keeps no texts of samples, so there is nothing to read; import with --texts."
             )
+        samples = sum(pl.scan_parquet(shard).select(pl.len()).collect().item() for shard in shards)
+        work = _Work(judge, subjects, options, progress, samples)
         for shard in shards:
-            _verify_shard(run, shard, name, _Work(judge, subjects, options, progress), done)
+            _verify_shard(run, shard, name, work, done)
         run.write_about(name, _about(judge, subjects))
     return Verified(
         folder=folder,
@@ -124,6 +130,7 @@ class _Work:
     subjects: Mapping[str, tuple[Subject, Verifier]]
     options: Verifying
     progress: Progress
+    samples: int
 
 
 @dataclass
@@ -164,7 +171,7 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: _Do
             rows = rows.join(standing.select("problem", "index"), on=["problem", "index"], how="anti")
         if rows.height:
             parts.append(_judged(rows, work, done))
-            work.progress(f"{run.path.name}: {done.verdicts.total() + done.judged:,} samples verified")
+            work.progress(f"{run.path.name}: {done.judged:,} of {work.samples:,} samples judged")
     whole = pl.concat(parts)
     run.write_verdicts(name, whole, shard=shard.name)
     done.add(whole)

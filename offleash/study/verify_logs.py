@@ -53,7 +53,7 @@ def verify_before_comparing(
     parsed = distinct_paths([parse_argument(argument) for argument in arguments])
     names = distinct_names([argument.name for argument in parsed])
     out, found, name = [], [], ""
-    with judge_of(options) as judge:
+    with judge_of(options, progress) as judge:
         for number, (argument, run) in enumerate(zip(parsed, names, strict=True)):
             folder = _folder(arguments[number], argument, scratch / str(number), reading, progress)
             tool = next((known for known in verifiers(folder) if "@" not in known), None)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.study.load import Progress, silent
+from offleash.study.problems import problems as load_set
 from offleash.study.subjects import Ladder
 from offleash.study.verify import Verified, Verifying, judge_of, verify_with
 from offleash.study.verify_rows import Outcome, is_rows, verify_rows
@@ -24,13 +25,15 @@ def verifying(
     cache: bool = True,
     referee: str | None = None,
     referee_model: str | None = None,
+    problems: str | None = None,
 ) -> Verifying:
     """How to verify, from plain words."""
     if verifier is not None:
         named(verifier)
     if jobs < 0:
         raise OffleashError(f"Worker processes are counted from 0 (one a core); found --jobs {jobs}.")
-    options = Verifying(verifier, Ladder(last_number, opened), jobs, trust_code, cache)
+    fuller = load_set(problems) if problems is not None else None
+    options = Verifying(verifier, Ladder(last_number, opened), jobs, trust_code, cache, fuller)
     if referee is None and referee_model is None:
         return options
     if referee is None or referee_model is None:
@@ -48,7 +51,7 @@ def verify_arguments(
     folders = [_run_folder(argument) for argument in arguments]
     ways = [options, *(replace(options, verifier=named(name).name) for name in also)]
     done = []
-    with judge_of(options) as judge:
+    with judge_of(options, progress) as judge:
         for way in ways:
             done += [verify_with(judge, folder, way, progress) for folder in folders]
     return done
@@ -58,7 +61,7 @@ def verify_file(
     path: Path, options: Verifying, each: Callable[[Outcome], None], progress: Progress = silent
 ) -> list[Outcome]:
     """Verify a file of rows; `each` gets every outcome as it is there. Returns those whose gold could not be read."""
-    with judge_of(options) as judge:
+    with judge_of(options, progress) as judge:
         return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
 
 

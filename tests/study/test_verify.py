@@ -1,6 +1,7 @@
 """Verify: every sample gets its verdict once, whatever is killed, repeated or added in between."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ from offleash.study.judging import Judge, subject_of
 from offleash.study.subjects import Ladder, judged_texts
 from offleash.study.verify import KEPT, Verifying, judge_of, kept, verify, verify_with
 from offleash.tables.folder import append_to_run, open_run, verifiers
+from offleash.tables.problem import as_problems, question_hash
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.cache import Cache, key_of, subject_hash
 from offleash.verifiers.judgement import Case, Judgement
@@ -205,3 +207,20 @@ def test_long_answers_are_stored_short_and_stay_distinct() -> None:
     assert one != other
     assert len(one) < KEPT + 100
     assert kept("\ud800") == "?"
+
+
+def test_what_a_run_does_not_say_is_taken_from_a_set_of_problems(tmp_path: Path, options: Verifying) -> None:
+    folder = run_of_texts(tmp_path / "run", {"a": None, "b": None}, {"a": ["\\boxed{7}"], "b": ["\\boxed{8}"]}, None)
+    sheet = pl.DataFrame(
+        {
+            "problem": ["other id", "b"],
+            "hash": [question_hash("What is a?"), None],
+            "question": ["What is a?", "Another wording"],
+            "gold": ["7", "9"],
+            "verifier": ["math", "math"],
+        }
+    )
+    done = verify(folder, replace(options, problems=as_problems(sheet)))
+    assert done.verdicts == {"correct": 1, "wrong": 1, "unread": 0, "failed": 0}
+    with pytest.raises(OffleashError, match=r"1 of the 2 problems .* not among the 1 of --problems"):
+        verify(folder, replace(options, problems=as_problems(sheet.head(1))))
