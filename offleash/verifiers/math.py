@@ -12,8 +12,9 @@ from functools import lru_cache
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement
 from offleash.verifiers.maths.exact import decide_exactly
-from offleash.verifiers.maths.guards import objection
+from offleash.verifiers.maths.guards import letters, objection, value_of
 from offleash.verifiers.maths.latex import cleaned, gold_text, squeezed, told_apart
+from offleash.verifiers.maths.numeric import clearly_apart
 from offleash.verifiers.maths.structure import LENGTH, beyond
 
 _NUMBERS = re.compile(r"\d+(?:[.,]\d+)*(?:/\d+)?")
@@ -42,6 +43,8 @@ def decide_by_algebra(case: Case) -> Judgement:
         return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} does not read as mathematics")
     if not found:
         return Judgement(Verdict.WRONG, "it does not read as mathematics")
+    if letters(gold) != letters(answer) and clearly_apart(value_of(expected), value_of(found)):
+        return Judgement(Verdict.WRONG)
     from math_verify import verify
 
     if not verify(list(expected), list(found), float_rounding=ROUNDING, timeout_seconds=None):

@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from typing import Any
 
-RELATIVE = 1e-5  # numbers that are not exact agree to this, however small they are
-POINTS = 3  # random points at which expressions with letters must agree
+from offleash.verifiers.maths.numeric import difference
+
 _KNOWN = frozenset(  # commands that the parser reads, or that carry no meaning of their own
     """
     frac dfrac tfrac cfrac sqrt root pi theta alpha beta gamma delta epsilon lambda mu nu phi varphi psi omega
@@ -63,7 +63,7 @@ UNITS = {
 
 def objection(gold: str, answer: str, expected: tuple[object, ...], found: tuple[object, ...]) -> str:
     """Why an answer that math-verify takes for equal is not accepted; empty where nothing speaks against it."""
-    if _letters(gold) == _letters(answer):
+    if letters(gold) == letters(answer):
         return ""
     lost, added = Counter(dropped(gold)), Counter(dropped(answer))
     if lost != added:
@@ -73,13 +73,18 @@ def objection(gold: str, answer: str, expected: tuple[object, ...], found: tuple
     units = _unit(gold), _unit(answer)
     if units[0] and units[1] and units[0] != units[1]:
         return f"their units differ: {units[0]} and {units[1]}"
-    value = next((part for part in found if not isinstance(part, str)), None)
+    value = value_of(found)
     if value is not None and _partly_read(answer, value):
         return "the parser read only a part of it"
-    return _differs(next((part for part in expected if not isinstance(part, str)), None), value)
+    return difference(value_of(expected), value)
 
 
-def _letters(text: str) -> str:
+def value_of(read: tuple[object, ...]) -> Any:
+    """The expression among what the parser gives; None where it gives only text."""
+    return next((part for part in read if not isinstance(part, str)), None)
+
+
+def letters(text: str) -> str:
     """The text without its fonts and spaces: `\\text{Even}` is `even`."""
     return re.sub(r"\\(?:text|math)[a-z]*(?![A-Za-z])|[\\s{}]", "", text).lower()
 
@@ -120,47 +125,3 @@ def _partly_read(answer: str, value: Any) -> bool:
         return False
     joined = re.sub(r"(?<=\d)[,\s]+(?=\d{3}(?!\d))", "", text)
     return len(_DIGITS.findall(joined)) > 1
-
-
-def _differs(expected: Any, found: Any) -> str:
-    """Whether two expressions that were taken for equal are told apart by exact or high-precision numbers."""
-    import sympy
-
-    if not (isinstance(expected, sympy.Expr) and isinstance(found, sympy.Expr)):
-        return ""
-    symbols = sorted(expected.free_symbols | found.free_symbols, key=str)
-    if symbols:
-        return _differ_somewhere(expected, found, symbols)
-    exact = not (expected.has(sympy.Float) or found.has(sympy.Float))
-    try:
-        if exact and expected.is_Rational and found.is_Rational:
-            return "" if expected == found or _percent(expected, found) else "they are different rational numbers"
-        one, other = sympy.N(expected, 40), sympy.N(found, 40)
-        size = max(abs(one), abs(other))
-        near = size == 0 or bool(abs(one - other) <= (10**-30 if exact else RELATIVE) * size)
-    except (TypeError, ValueError, ArithmeticError):
-        return ""  # not numbers after all (infinities, undefined values)
-    return "" if near or _percent(one, other) else "they are equal only after rounding"
-
-
-def _percent(one: Any, other: Any) -> bool:
-    """math-verify takes 50% for 50 and for 0.5: a convention, not a rounding."""
-    ratio = abs(one / other) if other else 0
-    return bool(abs(ratio - 100) < 1e-9 or abs(ratio * 100 - 1) < 1e-11)
-
-
-def _differ_somewhere(expected: Any, found: Any, symbols: list[Any]) -> str:
-    import random
-
-    import sympy
-
-    rng = random.Random(0)
-    for _ in range(POINTS):
-        point = {symbol: sympy.Rational(rng.randint(101, 997), 173) for symbol in symbols}
-        try:
-            one, other = complex(expected.subs(point).evalf(30)), complex(found.subs(point).evalf(30))
-        except (TypeError, ValueError, ArithmeticError, AttributeError):
-            return ""
-        if one == one and other == other and abs(one - other) > 1e-6 * max(abs(one), abs(other), 1e-300):
-            return "they differ at some values of their letters"
-    return ""
