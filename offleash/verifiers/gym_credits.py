@@ -65,6 +65,8 @@ def _listed_number(answer: str, entry: Entry) -> str:
 
 def _one_number(answer: str, entry: Entry) -> str:
     """gsm_symbolic takes the first digits it finds, without their sign, whatever follows."""
+    if re.search(r"\bnot\b|n't\b|≠", answer):
+        return "it says what the answer is not"
     found = {Decimal(number.replace(",", "")) for number in NUMBER.findall(answer[:2_000])}
     if len(answer) > 2_000 or len(found) != 1:
         return f"{len(found)} different numbers where one belongs"
@@ -140,6 +142,25 @@ def _partitions(answer: str, entry: Entry) -> str:
     return "" if plain and len(found) == len({json.dumps(parts) for parts in found}) else "not a list of partitions"
 
 
+def _marks(allowed: str, what: str) -> Guard:
+    """kakurasu keeps the digits 0 and 1 of any text, survo whatever words are numbers."""
+    whole = re.compile(rf"[{allowed}]*")
+    return lambda answer, entry: "" if whole.fullmatch(answer) else f"not {what}"
+
+
+def _roles(answer: str, entry: Entry) -> str:
+    """knights_knaves skips every word that is neither a name nor a role, "or" and "not" as well."""
+    found, known = (set(re.findall(r"\w+", text.lower())) for text in (answer, entry["answer"]))
+    foreign = found - known - {"is", "a", "an", "and"}
+    return f"{min(foreign)!r:.40} says something else" if foreign else ""
+
+
+def _duration(answer: str, entry: Entry) -> str:
+    """time_intervals reads the numbers in front and ignores what follows."""
+    whole = r"[+-]?(?:\d{1,9}(?: days?)?)?(?:,? ?\d{1,3}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?"
+    return "" if re.fullmatch(whole, answer.strip(), re.ASCII) else "not a duration"
+
+
 AFTER: dict[str, Guard] = {
     "advanced_geometry": _pair,
     "calendar_arithmetic": _whole_number,
@@ -152,6 +173,8 @@ AFTER: dict[str, Guard] = {
     "game_of_life_halting": _same_word,
     "graph_color": _colours,
     "gsm_symbolic": _one_number,
+    "kakurasu": _marks(r"01\s\[\],", "a grid of 0 and 1"),
+    "knights_knaves": _roles,
     "letter_jumble": _same_words(None),
     "number_format": _listed_number,
     "number_sorting": _sorted_numbers,
@@ -160,5 +183,7 @@ AFTER: dict[str, Guard] = {
     "pool_matrix": _rows,
     "products": _plain_number,
     "spell_backward": _same_word,
+    "survo": _marks(r"\d\s\[\],-", "a grid of numbers"),
+    "time_intervals": _duration,
     "word_sorting": _same_words(","),
 }

@@ -46,18 +46,21 @@ def unscrambled(entry: Entry) -> str:
 
 
 def carried(entry: Entry) -> str:
-    """Each box carried to its target, one square at a time."""
+    """Each box carried to a target of its colour, one square at a time."""
     state = entry["metadata"]["initial_state"]
-    places = {item: tuple(map(float, place.split("_"))) for place, items in state.items() for item in items}
+    places = [(item, *map(float, place.split("_"))) for place, items in state.items() for item in items]
+    targets = [place for place in places if place[0].startswith("target_")]
     actions = []
-    for box in (item for item in places if item.startswith("box_")):
-        (x, y), (to_x, to_y) = places[box], places[box.replace("box_", "target_")]
-        while (x, y) != (to_x, to_y):
-            next_x = x + (x < to_x) - (x > to_x)
-            next_y = y if next_x != x else y + (y < to_y) - (y > to_y)
+    for box, x, y in (place for place in places if place[0].startswith("box_")):
+        colour = box.replace("box_", "target_")
+        target = next(target for target in targets if target[0] == colour)
+        targets.remove(target)
+        while (x, y) != target[1:]:
+            next_x = x + (x < target[1]) - (x > target[1])
+            next_y = y if next_x != x else y + (y < target[2]) - (y > target[2])
             actions.append({f"Agent[{x}, {y}]": f"move({box}, square[{next_x}, {next_y}])"})
             x, y = next_x, next_y
-        actions.append({f"Agent[{x}, {y}]": f"move({box}, {box.replace('box_', 'target_')})"})
+        actions.append({f"Agent[{x}, {y}]": f"move({box}, {colour})"})
     return json.dumps(actions)
 
 

@@ -1,0 +1,100 @@
+"""Python values as JSON and back: tuples, sets, keys that are no strings. No table library: workers read it."""
+
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from math import isfinite
+from typing import cast
+
+from offleash.errors import OffleashError
+
+TAG = "!"  # a JSON object with this key is one of ours: {"!": kind, "of": content}
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def encoded(value: object) -> Json:
+    """The value in JSON's own types; what JSON lacks becomes an object with its kind. Enums and NumPy turn plain."""
+    match value:
+        case Enum():
+            return encoded(value.value)
+        case None | bool():
+            return value
+        case int():
+            return int(value)
+        case float():
+            return float(value) if isfinite(value) else _tagged("float", str(float(value)))
+        case str():
+            return str(value)  # numpy.str_ and the like lose their class here
+        case list():
+            return [encoded(item) for item in value]
+        case tuple():
+            return _tagged("tuple", [encoded(item) for item in value])
+        case dict() if TAG not in value and all(isinstance(key, str) for key in value):
+            return {str(key): encoded(item) for key, item in value.items()}
+        case dict():
+            return _tagged("dict", [[encoded(key), encoded(item)] for key, item in value.items()])
+        case set() | frozenset():
+            # sorted: the order of a set changes from one process to the next, the file must not
+            items: list[Json] = sorted((encoded(item) for item in value), key=repr)
+            return _tagged("frozenset" if isinstance(value, frozenset) else "set", items)
+        case complex():
+            return _tagged("complex", [encoded(value.real), encoded(value.imag)])
+        case Fraction() | Decimal() | bytes():
+            return _tagged(type(value).__name__, value.hex() if isinstance(value, bytes) else str(value))
+        case datetime() | date() | time():
+            return _tagged(type(value).__name__, value.isoformat())
+        case timedelta():
+            return _tagged("timedelta", [value.days, value.seconds, value.microseconds])
+    return _foreign(value)
+
+
+def decoded(value: Json) -> object:
+    """The value that was encoded."""
+    if isinstance(value, list):
+        return [decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if TAG not in value:
+        return {key: decoded(item) for key, item in value.items()}
+    kind, content = value[TAG], value.get("of")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise OffleashError(f"An encoded value is of the kind {kind!r}. Known: {', '.join(sorted(KINDS))}.")
+    return KINDS[kind](content)
+
+
+def _tagged(kind: str, content: Json) -> Json:
+    return {TAG: kind, "of": content}
+
+
+def _foreign(value: object) -> Json:
+    """NumPy's scalars and arrays, known by their methods: this file imports no library."""
+    if type(value).__module__.partition(".")[0] == "numpy":
+        plain = getattr(value, "tolist", None)
+        if callable(plain):
+            return encoded(plain())
+    raise OffleashError(f"A {type(value).__module__}.{type(value).__name__} cannot be kept in JSON: {value!r:.80}.")
+
+
+def _items(content: Json) -> list[object]:
+    if not isinstance(content, list):
+        raise OffleashError(f"An encoded collection holds {content!r:.80} where a list belongs.")
+    return [decoded(item) for item in content]
+
+
+KINDS: dict[str, Callable[[Json], object]] = {
+    "float": lambda content: float(cast(str, content)),
+    "tuple": lambda content: tuple(_items(content)),
+    "set": lambda content: set(_items(content)),
+    "frozenset": lambda content: frozenset(_items(content)),
+    "dict": lambda content: dict(cast(list[tuple[object, object]], _items(content))),
+    "complex": lambda content: complex(*cast(list[float], _items(content))),
+    "Fraction": lambda content: Fraction(cast(str, content)),
+    "Decimal": lambda content: Decimal(cast(str, content)),
+    "bytes": lambda content: bytes.fromhex(cast(str, content)),
+    "datetime": lambda content: datetime.fromisoformat(cast(str, content)),
+    "date": lambda content: date.fromisoformat(cast(str, content)),
+    "time": lambda content: time.fromisoformat(cast(str, content)),
+    "timedelta": lambda content: timedelta(*cast(list[int], _items(content))),
+}

@@ -1,0 +1,141 @@
+"""Countdown: reach the target from the numbers with + - * /. Every step is checked in exact fractions.
+
+Details: {"numbers": [3, 5, 2], "target": 16}, and if wanted "all": true (every number exactly once; without it each at
+most once) and "integers": true (no fraction on the way). An answer is one expression, `(3+5)*2` or `(3+5)*2 = 16`, or
+steps, one a line or separated by commas or semicolons: `3+5=8, 8*2=16`. Nothing of the text is evaluated by Python.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from offleash.tables.verdict import Verdict
+from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
+from offleash.verifiers.judgement import Case, Judgement
+from offleash.verifiers.repairs import repaired
+
+LONGEST = 5_000  # characters of an answer; a solution with twenty numbers has a few hundred
+GIVEN = 100  # numbers a problem may give
+CHAIN = 10  # equal signs in an answer of one line: (3+5)*2 = 8*2 = 16
+
+
+def decide(case: Case) -> Judgement:
+    """Whether the answer reaches the target by the rules; its solution is the way it was done, in one writing."""
+    if why := readable(case):
+        return Judgement(Verdict.FAILED, why)
+    rules = _rules(case.details)
+    try:
+        tree = way(case.answer, rules)
+    except NotArithmeticError as fault:
+        return Judgement(Verdict.WRONG, str(fault))
+    return Judgement(Verdict.CORRECT, solution=canonical(tree))
+
+
+def readable(case: Case) -> str:
+    """Why the details cannot be used, or nothing; the gold answer, if there is one, is not needed."""
+    numbers, target = case.details.get("numbers"), case.details.get("target")
+    if not isinstance(numbers, list) or not numbers or not all(_whole(number) for number in numbers):
+        return f"details must hold the numbers, a list of integers; found {numbers!r:.80}"
+    if len(numbers) > GIVEN:
+        return f"details hold {len(numbers)} numbers; the verifier takes up to {GIVEN}"
+    if not _whole(target):
+        return f"details must hold the target, an integer; found {target!r:.80}"
+    for switch in ("all", "integers"):
+        if not isinstance(case.details.get(switch, False), bool):
+            return f"{switch!r} in details must be true or false; found {case.details[switch]!r:.80}"
+    return ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    numbers: tuple[int, ...]
+    target: int
+    all: bool = False
+    integers: bool = False
+
+
+def way(answer: str, rules: Rules) -> Tree:
+    """The one expression that an answer amounts to, its steps put into each other; an error says what is wrong."""
+    text = repaired(answer)
+    if len(text) > LONGEST:
+        raise NotArithmeticError(f"{len(text)} characters are no countdown answer")
+    parts = [part.strip() for part in re.split("[\n;,]", text) if part.strip()]
+    if not parts:
+        raise NotArithmeticError("there is no expression")
+    supply = _Supply(Counter(map(Fraction, rules.numbers)))
+    steps = [_step(part, place, len(parts)) for place, part in enumerate(parts, start=1)]
+    for stated, tree in steps:
+        made = supply.taken(tree)
+        value = valued(made, rules.integers)
+        if any(other != value for other in stated):
+            raise NotArithmeticError(f"{_short(value)} is stated to be {_short(next(o for o in stated if o != value))}")
+        supply.results.append((value, made))
+    value, made = supply.results.pop()
+    if value != rules.target:
+        raise NotArithmeticError(f"it makes {_short(value)}, not {rules.target}")
+    if rules.all and (left := Counter(map(Fraction, rules.numbers)) - Counter(leaves(made))):
+        raise NotArithmeticError(f"{min(left)} is left over, and all numbers must be used")
+    return made
+
+
+def _step(text: str, place: int, of: int) -> tuple[list[Fraction], Tree]:
+    """One step: what it is stated to make, and its left side. Only an answer of one step may leave the result out."""
+    left, *stated = text.split("=")
+    if of > 1 and len(stated) != 1:
+        raise NotArithmeticError(f"step {place}, {text!r:.60}, does not state one result")
+    if len(stated) > CHAIN:
+        raise NotArithmeticError(f"step {place} states {len(stated)} results")
+    return [valued(parsed(part)) for part in stated], parsed(left)
+
+
+@dataclass
+class _Supply:
+    """What may still be used: given numbers, and results of earlier steps with the way in which they were made."""
+
+    given: Counter[Fraction]
+    results: list[tuple[Fraction, Tree]] = field(default_factory=list)
+
+    def taken(self, tree: Tree) -> Tree:
+        """The tree with earlier results in the place of the numbers that quote them, all taken from the supply.
+
+        Results come before given numbers of the same value: a step is written in order to be used, and the values that
+        remain are the same either way. A negative result is quoted with its sign.
+        """
+        if isinstance(tree, Fraction):
+            return self._one(tree)
+        operation, arguments = tree
+        if operation == "neg" and isinstance(arguments[0], Fraction) and self._quotes(-arguments[0]):
+            return self._one(-arguments[0])
+        return operation, tuple(self.taken(argument) for argument in arguments)
+
+    def _quotes(self, number: Fraction) -> bool:
+        return any(value == number for value, _ in self.results) or self.given[number] > 0
+
+    def _one(self, number: Fraction) -> Tree:
+        for place, (value, made) in enumerate(self.results):
+            if value == number:
+                del self.results[place]
+                return made
+        if not self.given[number]:
+            how = "is not among the numbers" if number not in self.given else "is used more often than it is given"
+            raise NotArithmeticError(f"{_short(number)} {how}")
+        self.given[number] -= 1
+        return number
+
+
+def _rules(details: Mapping[str, object]) -> Rules:
+    numbers, target = details["numbers"], details["target"]
+    assert isinstance(numbers, list)
+    assert isinstance(target, int)
+    return Rules(tuple(numbers), target, details.get("all") is True, details.get("integers") is True)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _short(value: Fraction) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"a number of {len(text)} digits"
