@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from offleash.tables.verdict import Verdict
-from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
 from offleash.verifiers.judgement import Case, Judgement
+from offleash.verifiers.numbers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
 from offleash.verifiers.repairs import repaired
 
 LONGEST = 5_000  # characters of an answer; a solution with twenty numbers has a few hundred

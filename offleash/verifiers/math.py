@@ -7,6 +7,7 @@ thousands of samples a problem one of them is enough to move it into the support
 
 import logging
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from offleash.tables.verdict import Verdict
@@ -16,6 +17,7 @@ from offleash.verifiers.maths.guards import letters, objection, value_of
 from offleash.verifiers.maths.latex import cleaned, gold_text, squeezed, told_apart
 from offleash.verifiers.maths.numeric import clearly_apart
 from offleash.verifiers.maths.structure import LENGTH, beyond
+from offleash.verifiers.maths.units import unitless
 
 _NUMBERS = re.compile(r"\d+(?:[.,]\d+)*(?:/\d+)?")
 _PROSE = re.compile(r"(?:(?<![\\\w{])[A-Za-z]{2,}[,;]?\s+){3}[A-Za-z]{2,}")  # four words outside of any command
@@ -43,16 +45,34 @@ def decide_by_algebra(case: Case) -> Judgement:
         return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} does not read as mathematics")
     if not found:
         return Judgement(Verdict.WRONG, "it does not read as mathematics")
-    if letters(gold) != letters(answer) and clearly_apart(value_of(expected), value_of(found)):
+    complex_expected, complex_found = with_imaginary_unit(expected), with_imaginary_unit(found)
+    if letters(gold) != letters(answer) and clearly_apart(value_of(complex_expected), value_of(complex_found)):
         return Judgement(Verdict.WRONG)
-    from math_verify import verify
-
-    if not verify(list(expected), list(found), float_rounding=ROUNDING, timeout_seconds=None):
-        return Judgement(Verdict.WRONG)
+    if not equal(expected, found):
+        expected, found = complex_expected, complex_found
+        if not equal(expected, found):
+            return Judgement(Verdict.WRONG)
     against = objection(gold, answer, expected, found)
     if against:
         return Judgement(Verdict.WRONG, against)
     return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
+
+
+def equal(expected: Sequence[object], found: Sequence[object]) -> bool:
+    """What math-verify says; an inequality may answer an interval, not the other way round."""
+    import sympy
+    from math_verify import verify
+
+    interval = any(isinstance(part, sympy.Interval | sympy.Union | sympy.Contains) for part in expected)
+    return bool(
+        verify(
+            list(expected),
+            list(found),
+            float_rounding=ROUNDING,
+            allow_set_relation_comp=interval,
+            timeout_seconds=None,
+        )
+    )
 
 
 def readable(case: Case) -> str:
@@ -71,10 +91,24 @@ def readable(case: Case) -> str:
 @lru_cache(maxsize=512)
 def read(text: str) -> tuple[object, ...]:
     """What math-verify makes of a formula: expressions and the text it read; empty where it reads nothing."""
+    from latex2sympy2_extended import NormalizationConfig
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse
 
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it warns that we keep the time ourselves
-    found = parse(f"${text}$", [LatexExtractionConfig()], parsing_timeout=None)
+    # its own removal of units would take the last letter of `3t` for one
+    plain = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="all", equations=False)
+    found = parse(f"${unitless(text)}$", [LatexExtractionConfig(normalization_config=plain)], parsing_timeout=None)
     if all(isinstance(part, str) for part in found) and len(_NUMBERS.findall(text)) == 1:
         found = parse(text, [ExprExtractionConfig()], parsing_timeout=None) or found  # a number among words
     return tuple(found)
+
+
+def with_imaginary_unit(parts: tuple[object, ...]) -> tuple[object, ...]:
+    """The expressions with i as the imaginary unit: the parser takes it for a letter like others."""
+    import sympy
+
+    return tuple(
+        part.xreplace({letter: sympy.I for letter in part.free_symbols if letter.name == "i"}).doit(deep=True)
+        for part in parts
+        if isinstance(part, sympy.Expr)
+    )

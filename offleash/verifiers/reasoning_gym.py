@@ -1,4 +1,4 @@
-"""Reasoning Gym: the task's own scorer, binarised, behind guards; the graded score is kept. See gym_scorer.py.
+"""Reasoning Gym: the task's own scorer, binarised, behind guards; the graded score is kept. See gym/scorer.py.
 
 Details hold {"task", "config", "entry": {question, answer, metadata}} as `encoded` writes them. `decide` is loaded when
 a worker asks for it as it starts: the library takes two seconds to load, and `readable` does without.
@@ -44,5 +44,5 @@ def prepared(case: Case) -> tuple[str, dict[str, Any], Mapping[str, object]]:
 
 def __getattr__(name: str) -> Any:
     if name == "decide":
-        return import_module("offleash.verifiers.gym_scorer").decide
+        return import_module("offleash.verifiers.gym.scorer").decide
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -45,6 +45,13 @@ VECTORS = Path(__file__).parents[2].parent / "shared" / "data" / "vectors" / "ex
         ("Thus $x \\le 2$ is our solution.", "x \\le 2", "formula"),
         ("$\\frac{1}{3}$", "\\frac{1}{3}", "expression"),
         ("-5", "-5", "expression"),
+        ("odd", "odd", "expression"),
+        ("The answer is **42**.", "42", "stated"),
+        ("The answer is `4/7`.", "4/7", "stated"),
+        ("The answer is $6$ or $-6$.", "6, -6", "stated"),
+        ("Thus the area of the triangle is 2√3.", "2√3", "concluded"),
+        ("So the ratio of the two is 2:3.", "2:3", "concluded"),
+        ("Therefore she earns 9 * $2 = $18 per day", "$18", "concluded"),
     ],
 )
 def test_an_answer_is_found_by_the_first_step_that_can(text: str, answer: str, step: str) -> None:
@@ -62,6 +69,11 @@ def test_an_answer_is_found_by_the_first_step_that_can(text: str, answer: str, s
         "\\boxed{}",
         "\\boxed{42",
         "I do not know the answer.",
+        "Thus the values are 3, 5, and 7 in that order.",
+        "Therefore it happened 5 out of 12 times to them.",
+        "So x = 6 or x = 7 in this case.",
+        "The answer is less than 6 in any case, but which one it is is not known yet",
+        "#### Step 5",
         "\\boxed{" + "9" * 30_000 + "}",
     ],
 )

@@ -38,6 +38,20 @@ def verdict(gold: str, answer: str) -> Verdict:
         ("−5", "-5"),
         ("so it is $\\boxed{28}$ percent", "28\\%"),
         ("(3, \\frac{\\pi}{2})", "\\left( 3, \\frac{\\pi}{2} \\right)"),
+        ("36", "36\\text{ cm}^2"),
+        ("12\\mathrm{~cm}", "12"),
+        ("[2,5)", "2\\le x<5"),
+        ("(-\\infty,3)", "x<3"),
+        ("5", "5 dollars"),
+        ("2.7\\times 10^{-5}", "2.7e-5"),
+        ("2i", "(1+i)^2"),
+        ("\\frac{1}{1+i}", "\\frac{1-i}{2}"),
+        ("a+2d", "2d+a"),
+        ("\\frac{-1+\\sqrt5}{2}, \\frac{-1-\\sqrt5}{2}", "\\frac{-1\\pm\\sqrt5}{2}"),
+        ("\\frac{1}{2}", "\\sin 30^\\circ"),
+        ("\\frac{3}{2}", "1 1/2"),
+        ("809", "m+n=809"),
+        ("\\neq0", "\\neq 0"),
     ],
 )
 def test_different_writings_of_one_value_are_correct(gold: str, answer: str) -> None:
@@ -76,6 +90,18 @@ def test_different_writings_of_one_value_are_correct(gold: str, answer: str) -> 
         ("123456789012345678", "123456789012345679"),
         ("0", "the answer"),
         ("$N=n$", "$N=n+1$"),  # letters lose their case
+        ("2m", "2"),  # a last letter taken for a unit
+        ("2\\pi r h", "2\\pi r"),
+        ("5s", "5"),
+        ("1", "1 1/2"),
+        ("2", "\\lg 2"),
+        ("4:30 \\text{ p.m.}", "4:30 \\text{ a.m.}"),
+        ("x=2, y=1", "(1,2)"),  # order
+        ("1,2,2", "1,1,2"),  # repeats
+        ("ABC", "CBA"),
+        ("\\angle ABC", "\\angle BAC"),
+        ("x+y=5", "5"),  # one side of an equation
+        ("\\{2,5\\}", "2<x<5"),
     ],
 )
 def test_known_false_positives_of_the_parser_are_refused(gold: str, answer: str) -> None:

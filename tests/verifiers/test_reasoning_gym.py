@@ -21,7 +21,7 @@ from tests.verifiers.gym_solvers import SOLVERS
 pytest.importorskip("reasoning_gym")
 
 from offleash.verifiers import reasoning_gym as verifier
-from offleash.verifiers.gym_scorer import decide, scorer_of
+from offleash.verifiers.gym.scorer import decide, scorer_of
 
 GALLERY = Path(__file__).parents[2].parent / "shared" / "data" / "bench" / "reasoning_gym_gallery.jsonl"
 GARBAGE = ["garbage", "None", "the answer is 7, or perhaps 8", "[]", "{}", "...", "nan", "", " "]

@@ -10,6 +10,8 @@ from collections import Counter
 from typing import Any
 
 from offleash.verifiers.maths.numeric import difference
+from offleash.verifiers.maths.order import misplaced
+from offleash.verifiers.maths.units import TEXT, UNITED, unit
 
 _KNOWN = frozenset(  # commands that the parser reads, or that carry no meaning of their own
     """
@@ -44,21 +46,14 @@ _STRAY = re.compile(r"[@#?~`\"]")
 _DOTS = re.compile(r"\\[lcd]?dots(?![A-Za-z])|\.\.\.|…")
 _OPEN_END = re.compile(r"(?:[-+*/^=<>]|\\(?:cdot|times|div|pm|mp|cup|cap))\s*$")
 _RELATION = re.compile(r"^\s*(<=?|>=?|\\(?:leq?|geq?|lt|gt|neq?)(?![A-Za-z]))")
-_TEXT = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{([^{}]*)\}")
+_NOON = re.compile(r"\b([ap])\.?\s?m\b", re.I)
 _MEANING = re.compile(
     r"\b(?:not|half|dozen|least|most|more|less|than|except|minus|negative|between|square root)\b", re.I
 )
 _BASE = re.compile(r"(?<=[0-9A-F])_\{?(?:\\text\s*\{\s*)?(\d{1,2}|[a-z]{3,8})\b")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _CHAIN = re.compile(r"=|\\approx|\\equiv|≈|\\in(?![A-Za-z])")
-_EVALUATED = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min)(?![A-Za-z])|[/:]")
-UNITS = {
-    "length": "mm cm dm m km in ft yd mi|millimeter centimeter decimeter meter kilometer inch foot yard mile",
-    "mass": "mg g kg t lb oz|milligram gram kilogram ton pound ounce",
-    "time": "ms s min h d|millisecond second minute hour day",
-    "volume": "ml l|milliliter liter",
-    "money": "cents dollars|cent dollar",
-}
+_EVALUATED = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min|times|cdot)(?![A-Za-z])|[/:]")
 
 
 def objection(gold: str, answer: str, expected: tuple[object, ...], found: tuple[object, ...]) -> str:
@@ -70,9 +65,15 @@ def objection(gold: str, answer: str, expected: tuple[object, ...], found: tuple
         return f"the parser drops {next(iter((added - lost) + (lost - added)))!r} from one of the two"
     if _bases(gold) and _bases(answer) and _bases(gold) != _bases(answer):
         return "they are written in different bases"
-    units = _unit(gold), _unit(answer)
+    units = unit(gold), unit(answer)
     if units[0] and units[1] and units[0] != units[1]:
         return f"their units differ: {units[0]} and {units[1]}"
+    halves = [[half.lower() for half in _NOON.findall(text)] for text in (gold, answer)]
+    if all(halves) and halves[0] != halves[1]:
+        return "one is before noon, the other after"
+    disorder = misplaced(gold, answer)
+    if disorder:
+        return disorder
     value = value_of(found)
     if value is not None and _partly_read(answer, value):
         return "the parser read only a part of it"
@@ -86,12 +87,12 @@ def value_of(read: tuple[object, ...]) -> Any:
 
 def letters(text: str) -> str:
     """The text without its fonts and spaces: `\\text{Even}` is `even`."""
-    return re.sub(r"\\(?:text|math)[a-z]*(?![A-Za-z])|[\\s{}]", "", text).lower()
+    return re.sub(r"\\(?:text|math)[a-z]*(?![A-Za-z])|[\\\s{}]", "", text).lower()
 
 
 def dropped(text: str) -> list[str]:
     """What a formula holds that the parser skips or misreads though it has a meaning."""
-    words = [word for block in _TEXT.findall(text) for word in _MEANING.findall(block)]
+    words = [word for block in TEXT.findall(text) for word in _MEANING.findall(block)]
     unknown = [name for name in _COMMAND.findall(text) if name in _DROPPED or not (name in _KNOWN or "dots" in name)]
     ends = [*_OPEN_END.findall(text), *_RELATION.findall(text)]
     return (
@@ -103,24 +104,11 @@ def _bases(text: str) -> list[str]:
     return sorted(_BASE.findall(text))
 
 
-def _unit(text: str) -> str:
-    """The unit of a number, where it is one of the few whose confusion is known to matter."""
-    blocks = [block.strip().lower().rstrip(".") for block in _TEXT.findall(text)]
-    trailing = re.search(r"\d\s*([A-Za-z]+)\.?$", text)
-    for word in [*blocks, *([trailing[1].lower()] if trailing else [])]:
-        for group in UNITS.values():
-            short, long = (part.split() for part in group.split("|"))
-            for name, full in zip(short, long, strict=True):
-                if word in (name, full, f"{full}s", f"{full[:-2]}eet" if full == "foot" else full, f"{full}es"):
-                    return name
-    return ""
-
-
 def _partly_read(answer: str, value: Any) -> bool:
     """Whether a text with several numbers was read as a single one, with no operation to explain it."""
     if not (getattr(value, "is_Integer", False) or getattr(value, "is_Float", False)):
         return False
-    text = re.sub(r"_\{?[^{}\s]*\}?", "", _TEXT.sub("", answer))
+    text = re.sub(r"_\{?[^{}\s]*\}?", "", UNITED.sub("", answer))
     if _CHAIN.search(text) or _EVALUATED.search(text.strip().lstrip("-+")):
         return False
     joined = re.sub(r"(?<=\d)[,\s]+(?=\d{3}(?!\d))", "", text)

@@ -15,6 +15,13 @@ _SCALED = re.compile(
     rf"(\d)\s*(?:\\text\s*\{{\s*|\\mathrm\s*\{{\s*|\\\s)?\s*({'|'.join(_SCALE)})s?\b\s*(?:\}}|(?=\s|$|[a-z]))",
     re.IGNORECASE,
 )
+_NO_UNIT = (
+    "and|or|to|out|times|million|billion|thousand|hundred|trillion|squared|cubed|factorial|plus|over|mod|pi|percent|per"
+)
+_WORDED = re.compile(  # a number and words: "5 dollars"
+    rf"^(\s*-?\\?\$?(?:[\d,]*\d)(?:\.\d+)?)\s+((?!(?:{_NO_UNIT})\b)"
+    r"[A-Za-z]{2,}(?:\s+[A-Za-z]+){0,8}(?:\^\{?[23]\}?|/[a-z]+)?)\.?$"
+)
 _SPACED = re.compile(r"\s*-?\d{1,3}(?:(?:\\ |\s)\d{3})+\s*")  # thousands set apart by spaces
 _IDLE = re.compile(
     r"\\(?:left|right)(?![A-Za-z])|\\[!,;:]|(?<=[\d{}()\[\],+*/=^-])\s+(?=[\\{}()\[\],+*/=^-])"
@@ -26,6 +33,26 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), by)
     for pattern, by in [
         (r"−|–|﹣|－", "-"),  # minus signs of other alphabets
+        (r"(?<!\\)~|[\u2000-\u200a\u00a0\u202f]", " "),
+        (r"，|、", ", "),
+        (r"`", ""),
+        (r"½", r"\\frac{1}{2}"),
+        (r"⅓", r"\\frac{1}{3}"),
+        (r"⅔", r"\\frac{2}{3}"),
+        (r"¼", r"\\frac{1}{4}"),
+        (r"¾", r"\\frac{3}{4}"),
+        (r"\\varnothing(?![A-Za-z])|∅|^\\\{\s*\\\}$", r"\\emptyset "),
+        (r"\\\\\[-?[\d.]+\s*(?:pt|em|ex|mm|cm|in)\]", r"\\\\ "),
+        (r"\^\s*(-\d+)", r"^{\1}"),
+        (r"√\s*\(([^()]{1,200})\)", r"\\sqrt{\1}"),
+        (r"\\sqrt\s*\[(\d+)\]\s*(\w)", r"\\sqrt[\1]{\2}"),
+        (  # degrees inside a function
+            r"\\(sin|cos|tan|cot|sec|csc)\s*(\(?|\{?)\s*(\d+(?:\.\d+)?)\s*\^\s*\{?\s*\\circ\s*\}?",
+            r"\\\1 \2\\frac{\3\\pi}{180}",
+        ),
+        (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
+        (r"(?<![A-Za-z\\_\d.^{])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,3})(?![\w.])", r"\1\\times 10^{\2}"),
+        (r"(?<![\d.,/{}])(\d+)\s+(\d+)/(\d+)(?![\d/])", r"\1\\frac{\2}{\3}"),
         (r"×", r"\\times "),
         (r"÷", r"\\div "),
         (r"·|⋅", r"\\cdot "),
@@ -78,7 +105,8 @@ def inside(text: str) -> str:
 
 def squeezed(text: str) -> str:
     """The text without what changes nothing in a formula: spaces around signs, sizes of brackets and fractions."""
-    return _IDLE.sub("", text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac"))
+    text = _IDLE.sub("", text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac"))
+    return re.sub(r"(\\[A-Za-z]+)\s+(?=[\d\\(])", r"\1", text)
 
 
 def cleaned(text: str) -> str:
@@ -92,7 +120,10 @@ def cleaned(text: str) -> str:
         text = re.sub(r"[\\\s]", "", text)
     text = _SCALED.sub(lambda found: f"{found[1]}\\times 10^{{{_SCALE[found[2].lower()]}}}", text)
     text = _REPEATING.sub(_as_fraction, text)
-    return text.replace("\\$", "").replace("$", "").strip()
+    if text.count("\\pm") == 1 and "," not in text and "\\mp" not in text and "{" in text:  # inside a fraction, say
+        text = text.replace("\\pm", "+") + ", " + text.replace("\\pm", "-")
+    text = text.replace("\\$", "").replace("$", "").strip()
+    return _WORDED.sub(r"\1\\text{ \2}", text)
 
 
 def told_apart(gold: str, answer: str) -> tuple[str, str]:

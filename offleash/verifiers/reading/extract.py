@@ -4,6 +4,7 @@ The same ladder serves every model, and the step that succeeded is kept with the
 one model has and the other lacks would otherwise look like a change of support. All steps are linear in the text.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ THINK, THOUGHT = "<think>", "</think>"
 UNFINISHED = "unfinished"  # the step recorded where the text ends inside its reasoning
 LONGEST = 20_000  # characters of an answer; nothing longer is taken for one
 SHORT = 1_000  # characters of a text that can be an answer as a whole
+
+
+_MARKDOWN = re.compile(r"^[*`_]+(?=[^*`_])|(?<=[^*`_])[*`]+(?=[.,]?$)")  # marks around an answer
 
 
 class Extraction(NamedTuple):
@@ -65,7 +69,8 @@ def _boxed(place: Place) -> str | None:
 
 
 def _hashes(place: Place) -> str | None:
-    return after_hashes(place.text)
+    line = after_hashes(place.text)
+    return sentences.of_line(line) if line else line
 
 
 def _stated(place: Place) -> str | None:
@@ -134,9 +139,7 @@ def _tidy(answer: str | None, step: str) -> str | None:
         return answer
     if len(answer) > LONGEST:
         return None
-    answer = answer.strip()
-    if len(answer) > 4 and answer.startswith("**") and answer.endswith("**"):
-        answer = answer[2:-2].strip()
+    answer = _MARKDOWN.sub("", answer.strip())
     if answer.endswith(".") and not answer.endswith("..") and step != "tag":
         answer = answer[:-1].rstrip()
-    return answer
+    return answer.strip()

@@ -25,19 +25,31 @@ _FINAL = re.compile(r"final\s+answer\s*(?:\*\*)?\s*(?::|\bis\b)\s*", re.IGNORECA
 _PLAIN = re.compile(r"[-+−$€£\d.,/\s%°]{1,60}")
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
 _COPULA = re.compile(
-    r"(?:\b(?:is|are|was|were|equals?|be|gives?|gets?|by|to|about|approximately|roughly|worth|"
-    r"totals?)\b|it's|there're|[=≈:])\s*(?:exactly|about|approximately|roughly|only|just|"
+    r"(?:\b(?:is|are|was|were|equals?|be|gives?|gets?|by|(?<!\d )to|about|approximately|roughly|worth|"
+    r"totals?)\b|it's|there're|[=≈]|:(?!\d))\s*(?:exactly|about|approximately|roughly|only|just|"
     r"equal to|worth|up to|now|a total of|\*\*|:)?\s*",
     re.IGNORECASE,
 )
 _FORMULA = re.compile(
-    r"\$\$(?P<a>[^$]{1,2000})\$\$|\\\[(?P<b>.{1,2000}?)\\\]|\\\((?P<c>.{1,2000}?)\\\)|(?<![\\$])\$(?P<d>(?:[^$\n\\]|\\.){1,2000}?)\$",
+    r"\$\$(?P<a>[^$]{1,2000})\$\$|\\\[(?P<b>.{1,2000}?)\\\]|\\\((?P<c>.{1,2000}?)\\\)"
+    r"|(?<![\\$])\$(?!\d[^$]{0,2000}\s\$)(?P<d>(?:[^$\n\\]|\\.){1,2000}?)\$(?!\d)",  # two prices make no formula
     re.DOTALL,
 )
 _WORDS = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}\s+[A-Za-z]{2,}|[^\W\d_A-Za-zα-ωΑ-Ω]{2,}")
 _SENTENCE_END = re.compile(r"(?<=[^\d\s.][.!?])\s+(?=[A-Z\"'(\[])|(?<=\d[.!?])\s+(?=[A-Z\"'(\[])|\n\s*\n|。")
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|so|final answer|in total|altogether|conclusion|finally)\b", re.I)
-_NOT_WORDS = re.compile(r"\\(?:text|mbox|mathrm|textbf|operatorname)\s*\{[^{}]*\}")
+_NOT_WORDS = re.compile(
+    r"\\(?:text|mbox|mathrm|textbf|operatorname)\s*\{[^{}]*\}"
+    r"|\b(?:sqrt|(?:arc)?(?:sin|cos|tan)|cot|sec|csc|log|exp)\b(?=\s*\()"
+)
+_SINGLE = r"\$\$[^$]{1,300}\$\$|\\\((?:(?!\\\)).){1,300}\\\)|\$[^$\n]{1,300}\$"
+_LISTED = re.compile(rf"(?:{_SINGLE})(?:\s*,?\s*(?:and|or)\s+(?:{_SINGLE})|\s*,\s*(?:{_SINGLE}))+")
+_GLUED = re.compile(r"(?=[√π^:/×·(\\])[^\s,;]{1,60}")
+_GOES_ON = re.compile(rf"\s*(?:,\s*(?:(?:and|or)\s+)?{NUMBER}|(?:and|or|to|out of)\s+(?:{NUMBER}|[a-z]\s*=))", re.I)
+_ALTERNATIVES = re.compile(r"=\s*[-−\d.,/]+\s*or\s+[A-Za-z]\s*=")
+_HEDGED = re.compile(
+    r"\b(?:less|more|greater|fewer|smaller|larger|at least|at most|between|not|step|minus|negative)\b|^\s*#", re.I
+)
 _STANDALONE = re.compile(r"(?<![\w'\\])\(?([A-Z])\)?(?![\w'])")
 _PICK = re.compile(r"(?:it's|it is|is|choose|option|choice|pick|select|answer)\s*:?\s*\**\(?([A-Z])\)?(?![\w'])", re.I)
 
@@ -133,12 +145,17 @@ def expression(text: str) -> str | None:
     formula = _FORMULA.fullmatch(whole.rstrip(". "))
     if formula:
         return _inside(formula).strip()
-    wordless = len(whole) <= 60 and not _WORD.search(_NOT_WORDS.sub("", whole))
+    if re.fullmatch(r"[A-Za-z][A-Za-z'-]{1,40}[.!]?", whole):
+        return whole
+    wordless = not _WORD.search(_NOT_WORDS.sub("", whole))
     return whole if wordless or _PLAIN.fullmatch(whole) else None
 
 
 def _of_statement(rest: str) -> str | None:
     """The answer at the start of what follows a marker."""
+    listed = _LISTED.match(rest.lstrip("\"'*: "))
+    if listed:
+        return ", ".join(_inside(found).strip() for found in _FORMULA.finditer(listed[0]))
     formula = _FORMULA.match(rest.lstrip("\"'*: "))
     if formula and _is_maths(_inside(formula)):
         return _inside(formula).strip()
@@ -154,16 +171,31 @@ def _of_sentence(sentence: str, closing: bool) -> str | None:
     """What the last verb of a sentence is followed by; else its only number, if it is a conclusion or very short."""
     formulas = {found.start(): found for found in _FORMULA.finditer(sentence) if _is_maths(_inside(found))}
     bare = _without(sentence, formulas)  # verbs and numbers inside formulas are none of the sentence's
+    if _ALTERNATIVES.search(bare):
+        return None
     for verb in reversed([*_COPULA.finditer(bare)][-12:]):
         if verb.end() in formulas:
+            listed = _LISTED.match(sentence, verb.end())
+            if listed:
+                return ", ".join(_inside(found).strip() for found in _FORMULA.finditer(listed[0]))
             return _inside(formulas[verb.end()]).strip()
         number = _NUMBER.match(bare, verb.end())
         if number:
-            return number[0].strip()
+            return _whole_value(bare, number)
     if formulas or (closing and len(sentence) > 60 and not _CONCLUSION.search(sentence)):
         return None
-    numbers = _NUMBER.findall(bare)
-    return numbers[0].strip() if len(numbers) == 1 else None
+    if _HEDGED.search(bare):
+        return None
+    numbers = [*_NUMBER.finditer(bare)]
+    return _whole_value(bare, numbers[0]) if len(numbers) == 1 else None
+
+
+def _whole_value(text: str, number: re.Match[str]) -> str | None:
+    """A number with what is written onto it (`2√3`, `2:3`); None where it is one of several or part of a phrase."""
+    if _GOES_ON.match(text, number.end()):
+        return None
+    glued = _GLUED.match(text, number.end())
+    return (number[0] + (glued[0].rstrip(".,;:!?*") if glued else "")).strip()
 
 
 def _without(sentence: str, formulas: dict[int, re.Match[str]]) -> str:
@@ -180,6 +212,11 @@ def _last_sentence(text: str) -> str:
 
 def _inside(formula: re.Match[str]) -> str:
     return next(part for part in formula.groups() if part is not None)
+
+
+def of_line(line: str) -> str | None:
+    """The answer of a line that was marked as one."""
+    return line if _is_maths(line) else _of_sentence(line, closing=False)
 
 
 def _is_maths(text: str) -> bool:

@@ -1,7 +1,7 @@
 """Reasoning Gym's scorers, asked: raw answer and repaired answer, binarised, behind guards; the graded score is kept.
 
 The raw answer is scored first, then the repaired one, and the better counts, for every model alike. Correct is a
-score of at least 0.99, but see gym_credits.py for what scorers credit that is no answer. A scorer that cannot read a
+score of at least 0.99, but see gym/credits.py for what scorers credit that is no answer. A scorer that cannot read a
 text calls it wrong; one that runs out of memory or stack has failed. Runs in the sandbox: some scorers evaluate what a
 model wrote.
 """
@@ -18,11 +18,11 @@ import reasoning_gym.factory  # when the worker starts, not at every case: it ta
 
 from offleash.errors import OffleashError
 from offleash.tables.verdict import Verdict
-from offleash.verifiers.arithmetic import canonical
 from offleash.verifiers.countdown import way
-from offleash.verifiers.gym_credits import uncredited
-from offleash.verifiers.gym_guards import Entry, as_scored, sums_rules, unfit
+from offleash.verifiers.gym.credits import uncredited
+from offleash.verifiers.gym.guards import Entry, as_scored, sums_rules, unfit
 from offleash.verifiers.judgement import Case, Judgement
+from offleash.verifiers.numbers.arithmetic import canonical
 from offleash.verifiers.reasoning_gym import prepared
 from offleash.verifiers.repairs import repaired
 

@@ -8,7 +8,7 @@ import json
 import re
 from decimal import Decimal, InvalidOperation
 
-from offleash.verifiers.gym_guards import NUMBER, Entry, Guard, json_value
+from offleash.verifiers.gym.guards import NUMBER, Entry, Guard, json_value
 
 ROUNDED = frozenset({"complex_arithmetic", "polynomial_equations"})  # a score of 0.99 here is a rounded number
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from offleash.verifiers.arithmetic import NotArithmeticError
 from offleash.verifiers.countdown import Rules, way
-from offleash.verifiers.expressions import not_a_formula, not_a_literal
+from offleash.verifiers.gym.expressions import not_a_formula, not_a_literal
+from offleash.verifiers.numbers.arithmetic import NotArithmeticError
 from offleash.verifiers.repairs import repaired
 
 Entry = Mapping[str, Any]
