@@ -87,9 +87,9 @@ for folder in ('/', '/usr', '/usr/lib', '/dev', '/proc', '/etc', *places):
         continue
     print(folder)
 open('/tmp/written', 'w').write('x')
-print(os.getcwd(), os.listdir('.'))
+print(os.getcwd(), 'written' in os.listdir('.'))  # Python itself may lie below
 """
-    assert said(route, script) == "/tmp ['written']"
+    assert said(route, script) == "/tmp True"
 
 
 def test_other_processes_are_not_seen_and_cannot_be_killed(route: str) -> None:
@@ -262,7 +262,7 @@ print(refusal({route!r}) or run(command, Limits(), route={route!r}).output.decod
         pytest.skip("this user is an ordinary one already")
     options = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": "/", "capture_output": True, "check": False}
     try:
-        usable = subprocess.run([system, "-c", script.partition("from")[0]], **options)  # type: ignore[call-overload]
+        usable = subprocess.run([system, "-c", script.partition("from")[0] + "import offleash"], **options)  # type: ignore[call-overload]
     except OSError:
         pytest.skip(f"there is no {system} for another user")
     if usable.returncode != 0:
