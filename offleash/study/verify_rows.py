@@ -66,7 +66,7 @@ def verify_rows(judge: Judge, path: Path, options: Verifying, progress: Progress
 def read_rows(path: Path) -> Iterator[Row]:
     """The rows of a JSONL file; a bad one is an error that names its line and what was found."""
     try:
-        file = path.open(encoding="utf-8", errors="surrogateescape")
+        file = path.open(encoding="utf-8-sig", errors="surrogateescape")
     except FileNotFoundError:
         raise OffleashError(f"There is no file {path}; verify takes run folders and JSONL files.") from None
     found = 0
@@ -92,7 +92,7 @@ def _row(path: Path, line: int, text: str) -> Row:
             f'{path}, line {line}: a row is {{"id": ..., "gold": ..., "text": ...}}; found {keys[:100] or "nothing"}. '
             "Logs of other tools: offleash import LOG -o RUN, then verify RUN; or offleash compare --verify."
         )
-    if not isinstance(row["text"], str):
+    if not isinstance(row["text"], str | None):
         raise OffleashError(f'{path}, line {line}: "text" should be a string; found {str(row["text"])[:60]!r}.')
     gold = row.get("gold")
     if isinstance(gold, bool | list | dict):
@@ -101,7 +101,7 @@ def _row(path: Path, line: int, text: str) -> Row:
     written = json.dumps(details) if details is not None and not isinstance(details, str) else details
     name = row.get("id", line)
     subject = subject_of(str(name), None if gold is None else str(gold), row.get("question"), written)
-    return Row(line, name, subject, row["text"], row.get("finish") == TRUNCATED)
+    return Row(line, name, subject, row["text"] or "", row.get("finish") == TRUNCATED)
 
 
 def _outcomes(judge: Judge, verifier: Verifier, rows: list[Row], opened: bool) -> Iterator[Outcome]:

@@ -36,6 +36,15 @@ def test_a_file_of_rows_gives_one_verdict_a_line_in_the_same_order(tmp_path: Pat
     assert "tower" in found[3]["reason"]
 
 
+def test_marks_of_windows_and_empty_texts_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(
+        b'\xef\xbb\xbf{"id": 1, "gold": "5", "text": "\\\\boxed{5}"}\r\n\r\n{"id": 2, "gold": "5", "text": null}\r\n'
+    )
+    found = [json.loads(line) for line in offleash("verify", file, "--verifier", "math", "--json").out.splitlines()]
+    assert [row["verdict"] for row in found] == ["correct", "unread"]
+
+
 def test_a_row_whose_gold_cannot_be_read_fails_and_the_others_are_judged(tmp_path: Path) -> None:
     file = rows(
         tmp_path / "rows.jsonl",
