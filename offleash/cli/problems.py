@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.reading import AsJson, progress
-from offleash.errors import OffleashError
+from offleash.cli.reading import AsJson, named_columns, progress
 
 Map = Annotated[
     list[str] | None,
@@ -50,22 +49,14 @@ def problems(
 
     with progress(as_json) as tell:
         tell(f"reading {name}")
-        read = load_problems(name, size=size, seed=seed, source=source, columns=_columns(columns or []))
+        read = load_problems(
+            name, size=size, seed=seed, source=source, columns=named_columns(columns or [], "gold=answer")
+        )
     for row in read.frame.iter_rows(named=True):
         print(json.dumps(line(row), ensure_ascii=False, allow_nan=False))
     for note in read.notes:
         print(f"{note.text}{f' ({note.rows:,})' if note.rows else ''}", file=sys.stderr)
     print(f"{read.frame.height:,} problems", file=sys.stderr)
-
-
-def _columns(pairs: list[str]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        name, equals, column = pair.partition("=")
-        if not equals or not name:
-            raise OffleashError(f"--map takes NAME=COLUMN, found {pair!r}; for example --map gold=answer.")
-        found[name] = column
-    return found
 
 
 def _listed(as_json: bool) -> None:

@@ -48,7 +48,7 @@ def reading(
 
     if not math.isfinite(threshold):
         raise OffleashError(f"A threshold is a score; found --threshold {threshold}.")
-    options = Options(_columns(columns or []), split_by, filter_name, threshold, texts)
+    options = Options(named_columns(columns or [], "verdict=is_correct"), split_by, filter_name, threshold, texts)
     return Reading(options, format_name, verifier)
 
 
@@ -74,11 +74,12 @@ def progress(quiet: bool) -> Iterator["Progress"]:
         yield lambda text: status.update(text)
 
 
-def _columns(pairs: list[str]) -> dict[str, str]:
+def named_columns(pairs: list[str], example: str) -> dict[str, str]:
+    """What --map says: names to columns."""
     columns = {}
     for pair in pairs:
         name, equals, column = pair.partition("=")
         if not equals or not name:
-            raise OffleashError(f"--map takes NAME=COLUMN, found {pair!r}; for example --map verdict=is_correct.")
+            raise OffleashError(f"--map takes NAME=COLUMN, found {pair!r}; for example --map {example}.")
         columns[name] = column
     return columns
