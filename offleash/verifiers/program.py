@@ -24,6 +24,7 @@ from offleash.verifiers.judgement import Case, Judgement
 from offleash.verifiers.processes import interpreter
 from offleash.verifiers.processes.messages import GarbledError, packed, taken
 from offleash.verifiers.processes.sandbox import TERMS, Ended, Finished, Limits, chosen_route, run
+from offleash.verifiers.programs.assembly import values_in
 from offleash.verifiers.programs.outputs import same_output, same_value
 from offleash.verifiers.programs.unpickle import private_tests
 
@@ -133,6 +134,7 @@ class _Hearing:
         first["inputs"] = [test["input"] for test in self._io]
         second = {"tests": self._asserts, "token": self._token}
         second |= {name: str(details.get(name) or "") for name in ("setup", "test")}
+        second["values"] = sorted(values_in(self._case.gold or ""))  # that a right program defines beside functions
         return packed(first) + packed(second)
 
     def hear(self, chunk: bytes) -> bool:

@@ -42,12 +42,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def judged(details: dict[str, object], answer: str) -> Judgement:
-    return decide(Case(answer, details=details))
+def judged(details: dict[str, object], answer: str, gold: str | None = None) -> Judgement:
+    return decide(Case(answer, gold, details=details))
 
 
-def verdict(details: dict[str, object], answer: str) -> Verdict:
-    found = judged(details, answer)
+def verdict(details: dict[str, object], answer: str, gold: str | None = None) -> Verdict:
+    found = judged(details, answer, gold)
     assert found.verdict is Verdict.CORRECT or found.reason, "what is not correct has a reason"
     return found.verdict
 
@@ -135,7 +135,7 @@ def test_a_wrong_function_is_wrong(answer: str) -> None:
 )
 def test_assertions_of_many_kinds_are_run(setup: str, tests: list[str], answer: str) -> None:
     details: dict[str, object] = {"kind": "asserts", "setup": setup, "tests": tests}
-    assert judged(details, answer) == Judgement(Verdict.CORRECT)
+    assert judged(details, answer, answer) == Judgement(Verdict.CORRECT)
     assert verdict(details, "def nothing(): pass") is Verdict.WRONG
 
 

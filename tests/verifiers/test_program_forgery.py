@@ -1,9 +1,13 @@
 """No program passes its tests without computing the answers."""
 
+import contextlib
+from fractions import Fraction
+
 import pytest
 
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.processes import sandbox
+from offleash.verifiers.programs.unpickle import PLAIN_VALUES, plain
 from tests.verifiers.test_program import DETAILS, verdict
 
 pytestmark = pytest.mark.skipif(
@@ -78,6 +82,56 @@ def test_tests_that_need_the_programs_classes_cannot_be_passed_by_cheap_tricks()
         "tests": ["assert size(Box(3)) == 3", "assert len([1]) == 1"],
     }
     box = "class Box:\n    def __init__(self, n): self.n = n\n"
-    assert verdict(details, box + "def size(b): return b.n") is Verdict.CORRECT
+    right = box + "def size(b): return b.n"
+    assert verdict(details, right, right) is Verdict.CORRECT
+    assert verdict(details, right) is Verdict.WRONG  # without a reference that has the class, nothing runs beside tests
     for trick in ("exits when called", "leaves when called", "writes to every descriptor", "patches builtins"):
-        assert verdict(details, box + FORGERIES[trick].format(name="size")) is Verdict.WRONG
+        assert verdict(details, box + FORGERIES[trick].format(name="size"), right) is Verdict.WRONG
+
+
+EQUALS_ALL = "class f:\n    def __init__(self, *a): pass\n    def __eq__(self, other): return True\n"
+STACK_WALK = """
+import os, sys
+frame = sys._getframe()
+while frame:
+    token = frame.f_locals.get("token")
+    if token:
+        from offleash.verifiers.processes import messages
+        for fd in range(3, 256):
+            try: messages.send(fd, {"passed": token})
+            except Exception: pass
+    frame = frame.f_back
+class f: pass
+"""
+CHANGED_CLASS = """
+import os, pickle, struct
+BODY = (b"(S'returned'\\ncfractions\\nFraction\\n(N}S'__eq__'\\ncbuiltins\\nstr\\nstb0S'1'\\n]t.")
+NEW = b"(S'returned'\\ncfractions\\nFraction\\n(S'1'\\ntR]t."
+def f(*a):
+    for body in (BODY, NEW) * 50:
+        for fd in (200, 201, 202):
+            try: os.write(fd, struct.pack(">Q", len(body)) + body)
+            except OSError: pass
+"""
+
+
+@pytest.mark.parametrize("program", [EQUALS_ALL, STACK_WALK, CHANGED_CLASS])
+def test_a_program_cannot_choose_to_run_beside_its_tests_or_change_their_classes(program: str) -> None:
+    asserts: dict[str, object] = {"kind": "asserts", "setup": "", "tests": ["assert f(1) == 2", "assert f(5) == 6"]}
+    check: dict[str, object] = {
+        "kind": "check",
+        "prompt": "def f(x):\n",
+        "test": "def check(f):\n    assert f(1) == 2\n    assert f(5) == 6\n",
+        "entry_point": "f",
+    }
+    assert verdict(asserts, program) is Verdict.WRONG
+    assert verdict(check, program) is Verdict.WRONG
+
+
+def test_a_pickle_cannot_change_a_class_that_it_may_name() -> None:
+    body = b"(cfractions\nFraction\n(N}S'__eq__'\ncbuiltins\nstr\nstb0."
+    with contextlib.suppress(Exception):
+        plain(b"cfractions\nFraction\n(N}S'__eq__'\ncbuiltins\nstr\nstb.", PLAIN_VALUES)
+    with contextlib.suppress(Exception):
+        plain(body, PLAIN_VALUES)
+    assert not Fraction(1) == 2  # noqa: SIM201 - it is == that was to be changed

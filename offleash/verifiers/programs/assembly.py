@@ -55,6 +55,19 @@ def names_in(sources: list[str]) -> set[str]:
     return names
 
 
+def values_in(source: str) -> set[str]:
+    """The classes and constants that a program defines at its top level."""
+    tree = _parsed(source)
+    found = set()
+    for node in tree.body if tree else []:
+        if isinstance(node, ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
 def _before(prompt: str, entry: str) -> str:
     """The part of the prompt in front of the function: imports and functions it may call."""
     tree = _parsed(prompt)

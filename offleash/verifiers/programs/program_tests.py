@@ -5,9 +5,10 @@ ins that send the arguments over and bring the result back. So a program cannot 
 replacing `check`, `len` or `assert`, by walking the stack, or by returning an object that equals everything: only
 plain values come back (unpickle.PLAIN_VALUES).
 
-Not covered: tests that use a class or a constant which the program itself defines (a few of MBPP's) must run in the
-program's own process. There the tests have their own copy of the builtins and success needs a secret that is not in any
-namespace of the program's, but code that searches the interpreter's memory for it could still pass itself.
+Not covered: tests that use a class or a constant which the problem's reference program defines (a few of MBPP's) must
+run in the program's own process. There the tests have their own copy of the builtins and success needs a secret that is
+not in any namespace of the program's, but code that walks the stack or the memory for it can pass itself. A program
+cannot choose this: without such a reference, whatever it defines stays in a process of its own.
 """
 
 import builtins
@@ -166,7 +167,7 @@ def _asserts(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
     defined = _defined(answers)
     tests = [job["setup"], *job["tests"]]
     used = names_in(tests) & set(defined)
-    if any(defined[name] == "other" for name in used):
+    if any(defined[name] == "other" for name in used & set(job["values"])):
         names = _fresh(_executed(codes))
     else:
         names = {"__name__": "tests"}

@@ -16,6 +16,7 @@ from offleash.errors import OffleashError
 
 LARGEST = 512 << 20  # bytes after decompression: the largest real ones are below a fifth of this
 
+HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of types in CPython
 # Types whose values are nothing but values: building one runs no code of anybody's.
 PLAIN_VALUES = frozenset(
     [("builtins", name) for name in ("bool", "bytearray", "complex", "dict", "float", "frozenset", "int", "iter")]
@@ -87,7 +88,11 @@ class _Restricted(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> object:
         if (module, name) not in self._admitted:
             raise RefusedError(f"it names {module}.{name}")
-        return super().find_class(module, name)
+        found = super().find_class(module, name)
+        if isinstance(found, type) and found.__flags__ & HEAP and not found.__flags__ & IMMUTABLE:
+            # a class written in Python could be changed by the pickle (BUILD sets attributes): give only its making
+            return lambda *arguments: found(*arguments)
+        return found
 
     def persistent_load(self, pid: object) -> object:
         raise RefusedError("it refers to an object outside of itself")
