@@ -13,6 +13,7 @@ from offleash.cli.formats import formats
 from offleash.cli.import_ import import_
 from offleash.cli.plan import plan
 from offleash.cli.problems import problems
+from offleash.cli.reading import printable
 from offleash.cli.verify import verify
 from offleash.errors import OffleashError
 
@@ -54,9 +55,11 @@ def main() -> None:
     try:
         app()
     except OffleashError as error:
-        print(f"offleash: {error}", file=sys.stderr)
+        print(f"offleash: {printable(str(error))}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and stop.code != 130:
+            raise
         print("offleash: interrupted; nothing was lost, run the same command again.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

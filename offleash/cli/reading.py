@@ -56,6 +56,7 @@ def reading(
 def progress(quiet: bool) -> Iterator["Progress"]:
     """A line on standard error that tells what is being done, once it has taken two seconds."""
     from rich.console import Console
+    from rich.markup import escape
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
@@ -66,12 +67,17 @@ def progress(quiet: bool) -> Iterator["Progress"]:
             now = time.monotonic()
             if now - started > 2 and now - last[0] > 5:
                 last[0] = now
-                print(text, file=sys.stderr)
+                print(printable(text), file=sys.stderr)
 
         yield plain
         return
     with console.status("") as status:
-        yield lambda text: status.update(text)
+        yield lambda text: status.update(escape(printable(text)))
+
+
+def printable(text: str) -> str:
+    """A text without what could steer a terminal; lines stay lines."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def named_columns(pairs: list[str], example: str) -> dict[str, str]:

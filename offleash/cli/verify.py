@@ -7,6 +7,7 @@ import typer
 
 from offleash.cli.judging import Jobs, NoCache, Referee, RefereeModel, TrustCode
 from offleash.cli.reading import AsJson, progress
+from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
     from offleash.study.verify import Verified, Verifying
@@ -56,6 +57,8 @@ def verify(
     options = verifying(verifier, last_number, opened, jobs, trust_code, not no_cache, referee, referee_model, problems)
     file = file_among(runs)
     if file is not None:
+        if also or problems:
+            raise OffleashError("--also and --problems are for run folders; rows bring their own gold answers.")
         _verify_file(file, options, as_json)
         return
     with progress(as_json) as tell:
@@ -68,7 +71,6 @@ def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
     import sys
     from collections import Counter
 
-    from offleash.errors import OffleashError
     from offleash.report.verified import outcome_document, outcomes_text
     from offleash.study.verify_rows import Outcome
     from offleash.study.verifying import verify_file

@@ -1,6 +1,7 @@
 """What a check of problems found, for people and programs."""
 
 from offleash.study.check import Checked
+from offleash.study.flip_samples import clean
 
 SHOWN = 20
 
@@ -42,7 +43,8 @@ def checked_text(found: Checked, all_faults: bool = False) -> str:
     for fault in found.faults[:most]:
         gold = "" if fault.gold is None else f", gold {_short(fault.gold)}"
         lines.append(
-            f"  row {fault.row}, {fault.problem} ({fault.verifier}{gold}): {fault.happened}; {fault.next_step}."
+            f"  row {fault.row}, {clean(fault.problem)} ({fault.verifier}{gold}): {clean(fault.happened)}; "
+            f"{fault.next_step}."
         )
     if len(found.faults) > most:
         lines.append(f"  and {len(found.faults) - most:,} more; --json lists them all")

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from offleash.study.flip_samples import clean
 from offleash.study.verify import Verified
 from offleash.study.verify_rows import Outcome
 from offleash.tables.verdict import Verdict
@@ -66,7 +67,7 @@ def verified_text(one: Verified) -> str:
         lines.append(f"  {sum(one.ways.values()):,} distinct answers in {one.seconds:.1f} s: {how}")
     steps = ", ".join(f"{step} {count:,}" for step, count in one.steps.items())
     lines.append(f"  answers read by: {steps}")
-    return "\n".join(lines + [f"  {note}" for note in notes(one)])
+    return "\n".join(lines + [f"  {clean(note)}" for note in notes(one)])
 
 
 def notes(one: Verified) -> list[str]:
@@ -94,4 +95,4 @@ def outcomes_text(verdicts: Counter[str], steps: Counter[str], failures: Sequenc
         f"{verdicts.total():,} rows: {counts}",
         "  answers read by: " + ", ".join(f"{s} {n:,}" for s, n in steps.most_common()),
     ]
-    return "\n".join(lines + [f"  failed: {reason}" for reason in failures])
+    return "\n".join(lines + [f"  failed: {clean(reason)}" for reason in failures])

@@ -1,7 +1,7 @@
 """check: every problem's verifier accepts its gold answer and rejects corruptions of it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import cpu_count
 
@@ -10,8 +10,10 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.problems.corruption import corruptions
 from offleash.problems.rows import shown
+from offleash.study.judging import Judge, Subject, subject_of
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
+from offleash.verifiers.processes.pool import Pool
 from offleash.verifiers.registry import verifier
 
 Tell = Callable[[str], None]
@@ -68,6 +70,7 @@ def check(
     """Judge gold answers and corruptions of them; `name` is the verifier of problems that name none, or of all."""
     unchecked: dict[str, int] = {}
     trials: dict[str, list[_Trial]] = {}
+    subjects: dict[str, list[tuple[int, Subject]]] = {}
     for place, values in enumerate(frame.iter_rows(named=True), 1):
         row = (rows or {}).get(values["problem"], place)
         chosen = name or values["verifier"]
@@ -78,12 +81,18 @@ def check(
         if verifier(chosen).room is Room.ASKS:
             _count(unchecked, "not checked: asks a model")
             continue
+        subject = subject_of(values["problem"], values["gold"], values["question"], values["details"])
+        subjects.setdefault(chosen, []).append((row, subject))
         trials.setdefault(chosen, []).extend(_trials(row, values, chosen, unchecked))
     score = _Score()
     for chosen, batch in trials.items():
         tell(f"{chosen}: {len(batch):,} answers")
-        for trial, judgement in _judged(verifier(chosen), batch, jobs, trust_code):
-            score.note(trial, verifier(chosen), judgement)
+        with Pool(jobs or cpu_count() or 1, trust_code=trust_code) as pool:
+            unusable = _unusable(pool, verifier(chosen), subjects[chosen])
+            score.faults += unusable.values()
+            usable = [trial for trial in batch if trial.row not in unusable]
+            for index, judgement in pool.judge(verifier(chosen), [trial.case for trial in usable]):
+                score.note(usable[index], verifier(chosen), judgement)
     return score.checked(frame.height, unchecked)
 
 
@@ -127,14 +136,21 @@ def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str,
         yield _Trial(row, problem, Case(text, gold, question, details), right=False)
 
 
-def _judged(
-    kind: Verifier, batch: list[_Trial], jobs: int | None, trust_code: bool
-) -> Iterable[tuple[_Trial, Judgement]]:
-    from offleash.verifiers.processes.pool import Pool
-
-    with Pool(jobs or cpu_count() or 1, trust_code=trust_code) as pool:
-        for index, judgement in pool.judge(kind, [trial.case for trial in batch]):
-            yield batch[index], judgement
+def _unusable(pool: Pool, kind: Verifier, subjects: list[tuple[int, Subject]]) -> dict[int, Fault]:
+    """Problems that their verifier cannot judge at all, by row; those without a gold answer may still be usable."""
+    rows = {subject.problem: row for row, subject in subjects}
+    asked = [subject for _, subject in subjects if subject.gold is not None or kind.room is not Room.WORKER]
+    return {
+        rows[subject.problem]: Fault(
+            rows[subject.problem],
+            subject.problem,
+            kind.name,
+            subject.gold,
+            why,
+            "correct its gold answer or details, or choose another verifier with --verifier",
+        )
+        for subject, why in Judge(pool).unreadable(kind, asked)
+    }
 
 
 def _fault(trial: _Trial, kind: Verifier, judgement: Judgement) -> Fault:

@@ -1,6 +1,7 @@
 """Judging: every distinct answer to a problem decided once, by the quickest way that is sure."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from offleash.verifiers.readability import MODULE, asking
 Ask = Callable[[str], str]
 ANY = "0"  # an answer that a quick decision can be made about only where the gold answer reads plainly
 HELD = 1_000_000  # distinct answers remembered at a time; the cache on disk holds the rest
-STORE = 256  # judgements kept for other runs at a time: what a kill can lose
+STORE = 2.0  # seconds between two writes to the cache: what a kill can lose
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,18 @@ class Judge:
         left = [place for place in hard if keys[place] not in cached]
         fresh: dict[bytes, Judgement] = {}
         answers = self._run(verifier, [hard[place] for place in left])
-        for done, (number, judged) in enumerate(answers, 1):
-            self.ways["failed" if judged.verdict is Verdict.FAILED else "decided"] += 1
-            fresh[keys[left[number]]] = judged
-            self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
-            if len(fresh) >= STORE:
-                self._keep(fresh)
-            yield left[number], judged
-        self._keep(fresh)
+        kept = time.monotonic()
+        try:
+            for done, (number, judged) in enumerate(answers, 1):
+                self.ways["failed" if judged.verdict is Verdict.FAILED else "decided"] += 1
+                fresh[keys[left[number]]] = judged
+                self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
+                if time.monotonic() - kept > STORE:
+                    self._keep(fresh)
+                    kept = time.monotonic()
+                yield left[number], judged
+        finally:
+            self._keep(fresh)  # also when it is interrupted
 
     def _keep(self, fresh: dict[bytes, Judgement]) -> None:
         if self.cache:

@@ -79,7 +79,7 @@ def refuse_unreadable(judge: Judge, subjects: dict[str, tuple[Subject, Verifier]
     more = [f"  and {len(faults) - SHOWN} more: offleash check lists them"] if len(faults) > SHOWN else []
     raise OffleashError(
         "\n".join([f"{len(faults)} of the {len(subjects)} problems of {where} cannot be judged:", *lines, *more])
-        + "\nCorrect their gold answers, or choose another verifier with --verifier."
+        + "\nTake gold answers from a set of problems with --problems, correct them, or choose another verifier."
     )
 
 

@@ -79,9 +79,17 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise OffleashError(f'{path} is empty; it should hold a row {{"id": ..., "gold": ..., "text": ...}} a line.')
 
 
+class Digits(str):
+    """A number of the file, digit for digit: a float would round a gold answer."""
+
+
+def _refused(constant: str) -> object:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
 def _row(path: Path, line: int, text: str) -> Row:
     try:
-        row = json.loads(text)
+        row = json.loads(text, parse_float=Digits, parse_constant=_refused)
     except ValueError as error:
         raise OffleashError(f"{path}, line {line}: not JSON ({error}): {text[:60].strip()!r}.") from None
     except RecursionError:
@@ -97,9 +105,10 @@ def _row(path: Path, line: int, text: str) -> Row:
     gold = row.get("gold")
     if isinstance(gold, bool | list | dict):
         raise OffleashError(f'{path}, line {line}: "gold" should be a string or a number; found {str(gold)[:60]!r}.')
-    details = row.get("details")
+    details = json.loads(text).get("details")  # numbers here are numbers
     written = json.dumps(details) if details is not None and not isinstance(details, str) else details
     name = row.get("id", line)
+    name = float(name) if isinstance(name, Digits) else name
     subject = subject_of(str(name), None if gold is None else str(gold), row.get("question"), written)
     return Row(line, name, subject, row["text"] or "", row.get("finish") == TRUNCATED)
 

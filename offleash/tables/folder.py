@@ -254,9 +254,9 @@ def _replace(file: Path, frame: pl.DataFrame) -> None:
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         temporary.replace(file)
-    except OSError as error:
+    except (OSError, pl.exceptions.PolarsError) as error:
         raise OffleashError(
-            f"{file} could not be written ({error.strerror or error}); what was written before is good."
+            f"{file} could not be written ({_first_line(error)}); what was written before is good."
         ) from None
 
 

@@ -83,7 +83,9 @@ def readable(case: Case) -> str:
     over = beyond(gold)
     if over:
         return f"its gold answer {gold[:80]!r} cannot be handed to algebra: {over}"
-    if not read(gold) or _PROSE.search(gold):
+    parts = read(gold)
+    garbled = all(isinstance(part, str) for part in parts) and gold.count("{") != gold.count("}")
+    if not parts or garbled or (_PROSE.search(gold) and not re.search(r"[\d=\\]", gold)):
         return f"its gold answer {gold[:80]!r} does not read as mathematics; --verifier string compares words"
     return ""
 

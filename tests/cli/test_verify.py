@@ -105,3 +105,22 @@ def test_a_run_without_texts_says_how_to_get_them(tmp_path: Path) -> None:
     with create_run(tmp_path / "run", "run", problems, {}):
         pass
     refused(offleash("verify", tmp_path / "run"), "no texts", "--texts")
+
+
+def test_numbers_of_the_file_are_taken_digit_for_digit(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    lines = [
+        '{"id": 1, "gold": 12345678901234567890.5, "text": "\\\\boxed{12345678901234567890.5}"}',
+        '{"id": 2.5, "gold": 1e5, "text": "\\\\boxed{1e5}", "details": {"relative": 0.05}}',
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = [json.loads(line) for line in offleash("verify", file, "--verifier", "string", "--json").out.splitlines()]
+    assert [(row["id"], row["verdict"]) for row in found] == [(1, "correct"), (2.5, "correct")]
+    file.write_text('{"id": 1, "gold": NaN, "text": "5"}', encoding="utf-8")
+    refused(offleash("verify", file, "--verifier", "math", "--json"), "line 1", "NaN")
+
+
+def test_what_could_steer_a_terminal_is_not_printed(tmp_path: Path) -> None:
+    file = rows(tmp_path / "rows.jsonl", {"id": "\x1b[2Jx", "gold": "", "text": "\\boxed{5}"})
+    result = offleash("verify", file, "--verifier", "math")
+    assert "\x1b" not in result.out + result.err

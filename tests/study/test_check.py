@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
 from offleash.report.checked import checked_document, checked_text
 from offleash.study.check import Checked, check
 from offleash.study.problems import load_problems
+from offleash.tables.problem import as_problems
 
 BENCH = Path(__file__).parents[2].parent / "shared" / "data" / "bench"
 
@@ -94,3 +96,20 @@ def test_the_shared_benchmarks_are_sound(name: str, file: str) -> None:
     found = check(read.frame, rows=read.rows, jobs=2)
     assert found.sound, checked_text(found)
     assert found.accepted == read.frame.height
+
+
+def test_a_problem_that_its_verifier_cannot_read_is_a_fault_with_or_without_a_gold_answer() -> None:
+    frame = as_problems(
+        pl.DataFrame(
+            {
+                "problem": ["a", "b", "c"],
+                "question": ["?", "?", "?"],
+                "gold": [None, None, "\\frac{"],
+                "verifier": ["countdown", "reasoning_gym", "math"],
+                "details": ["{}", '{"task": "nope"}', None],
+            },
+            schema_overrides={"gold": pl.String},
+        )
+    )
+    found = check(frame, jobs=1)
+    assert sorted(fault.problem for fault in found.faults) == ["a", "b", "c"]
