@@ -65,7 +65,7 @@ def _read(
 ) -> tuple[Loaded, Benchmark | None]:
     benchmark = PROBLEMS.get(str(name))
     if benchmark is not None and source is not None:
-        return read_problems(Path(source), columns=columns, benchmark=benchmark), benchmark
+        return _counted(read_problems(Path(source), columns=columns, benchmark=benchmark), benchmark), benchmark
     if benchmark is not None:
         return from_hub(benchmark, columns=columns), benchmark
     path = Path(name)
@@ -74,6 +74,14 @@ def _read(
     if isinstance(name, str) and not _is_path(name):
         raise _nowhere(name)
     return read_problems(path, columns=columns), None
+
+
+def _counted(read: Loaded, benchmark: Benchmark) -> Loaded:
+    """The problems of a local copy, with a note where it is not of the benchmark's size: it may be another file."""
+    if benchmark.paper is None or benchmark.share is not None or read.frame.height == benchmark.paper:
+        return read
+    said = f"{benchmark.name} has {benchmark.paper} problems in the paper, this copy {read.frame.height}: is it the one?"
+    return replace(read, notes=(*read.notes, Note(said)))
 
 
 def _is_path(name: str) -> bool:

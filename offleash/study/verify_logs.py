@@ -72,6 +72,11 @@ def _folder(text: str, argument: Argument, into: Path, reading: Reading, progres
         raise OffleashError(
             f"{text} names several run folders; verify them first: offleash verify {' '.join(map(str, runs))}."
         )
+    if reading.options.split_by is not None:
+        raise OffleashError(
+            f"--verify judges one run a file and {text} is to be split by {reading.options.split_by!r}; write each run "
+            "to a file of its own first."
+        )
     options = replace(reading.options, texts=True)
     return import_logs(text, into, replace(reading, options=options), progress).folder
 
