@@ -80,7 +80,9 @@ def _counted(read: Loaded, benchmark: Benchmark) -> Loaded:
     """The problems of a local copy, with a note where it is not of the benchmark's size: it may be another file."""
     if benchmark.paper is None or benchmark.share is not None or read.frame.height == benchmark.paper:
         return read
-    said = f"{benchmark.name} has {benchmark.paper} problems in the paper, this copy {read.frame.height}: is it the one?"
+    said = (
+        f"{benchmark.name} has {benchmark.paper} problems in the paper, this copy {read.frame.height}: is it the one?"
+    )
     return replace(read, notes=(*read.notes, Note(said)))
 
 
