@@ -58,6 +58,17 @@ def decide_by_algebra(case: Case) -> Judgement:
     return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
 
 
+def warm() -> None:
+    """Load what the first decision needs: SymPy and the parser take a second to begin."""
+    for gold, answer in (
+        ("x+1", "1+x+y"),
+        ("2\\sqrt{2}", "\\sqrt{8}"),
+        ("\\frac{1}{2}", "\\sin x"),
+        ("(1,2)", "[1,3]"),
+    ):
+        decide_by_algebra(Case(answer, gold))
+
+
 def equal(expected: Sequence[object], found: Sequence[object]) -> bool:
     """What math-verify says; an inequality may answer an interval, not the other way round."""
     import sympy

@@ -8,10 +8,12 @@ from offleash.verifiers.judgement import Case, Judgement, Verifier
 
 MODULE = "readable by module"  # key in a case's details: whose `readable` is asked
 
+BEGINNING = 30.0  # seconds: the first question also loads the verifier's libraries
+
 
 def asking(verifier: Verifier) -> Verifier:
     """A verifier's question about gold answers, as a verifier that runs in the same room."""
-    return replace(verifier, name=f"{verifier.name}.readable", module=__name__, quick=None)
+    return replace(verifier, name=f"{verifier.name}.readable", module=__name__, quick=None, seconds=BEGINNING)
 
 
 def decide(case: Case) -> Judgement:

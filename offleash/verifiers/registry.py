@@ -31,7 +31,7 @@ VERIFIERS: dict[str, Verifier] = {
         ladder=("tag", "boxed", "hashes", "expression", "stated", "concluded", "formula"),
         module="offleash.verifiers.math",
         room=Room.WORKER,
-        seconds=3.0,
+        seconds=2.5,
         library="math-verify",
         quick=decide_exactly,
     ),
