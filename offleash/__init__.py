@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from offleash.study.face import load as load
     from offleash.study.face import tally as tally
     from offleash.study.face import verify as verify
-    from offleash.study.problems import problems as problems
+    from offleash.study.problems import problem_set as problem_set
     from offleash.support.change import support_change as support_change
     from offleash.support.estimators import pass_at_k as pass_at_k
     from offleash.support.passes import pass_curve as pass_curve
@@ -28,7 +28,7 @@ _FACE = {
     "load": "offleash.study.face",
     "pass_at_k": "offleash.support.estimators",
     "pass_curve": "offleash.support.passes",
-    "problems": "offleash.study.problems",
+    "problem_set": "offleash.study.problems",
     "support_change": "offleash.support.change",
     "tally": "offleash.study.face",
     "tally_of_counts": "offleash.tables.tally",

@@ -67,3 +67,11 @@ def test_statistics_know_only_numpy_and_scipy() -> None:
 def test_no_file_of_the_package_is_longer_than_300_lines() -> None:
     long = {path.name: n for path in PACKAGE.rglob("*.py") if (n := len(path.read_text("utf-8").splitlines())) > 300}
     assert not long
+
+
+def test_no_name_of_the_public_face_is_hidden_by_a_room_of_the_same_name() -> None:
+    import offleash
+
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
+    assert not rooms & set(offleash.__all__)
+    assert all(callable(getattr(offleash, name)) for name in offleash.__all__)

@@ -29,6 +29,6 @@ def imported_text(done: Imported) -> str:
     if missing:
         hint = f" ({done.unverified_hint.rstrip('.')})" if done.unverified_hint else ""
         lines.append(f"  {missing:,} samples lack a verdict{hint}")
-        lines.append(f"  judge them with: offleash verify {done.folder} --verifier math (or another of its verifiers)")
+        lines.append(f"  judge them with: offleash verify {done.folder} --verifier math (or another verifier)")
     lines += [f"  {note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in done.notes]
     return "\n".join(lines)

@@ -22,7 +22,7 @@ GENERATED = 50  # problems of a Reasoning Gym task when no size is given, as in 
 FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".gz")
 
 
-def problems(
+def problem_set(
     name: str | Path,
     *,
     size: int | None = None,

@@ -6,14 +6,12 @@ from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.study.load import Progress, silent
-from offleash.study.problems import problems as load_set
+from offleash.study.problems import problem_set
 from offleash.study.subjects import Ladder
 from offleash.study.verify import Verified, Verifying, judge_of, verify_with
 from offleash.study.verify_rows import Outcome, is_rows, verify_rows
 from offleash.tables.folder import is_run
 from offleash.verifiers.registry import verifier as named
-
-REFEREE = "referee"
 
 
 def verifying(
@@ -32,7 +30,7 @@ def verifying(
         named(verifier)
     if jobs < 0:
         raise OffleashError(f"Worker processes are counted from 0 (one a core); found --jobs {jobs}.")
-    fuller = load_set(problems) if problems is not None else None
+    fuller = problem_set(problems) if problems is not None else None
     options = Verifying(verifier, Ladder(last_number, opened), jobs, trust_code, cache, fuller)
     if referee is None and referee_model is None:
         return options
