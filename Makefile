@@ -17,7 +17,7 @@ demo: install          ## compare a small base and RL model from the counts in e
 	-@$(BIN)/offleash compare base=examples/counts/base.csv rl=examples/counts/rl.csv
 
 test: install          ## everything a change must pass, under ten minutes on two cores
-	$(BIN)/pytest -n 2 -m "not slow and not hub"
+	$(BIN)/pytest -n 2 -m "not slow and not hub and not real and not vllm"
 
 test-slow: install     ## the long simulations: coverage and size of every interval and test
 	$(BIN)/pytest -n 2 -m slow

@@ -6,10 +6,8 @@ trained and evaluated with; `stdin` and `starter` say what LiveCodeBench's own p
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from string import ascii_uppercase
-from typing import Protocol
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 
@@ -42,26 +40,6 @@ PROMPTS: dict[str, str] = {
 }
 
 
-class Tokenizer(Protocol):
-    """What is needed of a model's tokenizer: that of Hugging Face fits."""
-
-    @property
-    def chat_template(self) -> object: ...
-
-    def apply_chat_template(
-        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
-    ) -> object: ...
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The text a model is given."""
-
-    text: str
-    templated: bool  # whether the model has a chat template
-    thinking: bool  # whether the text ends inside a reasoning block, so that a sample begins within it
-
-
 def prompt(name: str, question: str, details: Mapping[str, object]) -> str:
     """The message for a question by the named prompt; `details` give its choices, unit, tests or starter code."""
     unit = " ".join(str(details.get("unit") or "").split())
@@ -84,20 +62,6 @@ def choices(texts: Sequence[str]) -> str:
 def prompt_hash(text: str) -> str:
     """Hash of a prompt, every character of it."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-
-
-def chat(text: str, tokenizer: Tokenizer) -> Asked:
-    """The prompt within the model's chat template; as it stands where the model has none, as base models often."""
-    if not tokenizer.chat_template:
-        return Asked(text, templated=False, thinking=False)
-    message = [{"role": "user", "content": text}]
-    whole = str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
-    return Asked(whole, templated=True, thinking=opens_reasoning(whole))
-
-
-def opens_reasoning(text: str) -> bool:
-    """Whether a text ends inside a reasoning block: `<think>` was opened and not closed after it."""
-    return text.rstrip().endswith("<think>")
 
 
 def _texts(value: object) -> list[str]:

@@ -1,0 +1,44 @@
+"""Seeds: hashes, never seed + i, since neighbouring seeds share samples; and the random numbers of every sample.
+
+A sample's random numbers depend on its run, its problem and its index alone, so it is the same sample whatever is
+drawn beside it, before it or after it.
+"""
+
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+GOLDEN = 0x9E3779B97F4A7C15  # of SplitMix64 (Steele, Lea, Flood 2014)
+
+
+def seed_of(*parts: object) -> int:
+    """A seed of 64 bits from what it belongs to."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def chunk_seed(seed: int, first: int, size: int) -> int:
+    """The seed of a chunk, for a backend that draws a chunk at a time: 63 bits, since servers read signed numbers."""
+    return seed_of(seed, "chunk", first, size) >> 1
+
+
+def sample_seeds(seed: int, first: int, size: int) -> NDArray[np.uint64]:
+    """The seeds of the samples of a chunk, for a backend that draws each from numbers of its own."""
+    index = np.arange(first, first + size, dtype=np.uint64)
+    return _mixed(_mixed(np.full(size, seed, np.uint64)) ^ _mixed(index + np.uint64(1)))
+
+
+def uniform(seed_N: NDArray[np.uint64], position: int) -> NDArray[np.float64]:
+    """The number in [0, 1) by which each of N samples chooses its token at a position: SplitMix64, 53 bits."""
+    step = np.uint64(((position + 1) * GOLDEN) % 2**64)
+    with np.errstate(over="ignore"):
+        return (_mixed(seed_N + step) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of SplitMix64: every bit of the input changes every bit of the output."""
+    with np.errstate(over="ignore"):
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))

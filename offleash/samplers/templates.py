@@ -1,0 +1,38 @@
+"""From a message to the text a model reads: its chat template, or the message as it stands."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Tokenizer(Protocol):
+    """What is needed of a model's tokenizer: that of Hugging Face fits."""
+
+    @property
+    def chat_template(self) -> object: ...
+
+    def apply_chat_template(
+        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
+    ) -> object: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The text a model is given."""
+
+    text: str
+    templated: bool  # whether the model has a chat template
+    thinking: bool  # whether the text ends inside a reasoning block, so that a sample begins within it
+
+
+def chat(text: str, tokenizer: Tokenizer) -> Asked:
+    """The prompt within the model's chat template; as it stands where the model has none, as base models often."""
+    if not tokenizer.chat_template:
+        return Asked(text, templated=False, thinking=False)
+    message = [{"role": "user", "content": text}]
+    whole = str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
+    return Asked(whole, templated=True, thinking=opens_reasoning(whole))
+
+
+def opens_reasoning(text: str) -> bool:
+    """Whether a text ends inside a reasoning block: `<think>` was opened and not closed after it."""
+    return text.rstrip().endswith("<think>")
