@@ -1,6 +1,6 @@
 """Curves of pass@k with and without intervals: offleash against peers from PyPI and the loops people write around them.
 
-    python benchmarks/statistics.py [--small]
+    python benchmarks/curves.py [--small]
 
 Slow peers are timed on a part of the work, named in the output, and scaled in proportion.
 """

@@ -1,0 +1,32 @@
+"""Asking an endpoint sampler in tests: a short way to open one, to draw a chunk and to look at its texts."""
+
+from typing import Any
+
+from offleash.samplers.registry import model_of, open_sampler
+from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
+from tests.samplers.server import Served
+
+PLAIN = Decoding(max_tokens=10)
+
+
+def opened(server: Served, raw: bool = False, model: str = "#m", **settings: object) -> Sampler:
+    given = {"timeout": "10", "tries": "3", **{name: str(value) for name, value in settings.items()}}
+    return open_sampler(model_of(f"endpoint:{server.url}{model}", given, raw))
+
+
+def wanted(size: int = 4, first: int = 0, problem: str = "p", **other: Any) -> Request:
+    return Request(problem, f"What is {problem}?", first, size, seed=7, **other)
+
+
+def drawn(sampler: Sampler, request: Request, decoding: Decoding = PLAIN) -> Drawn:
+    (one,) = sampler.sample([request], decoding)
+    assert one.request == request
+    return one
+
+
+def texts(one: Drawn) -> list[str]:
+    assert not one.trouble
+    assert [sample.index for sample in one.samples] == list(
+        range(one.request.first, one.request.first + one.request.size)
+    )
+    return [sample.text for sample in one.samples]
