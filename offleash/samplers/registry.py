@@ -17,6 +17,8 @@ SAMPLERS: dict[str, str] = {
     "scripted": "offleash.samplers.scripted",
 }
 
+EXTRAS = {"hf": "pip install 'offleash[local]'"}  # what a sampler needs beyond the package
+
 
 @dataclass(frozen=True)
 class Model:
@@ -60,7 +62,13 @@ def model_of(text: str, settings: Mapping[str, str] | None = None, raw: bool = F
 
 def open_sampler(model: Model) -> Sampler:
     """The sampler of a model, ready to draw."""
-    opened: Sampler = import_module(SAMPLERS[model.sampler]).open_sampler(model)
+    try:
+        module = import_module(SAMPLERS[model.sampler])
+    except ImportError as error:
+        raise OffleashError(
+            f"{model.sampler}: needs more than is installed ({error}); {EXTRAS.get(model.sampler, 'install it')}."
+        ) from None
+    opened: Sampler = module.open_sampler(model)
     return opened
 
 

@@ -69,6 +69,7 @@ class Request:
     size: int
     seed: int  # of the problem in its run, 64 bits; `seeds` says how samples and chunks derive theirs from it
     images: tuple[str, ...] = ()  # data: addresses
+    again: bool = False  # more samples of the problem may be asked for: what helps with them is worth keeping
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-GOLDEN = 0x9E3779B97F4A7C15  # of SplitMix64 (Steele, Lea, Flood 2014)
+GOLDEN = 0x9E3779B97F4A7C15  # of SplitMix64 (Steele, Lea, Flood 2014): from a number of a sample to its next
+STRIDE = 0xD1342543DE82EF95  # from a sample to its neighbour (a multiplier of Steele and Vigna 2021)
 
 
 def seed_of(*parts: object) -> int:
@@ -26,7 +27,8 @@ def chunk_seed(seed: int, first: int, size: int) -> int:
 def sample_seeds(seed: int, first: int, size: int) -> NDArray[np.uint64]:
     """The seeds of the samples of a chunk, for a backend that draws each from numbers of its own."""
     index = np.arange(first, first + size, dtype=np.uint64)
-    return _mixed(_mixed(np.full(size, seed, np.uint64)) ^ _mixed(index + np.uint64(1)))
+    with np.errstate(over="ignore"):
+        return _mixed(_mixed(np.full(size, seed, np.uint64)) + (index + np.uint64(1)) * np.uint64(STRIDE))
 
 
 def uniform(seed_N: NDArray[np.uint64], position: int) -> NDArray[np.float64]:
