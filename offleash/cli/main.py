@@ -7,13 +7,17 @@ from typing import Annotated
 import typer
 
 from offleash import __version__
+from offleash.cli.certify import certify
 from offleash.cli.check import check
 from offleash.cli.compare import compare
+from offleash.cli.draw import draw
 from offleash.cli.formats import formats
+from offleash.cli.fsck import fsck
 from offleash.cli.import_ import import_
 from offleash.cli.plan import plan
 from offleash.cli.problems import problems
 from offleash.cli.reading import printable
+from offleash.cli.score import score
 from offleash.cli.verify import verify
 from offleash.errors import OffleashError
 
@@ -28,10 +32,14 @@ app = typer.Typer(
 )
 app.command()(compare)
 app.command("import")(import_)
+app.command()(draw)
+app.command()(certify)
 app.command()(verify)
+app.command()(score)
 app.command()(problems)
 app.command()(check)
 app.command()(plan)
+app.command()(fsck)
 app.command()(formats)
 
 

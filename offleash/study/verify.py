@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from offleash.errors import OffleashError
 from offleash.study.judging import Ask, Judge, Subject
 from offleash.study.load import Progress, silent
 from offleash.study.subjects import Ladder, judged_texts, refuse_unreadable, subjects_of, told_by
-from offleash.tables.folder import RunFolder, append_to_run, read_problems
+from offleash.tables.folder import RunFolder, append_to_run, read_origin, read_problems
 from offleash.tables.samples import TRUNCATED
 from offleash.tables.verdict import Verdict
 from offleash.tables.verdicts import VERDICTS
@@ -28,6 +28,7 @@ from offleash.verifiers.reading.extract import THINK, THOUGHT
 CHUNK = 20_000  # samples judged at a time: bounds memory, and paces the progress
 KEPT = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash
 EXAMPLES = 20  # failures kept to be shown
+Subjects = Mapping[str, tuple[Subject, Verifier]]
 
 
 @dataclass(frozen=True)
@@ -86,21 +87,16 @@ def verify_with(judge: Judge, folder: Path, options: Verifying, progress: Progre
     problems = read_problems(folder)
     if options.problems is not None:
         problems = told_by(problems, options.problems, str(folder))
+    options = replace(options, ladder=ladder_for(folder, options.ladder))
     subjects = subjects_of(problems, options.verifier, options.ladder, str(folder))
     refuse_unreadable(judge, subjects, str(folder))
     name = stored_name(judge, [verifier for _, verifier in subjects.values()])
-    done = _Done()
     with append_to_run(folder) as run:
-        shards = run.sample_shards()
-        if not shards:
+        if not run.sample_shards():
             raise OffleashError(
                 f"{folder} keeps no texts of samples, so there is nothing to read; import with --texts."
             )
-        samples = sum(pl.scan_parquet(shard).select(pl.len()).collect().item() for shard in shards)
-        work = _Work(judge, subjects, options, progress, samples)
-        for shard in shards:
-            _verify_shard(run, shard, name, work, done)
-        run.write_about(name, _about(judge, subjects))
+        done = verify_shards(run, judge, subjects, options.ladder.opened, progress)
     return Verified(
         folder=folder,
         verifier=name,
@@ -116,6 +112,26 @@ def verify_with(judge: Judge, folder: Path, options: Verifying, progress: Progre
     )
 
 
+def ladder_for(folder: Path, ladder: Ladder) -> Ladder:
+    """The ladder for a run: where its prompts end inside a block of reasoning, samples begin within it."""
+    origin = read_origin(folder)
+    return replace(ladder, opened=ladder.opened or (origin is not None and origin.thinking))
+
+
+def verify_shards(
+    run: RunFolder, judge: Judge, subjects: Subjects, opened: bool, progress: Progress = silent
+) -> "Counted":
+    """Judge what has no verdict in a run that is open for writing, one shard of verdicts for each of samples."""
+    name = stored_name(judge, [verifier for _, verifier in subjects.values()])
+    shards = run.sample_shards()
+    samples = sum(pl.scan_parquet(shard).select(pl.len()).collect().item() for shard in shards)
+    work, done = _Work(judge, subjects, opened, progress, samples), Counted()
+    for shard in shards:
+        _verify_shard(run, shard, name, work, done)
+    run.write_about(name, _about(judge, subjects))
+    return done
+
+
 def stored_name(judge: Judge, verifiers: Sequence[Verifier]) -> str:
     """The name that verdicts are stored under: the verifier's with its version, or a hash of several."""
     identities = sorted({judge.identity(verifier) for verifier in verifiers})
@@ -127,14 +143,14 @@ def stored_name(judge: Judge, verifiers: Sequence[Verifier]) -> str:
 @dataclass
 class _Work:
     judge: Judge
-    subjects: Mapping[str, tuple[Subject, Verifier]]
-    options: Verifying
+    subjects: Subjects
+    opened: bool
     progress: Progress
     samples: int
 
 
 @dataclass
-class _Done:
+class Counted:
     """What is counted while shards go by."""
 
     judged: int = 0
@@ -150,7 +166,7 @@ class _Done:
         self.failures += failed.head(EXAMPLES - len(self.failures)).rows() if len(self.failures) < EXAMPLES else []
 
 
-def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: _Done) -> None:
+def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: Counted) -> None:
     """The verdicts of one shard: those that stand are kept, those that failed or are missing are given."""
     standing = run.verdicts_on(name, shard.name)
     keys = pl.read_parquet(shard, columns=["problem", "index"])
@@ -170,21 +186,23 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: _Do
         if standing is not None:
             rows = rows.join(standing.select("problem", "index"), on=["problem", "index"], how="anti")
         if rows.height:
-            parts.append(_judged(rows, work, done))
+            parts.append(judged_rows(work.judge, work.subjects, rows, work.opened))
+            done.judged += rows.height
+            texts = rows["text"].fill_null("")
+            done.reopened += int(
+                (texts.str.contains(THOUGHT, literal=True) & ~texts.str.contains(THINK, literal=True)).sum()
+            )
             work.progress(f"{run.path.name}: {done.judged:,} of {work.samples:,} samples judged")
     whole = pl.concat(parts)
     run.write_verdicts(name, whole, shard=shard.name)
     done.add(whole)
 
 
-def _judged(rows: pl.DataFrame, work: _Work, done: _Done) -> pl.DataFrame:
-    """Verdicts (VERDICTS) of rows of samples."""
-    texts = rows["text"].to_list()
-    pairs = [work.subjects[problem] for problem in rows["problem"]]
+def judged_rows(judge: Judge, subjects: Subjects, rows: pl.DataFrame, opened: bool) -> pl.DataFrame:
+    """Verdicts (VERDICTS) of rows of samples: problem, index, text and finish."""
+    pairs = [subjects[problem] for problem in rows["problem"]]
     truncated = (rows["finish"] == TRUNCATED).fill_null(False).to_list()
-    found = judged_texts(work.judge, pairs, texts, truncated, work.options.ladder.opened)
-    done.judged += rows.height
-    done.reopened += sum(1 for text in texts if text and THOUGHT in text and THINK not in text)
+    found = judged_texts(judge, pairs, rows["text"].to_list(), truncated, opened)
     return pl.DataFrame(
         {
             "problem": rows["problem"],
@@ -210,7 +228,7 @@ def kept(text: str | None) -> str | None:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _about(judge: Judge, subjects: Mapping[str, tuple[Subject, Verifier]]) -> str:
+def _about(judge: Judge, subjects: Subjects) -> str:
     """What the verdicts of a folder were made with, for people and for later versions."""
     verifiers = {judge.identity(verifier): verifier for _, verifier in subjects.values()}
     return json.dumps(

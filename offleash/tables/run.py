@@ -1,5 +1,6 @@
 """A run: one model on one problem set with one decoding, as tables, wherever they came from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -14,6 +15,21 @@ class Budget:
 
     k: int | None = None
     until: int = 0
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who answered a run that offleash drew, and how: all that its samples depend on."""
+
+    model: str  # as the user names it
+    about: Mapping[str, object]  # the sampler's word on who answers
+    decoding: Mapping[str, object]
+    seed: int
+    key: str  # the hash that the seeds of all problems derive from
+    chunks: Mapping[str, float]  # first, growth, largest: the grid of requests
+    thinking: bool  # whether what is asked ends inside a reasoning block
+    prompts: str  # hash of all prompts, by problem
+    template: str | None  # hash of what a fixed prompt becomes; None where a server makes it
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,20 @@ import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.tables.folder import append_to_run, create_run, is_run, open_run, read_facts, verifiers
-from offleash.tables.run import Budget
+from offleash.tables.folder import (
+    append_to_run,
+    claim_run,
+    create_run,
+    is_run,
+    open_run,
+    read_facts,
+    read_origin,
+    read_problems,
+    verifiers,
+)
+from offleash.tables.problem import as_problems
+from offleash.tables.run import Budget, Origin
+from offleash.tables.shards import checksum, seals
 
 PROBLEMS = pl.DataFrame({"problem": ["a", "b"]})
 ROWS = pl.DataFrame({"problem": ["a", "a", "b"], "index": [0, 1, 0], "verdict": ["correct", "wrong", "unread"]})
@@ -147,3 +159,50 @@ def test_a_shard_of_other_types_is_noticed(tmp_path: Path) -> None:
     pl.read_parquet(shard).with_columns(verdict=pl.lit("great")).write_parquet(shard)
     with pytest.raises(OffleashError, match="'verdict'"):
         open_run(path)
+
+
+ORIGIN = Origin("scripted:x", {"sampler": "scripted"}, {"temperature": 1.0}, 0, "00", {"first": 5}, False, "aa", None)
+
+
+def test_a_drawn_run_has_its_facts_from_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with claim_run(path) as run:
+        assert not is_run(path)
+        run.begin("base", as_problems(PROBLEMS), {}, Budget(8, 2), ORIGIN)
+        assert is_run(path)
+    assert read_origin(path) == ORIGIN
+    assert read_problems(path).height == 2
+    with claim_run(path) as run:
+        run.raise_budget(Budget(16, 2))
+    assert open_run_budget(path) == {"k": 16, "until": 2}
+    assert read_origin(path) == ORIGIN
+    assert read_origin(made(tmp_path / "imported")) is None
+
+
+def open_run_budget(path: Path) -> object:
+    return read_facts(path)["budget"]
+
+
+def test_what_a_kill_leaves_before_the_first_file_is_whole_is_no_hindrance(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "run.json.writing").write_text("{")
+    (path / ".lock").write_text("")
+    with claim_run(path) as run:
+        run.begin("base", as_problems(PROBLEMS), {}, Budget(8), ORIGIN)
+    assert is_run(path)
+    assert not list(path.rglob("*.writing"))
+
+
+def test_every_shard_of_samples_is_sealed_and_no_name_is_used_twice(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    folder = path / "samples"
+    more = pl.DataFrame({"problem": ["b"], "index": [1]})
+    with append_to_run(path) as run:
+        assert run.write_samples(more) == "000001.parquet"
+        (folder / "000001.parquet").unlink()
+        assert run.write_samples(more) == "000002.parquet"
+    assert {name: seal.blake2b for name, seal in seals(folder).items() if name != "000001.parquet"} == {
+        file.name: checksum(file) for file in folder.glob("*.parquet")
+    }
+    assert seals(folder)["000000.parquet"].rows == 3

@@ -1,0 +1,87 @@
+"""What is about to be drawn and what was drawn, for people and programs."""
+
+from offleash.samplers.sampler import Decoding
+from offleash.study.draw import DrawnRun, Prospect
+from offleash.study.pace import duration
+
+SHOWN = 3  # reasons of failed requests
+
+
+def prospect_text(one: Prospect) -> str:
+    """What is about to be done, before it begins."""
+    drawing = one.drawing
+    stop = f", each stopped at {drawing.until} successes by {one.verifier}" if drawing.until else ""
+    lines = [
+        f"Drawing {one.problems:,} problems from {drawing.model} into {one.folder}: up to {drawing.k:,} samples a "
+        f"problem{stop}, at most {one.most:,} samples.",
+        f"  {decoding_text(one.decoding)}, seed {drawing.seed}",
+    ]
+    if one.samples:
+        lines.append(f"  {one.samples:,} samples are there; {one.settled:,} problems need no more.")
+    return "\n".join(lines)
+
+
+def decoding_text(decoding: Decoding) -> str:
+    """A decoding in words; what is off is left out."""
+    parts = [f"temperature {decoding.temperature:g}"]
+    parts += [f"top-p {decoding.top_p:g}"] if decoding.top_p < 1 else []
+    parts += [f"top-k {decoding.top_k}"] if decoding.top_k else []
+    parts += [f"min-p {decoding.min_p:g}"] if decoding.min_p else []
+    parts += [f"at most {decoding.max_tokens:,} tokens"]
+    parts += [f"stopped by {', '.join(map(repr, decoding.stop))}"] if decoding.stop else []
+    return ", ".join(parts)
+
+
+def drawn_document(one: DrawnRun) -> dict[str, object]:
+    """A draw as JSON."""
+    return {
+        "schema": 1,
+        "folder": str(one.folder),
+        "model": one.drawing.model,
+        "k": one.drawing.k,
+        "until": one.drawing.until,
+        "seed": one.drawing.seed,
+        "problems": one.problems,
+        "samples": one.samples,
+        "new": one.new,
+        "tokens": one.tokens,
+        "truncated": one.truncated,
+        "settled": one.settled,
+        "reached": one.reached,
+        "failed_requests": one.failed,
+        "missing": one.missing,
+        "reasons": dict(one.reasons),
+        "seconds": round(one.seconds, 3),
+        "forwarded": one.forwarded,
+        "peak_memory_mb": round(one.peak_memory_mb, 1),
+        "verifier": one.verifier,
+        "doubt": one.doubt,
+    }
+
+
+def drawn_text(one: DrawnRun) -> str:
+    """A draw in words."""
+    if not one.new and not one.failed:
+        lines = [f"{one.folder}: nothing to do: {one.samples:,} samples of {one.problems:,} problems are there"]
+    else:
+        lines = [f"{one.folder}: {one.samples:,} samples of {one.problems:,} problems"]
+        forwarded = f", {one.forwarded:,} tokens through the model" if one.forwarded is not None else ""
+        lines.append(
+            f"  {one.new:,} drawn now in {duration(one.seconds)}{forwarded}, {one.peak_memory_mb:,.0f} MB at the most"
+        )
+    if one.tokens:
+        lines.append(f"  {one.tokens:,} tokens; {one.truncated:,} samples cut at the token limit")
+    if one.reached is not None:
+        lines.append(f"  {one.settled:,} problems settled, {one.reached:,} reached, judged by {one.verifier}")
+    if one.doubt:
+        lines.append(f"  {one.doubt}")
+    if one.failed:
+        why = "; ".join(f"{reason} ({count:,})" for reason, count in list(one.reasons.items())[:SHOWN])
+        lines.append(
+            f"  {one.missing:,} samples are missing: {one.failed:,} requests failed: {why}. "
+            "Run the same command again to draw them."
+        )
+    else:
+        step = f"offleash compare {one.folder} OTHER" if one.verifier else f"offleash verify {one.folder}"
+        lines.append(f"  next: {step}")
+    return "\n".join(lines)

@@ -1,0 +1,236 @@
+"""scripted: a written-down distribution of texts for every problem, for tests and teaching. No model is needed.
+
+    {"problems": {"sum": {"It is 2.": 0.75, "It is 3.": 0.25}, "*": {"no idea": 1}}, "tokens": {"no idea": 2}}
+
+A sample is one choice among whole texts, by the same seeds as in the in-house engine: it depends on its run, its
+problem and its index alone. "*" stands for all other problems; a text without a number of tokens has one a word.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offleash.errors import OffleashError, unknown
+from offleash.samplers.registry import Model
+from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Decoding, Drawn, Request, Sample
+from offleash.samplers.seeds import sample_seeds, seed_of, uniform
+
+ANY = "*"
+KEYS = ("problems", "tokens", "template")
+SETTINGS = ("delay", "copies", "fail", "width", "appetite")
+TOLERANCE = 1e-6  # by which probabilities may miss 1
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Texts and their probabilities."""
+
+    texts: tuple[str, ...]
+    chance_T: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """How the sampler behaves, for tests of what stands around it."""
+
+    delay: float = 0.0  # seconds a request
+    copies: bool = False  # a bad server: every sample of a request is the first one
+    fail: float = 0.0  # share of requests that fail
+    width: int = 1
+    appetite: int = 1024
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a file says."""
+
+    problems: Mapping[str, Distribution]
+    tokens: Mapping[str, int]
+    template: str  # what a prompt becomes; {prompt} is the prompt
+    fingerprint: str
+
+
+class Scripted:
+    """A sampler that draws from a script."""
+
+    def __init__(self, model: Model, script: Script, behaviour: Behaviour) -> None:
+        self._script, self._behaviour = script, behaviour
+        # what delays or fails a request changes no sample, so a run may be continued without it
+        settings = {"copies": "yes"} if behaviour.copies else {}
+        self._about = About("scripted", model.name, fingerprint=script.fingerprint, raw=model.raw, settings=settings)
+        self._forwarded = 0
+        self._lock = threading.Lock()
+
+    @property
+    def about(self) -> About:
+        return self._about
+
+    @property
+    def width(self) -> int:
+        return self._behaviour.width
+
+    @property
+    def appetite(self) -> int:
+        return self._behaviour.appetite
+
+    @property
+    def forwarded(self) -> int | None:
+        return self._forwarded
+
+    def asked(self, prompt: str) -> str | None:
+        return self._script.template.replace("{prompt}", prompt)
+
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+        for request in requests:
+            if self._behaviour.delay:
+                time.sleep(self._behaviour.delay)
+            if seed_of(request.seed, "fail", request.first) < self._behaviour.fail * 2**64:
+                yield Drawn(request, trouble=f"the script says that {self._behaviour.fail:g} of all requests fail")
+                continue
+            samples = tuple(self._samples(request, decoding))
+            with self._lock:
+                self._forwarded += sum(sample.tokens or 0 for sample in samples)
+            yield Drawn(request, samples)
+
+    def forget(self, problem: str) -> None:
+        """Nothing is remembered of a problem."""
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+    def _samples(self, request: Request, decoding: Decoding) -> Iterator[Sample]:
+        known = self._script.problems
+        whole = known.get(request.problem) or known.get(ANY)
+        if whole is None:
+            raise OffleashError(
+                f"{self._about.model} says nothing of problem {request.problem!r}; add it, or '*' for all others."
+            )
+        sampled_T = sampled(whole.chance_T, decoding)
+        seed_N = sample_seeds(request.seed, request.first, request.size)
+        reach_T = np.cumsum(sampled_T)
+        choice_N = np.searchsorted(reach_T / reach_T[-1], uniform(seed_N, 0), side="right")
+        if self._behaviour.copies:
+            choice_N[:] = choice_N[0]
+        entropies = entropy(whole.chance_T), entropy(sampled_T)
+        for place, (choice, seed) in enumerate(zip(choice_N.tolist(), seed_N.tolist(), strict=True)):
+            text, tokens, finish = self._cut(whole.texts[choice], decoding)
+            raw, drawn = float(np.log(whole.chance_T[choice])), float(np.log(sampled_T[choice]))
+            yield Sample(request.first + place, text, tokens, finish, seed, raw, drawn, *entropies)
+
+    def _cut(self, text: str, decoding: Decoding) -> tuple[str, int, str]:
+        """A text up to a stop text or the token limit, its tokens, and why it ended."""
+        tokens = self._script.tokens.get(text) or max(1, len(text.split()))
+        if tokens > decoding.max_tokens:
+            return text[: len(text) * decoding.max_tokens // tokens], decoding.max_tokens, TRUNCATED
+        ends = [text.find(stop) for stop in decoding.stop if stop in text]
+        return text[: min(ends)] if ends else text, tokens, FINISHED
+
+
+def open_sampler(model: Model) -> Scripted:
+    """The sampler of scripted:FILE.json."""
+    return Scripted(model, read_script(Path(model.name)), _behaviour(model.settings))
+
+
+def sampled(chance_T: NDArray[np.float64], decoding: Decoding) -> NDArray[np.float64]:
+    """Probabilities as they are drawn from: temperature, then top-k, top-p and min-p, each on what is left."""
+    with np.errstate(divide="ignore"):
+        log_T = np.log(chance_T)
+    if decoding.temperature == 0:
+        return np.where(np.arange(chance_T.size) == chance_T.argmax(), 1.0, 0.0)
+    out_T: NDArray[np.float64] = np.exp((log_T - log_T.max()) / decoding.temperature)
+    if decoding.top_k:
+        out_T[np.argsort(-out_T, kind="stable")[decoding.top_k :]] = 0.0
+    out_T /= out_T.sum()
+    if decoding.top_p < 1:
+        order_T = np.argsort(-out_T, kind="stable")
+        before_T = np.cumsum(out_T[order_T]) - out_T[order_T]
+        out_T[order_T[before_T >= decoding.top_p]] = 0.0
+        out_T /= out_T.sum()
+    out_T[out_T < decoding.min_p * out_T.max()] = 0.0
+    out_T /= out_T.sum()
+    return out_T
+
+
+def entropy(chance_T: NDArray[np.float64]) -> float:
+    """Entropy in nats."""
+    some = chance_T[chance_T > 0]
+    return float(-(some * np.log(some)).sum()) + 0.0
+
+
+def read_script(file: Path) -> Script:
+    """A script, checked."""
+    try:
+        content = file.read_bytes()
+        document = json.loads(content, object_pairs_hook=_each_once)
+    except OSError as error:
+        raise OffleashError(f"{file} cannot be read ({error.strerror}); write scripted:FILE.json.") from None
+    except ValueError as error:
+        raise OffleashError(f"{file} is no JSON ({error}).") from None
+    if not isinstance(document, dict) or not isinstance(document.get("problems"), dict) or not document["problems"]:
+        raise OffleashError(f'{file} holds no script: {{"problems": {{"<id or *>": {{"<text>": probability}}}}}}.')
+    for name in document:
+        if name not in KEYS:
+            raise unknown(f"key of the script {file}", name, KEYS)
+    tokens, template = document.get("tokens") or {}, document.get("template", "{prompt}")
+    if not isinstance(tokens, dict) or not all(type(count) is int and count > 0 for count in tokens.values()):
+        raise OffleashError(f"{file}: tokens are whole numbers from 1 by text; found {json.dumps(tokens)[:80]}.")
+    if not isinstance(template, str) or "{prompt}" not in template:
+        raise OffleashError(f"{file}: a template is a text with {{prompt}} in it; found {template!r}.")
+    problems = {name: _distribution(file, name, row) for name, row in document["problems"].items()}
+    return Script(problems, tokens, template, blake2b(content, digest_size=8).hexdigest())
+
+
+def _distribution(file: Path, problem: str, row: object) -> Distribution:
+    if not isinstance(row, dict) or not row:
+        raise OffleashError(f"{file}: problem {problem!r} has no texts with probabilities; found {row!r}.")
+    for text, chance in row.items():
+        if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 <= chance <= 1:
+            raise OffleashError(f"{file}: problem {problem!r}, text {text!r}: {chance!r} is no probability.")
+    chance_T = np.array(list(row.values()), dtype=np.float64)
+    if abs(chance_T.sum() - 1) > TOLERANCE:
+        raise OffleashError(f"{file}: the probabilities of problem {problem!r} sum to {chance_T.sum():.6g}, not to 1.")
+    return Distribution(tuple(row), chance_T / chance_T.sum())
+
+
+def _behaviour(settings: Mapping[str, str]) -> Behaviour:
+    for name in settings:
+        if name not in SETTINGS:
+            raise unknown("setting of scripted:", name, SETTINGS)
+    copies = settings.get("copies", "no")
+    if copies not in ("yes", "no"):
+        raise OffleashError(f"copies is yes or no; found --set copies={copies}.")
+    return Behaviour(
+        delay=_number(settings, "delay", 0.0, 0, 3600),
+        copies=copies == "yes",
+        fail=_number(settings, "fail", 0.0, 0, 1),
+        width=int(_number(settings, "width", 1, 1, 1024)),
+        appetite=int(_number(settings, "appetite", 1024, 1, 1 << 20)),
+    )
+
+
+def _number(settings: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
+    text = settings.get(name, str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value <= most:
+        raise OffleashError(f"{name} is a number from {least:g} to {most:g}; found --set {name}={text}.")
+    return value
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; a key that stands twice is an error, since one of its values would be lost without a word."""
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise OffleashError(f"The script says {key!r} twice in one object; leave one out.")
+        found[key] = value
+    return found

@@ -1,0 +1,185 @@
+"""Continuing: a draw begins a run or goes on with one; what would mix two models or two decodings is refused."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from hashlib import blake2b
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.samplers.sampler import Decoding, Sampler
+from offleash.samplers.seeds import seed_of
+from offleash.samplers.templates import opens_reasoning
+from offleash.study.rounds import Chunks, chunks_for
+from offleash.tables.facts import budget_in
+from offleash.tables.folder import PROBLEMS_FILE, RunFolder, is_run, read_facts, read_origin, read_problems
+from offleash.tables.problem import PROBLEMS, as_problems
+from offleash.tables.run import Budget, Origin, problem_set_hash
+
+PROBE = "What is 1 + 1?"  # the prompt by which a template is known
+SHOWN = 160  # characters of a value in a message
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run that is open for drawing."""
+
+    problems: pl.DataFrame
+    origin: Origin
+    chunks: Chunks
+    budget: Budget  # as it is stored from now on
+
+
+def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget) -> Begun:
+    """Write a new run's facts, or check that those of the run in the folder are the same."""
+    problems = _askable(problems)
+    if not is_run(run.path):
+        model, decoding = origin.model, json.dumps(dict(origin.decoding))
+        facts = {"model": model, "tool": "offleash draw", "decoding": decoding}
+        run.begin(run.path.resolve().name, problems, facts, budget, origin)
+        return Begun(problems, origin, _grid(origin), budget)
+    if read_origin(run.path) is not None:
+        _refuse_other_problems(run, problems)  # before their hashes are compared: it tells which problem
+    old = refuse_changes(run.path, origin, budget.until)
+    was = budget_in(read_facts(run.path))
+    now = Budget(max(was.k or 0, budget.k or 0), budget.until)
+    if now != was:
+        run.raise_budget(now)
+    return Begun(read_problems(run.path), old, _grid(old), now)
+
+
+def origin_of(
+    sampler: Sampler, model: str, decoding: Decoding, seed: int, until: int, problems: pl.DataFrame
+) -> Origin:
+    """All that the samples of a draw depend on."""
+    about = sampler.about
+    chunks = chunks_for(until)
+    document = _plain(decoding)
+    key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw)
+    prompts = _askable(problems).sort("problem").select("problem", "prompt").rows()
+    asked = sampler.asked(PROBE)
+    return Origin(
+        model=model,
+        about={one.name: _document(getattr(about, one.name)) for one in fields(about)},
+        decoding=document,
+        seed=seed,
+        key=f"{key:016x}",
+        chunks={"first": chunks.first, "growth": chunks.growth, "largest": chunks.largest},
+        thinking=asked is not None and opens_reasoning(asked),
+        prompts=_hash(json.dumps(prompts)),
+        template=None if asked is None else _hash(asked),
+    )
+
+
+def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
+    """The origin of the run in a folder; refused where a draw would go on with another."""
+    old = read_origin(folder)
+    if old is None:
+        raise _imported(folder)
+    known = budget_in(read_facts(folder))
+    pairs = [*_differences(old, new)]
+    if known.until != until:
+        pairs.append(("--until", known.until or "not set", until or "not set"))
+    if pairs:
+        lines = "\n".join(f"  {name}: {_shown(was)} in the run, {_shown(now)} now" for name, was, now in pairs)
+        raise OffleashError(
+            f"{folder} was drawn in another way, and a run is one model with one decoding:\n{lines}\n"
+            "Give what is in the run to go on with it, or draw into another folder with -o."
+        )
+    return old
+
+
+def refuse_other_words(folder: Path, model: str, decoding: Decoding, seed: int, until: int) -> None:
+    """Refuse early what can be told before a model is loaded."""
+    old = read_origin(folder)
+    if old is None:
+        raise _imported(folder)
+    refuse_changes(folder, replace(old, model=model, decoding=_plain(decoding), seed=seed), until)
+
+
+def problem_seed(key: str, problem: str) -> int:
+    """The seed of a problem in a run."""
+    return seed_of(key, problem)
+
+
+def _plain(decoding: Decoding) -> dict[str, object]:
+    """A decoding as it is stored: 1 and 1.0 are the same temperature, and must give the same samples."""
+    numbers = {"temperature": decoding.temperature, "top_p": decoding.top_p, "min_p": decoding.min_p}
+    return {**decoding.document(), **{name: float(value) for name, value in numbers.items()}}
+
+
+def _differences(old: Origin, new: Origin) -> Iterator[tuple[str, object, object]]:
+    yield from _changed("", {"model": old.model, "seed": old.seed}, {"model": new.model, "seed": new.seed})
+    yield from _changed("decoding: ", old.decoding, new.decoding)
+    told = {"versions", "model"}  # versions are free to change; the model is compared by its full name
+    was, now = ({name: value for name, value in one.about.items() if name not in told} for one in (old, new))
+    yield from _changed("model: ", was, now)
+    named = (("chat template (hash)", "template"), ("reasoning opened by the prompt", "thinking"))
+    for words, name in (*named, ("prompts (hash)", "prompts")):
+        yield from _changed("", {words: asdict(old)[name]}, {words: asdict(new)[name]})
+
+
+def _changed(prefix: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[tuple[str, object, object]]:
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            yield prefix + name, old.get(name), new.get(name)
+
+
+def _refuse_other_problems(run: RunFolder, problems: pl.DataFrame) -> None:
+    killed = not (run.path / PROBLEMS_FILE).is_file() and not run.sample_shards()  # between its first two files
+    if killed and read_facts(run.path).get("problem_set") == problem_set_hash(problems):
+        run.keep_problems(problems)
+    old = read_problems(run.path).sort("problem")
+    new = problems.sort("problem")
+    strangers = sorted(set(old["problem"]) ^ set(new["problem"]))
+    if strangers:
+        raise OffleashError(
+            f"{run.path} holds {old.height} problems and this command asks {new.height}; {strangers[0]!r} is in one of "
+            "them only. Give the same problems to go on, or draw into another folder with -o."
+        )
+    for column in [name for name in PROBLEMS if name not in ("problem", "hash")]:  # the hash is the question's
+        for problem, was, now in zip(old["problem"], old[column].to_list(), new[column].to_list(), strict=True):
+            if was != now:
+                raise OffleashError(
+                    f"{run.path}: problem {problem!r} has another {column} now: {_shown(was)} in the run, "
+                    f"{_shown(now)} now. Give the same problems to go on, or draw into another folder with -o; "
+                    "other gold answers can be judged against with `offleash verify RUN --problems PROBLEMS`."
+                )
+
+
+def _askable(problems: pl.DataFrame) -> pl.DataFrame:
+    """Problems that each have an id of their own and a text to ask."""
+    frame = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
+    if not frame.height:
+        raise OffleashError("There are no problems to draw samples of; name a benchmark or a file that holds some.")
+    twice = frame.filter(pl.col("problem").is_duplicated())
+    if twice.height:
+        raise OffleashError(f"Two problems have the id {twice['problem'][0]!r}; give each its own.")
+    silent = frame.filter(pl.col("prompt").is_null())
+    if silent.height:
+        raise OffleashError(f"Problem {silent['problem'][0]!r} has no text to ask; give it a question.")
+    return frame
+
+
+def _grid(origin: Origin) -> Chunks:
+    grid = origin.chunks
+    return Chunks(first=int(grid["first"]), growth=float(grid["growth"]), largest=int(grid["largest"]))
+
+
+def _document(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _imported(folder: Path) -> OffleashError:
+    return OffleashError(f"{folder} holds imported samples, and a draw cannot add to them; choose another -o.")
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
+    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"

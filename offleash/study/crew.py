@@ -1,0 +1,149 @@
+"""The crew of a draw: threads that ask the sampler, while the caller writes and a bench judges."""
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.samplers.sampler import Decoding, Drawn, Request, Sample, Sampler
+
+HELD = 16  # answers that may wait for the writer; then samplers wait
+
+
+@dataclass(frozen=True)
+class Rested:
+    """A thread has done its batch; with the error that ended it, where there was one."""
+
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdicts (VERDICTS) on the samples of a request."""
+
+    request: Request
+    verdicts: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Judging ended with an error."""
+
+    error: BaseException
+
+
+Event = Drawn | Judged | Rested | Broken
+
+
+class Crew:
+    """Up to `sampler.width` batches at once. What became of them comes through `events`, to the thread that asked."""
+
+    def __init__(self, sampler: Sampler, decoding: Decoding) -> None:
+        self._sampler, self._decoding = sampler, decoding
+        self._width = max(1, sampler.width)
+        self._batches: queue.SimpleQueue[tuple[list[Request], list[str]] | None] = queue.SimpleQueue()
+        self.events: queue.Queue[Event] = queue.Queue(HELD)
+        self._busy = 0
+        self._stopping = threading.Event()
+        self._forgotten: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._work, name=f"offleash-draw-{number}", daemon=True)
+            for number in range(self._width)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def idle(self) -> int:
+        return self._width - self._busy
+
+    @property
+    def busy(self) -> int:
+        return self._busy
+
+    def ask(self, requests: list[Request]) -> None:
+        self._busy += 1
+        self._batches.put((requests, self._forgotten))
+        self._forgotten = []
+
+    def forget(self, problem: str) -> None:
+        """Tell the sampler, before its next batch and from its own thread, that a problem is closed."""
+        self._forgotten.append(problem)
+
+    def next(self, seconds: float) -> Event | None:
+        """The next event; None when none comes in time."""
+        try:
+            event = self.events.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        if isinstance(event, Rested):
+            self._busy -= 1
+        return event
+
+    def stop(self, patience: float) -> list[Drawn]:
+        """End the threads. What the sampler answers meanwhile is returned; one that takes too long is left behind."""
+        self._stopping.set()
+        for _ in self._threads:
+            self._batches.put(None)
+        late: list[Drawn] = []
+        limit = time.monotonic() + patience
+        while any(thread.is_alive() for thread in self._threads) and time.monotonic() < limit:
+            event = self.next(0.02)
+            if isinstance(event, Drawn):
+                late.append(event)
+        while (event := self.next(0)) is not None:
+            if isinstance(event, Drawn):
+                late.append(event)
+        if not any(thread.is_alive() for thread in self._threads):
+            for problem in self._forgotten:
+                self._sampler.forget(problem)
+        return late
+
+    def _work(self) -> None:
+        while (given := self._batches.get()) is not None:
+            error: BaseException | None = None
+            try:
+                self._answer(*given)
+            except BaseException as caught:  # it belongs to the caller's thread
+                error = caught
+            self.events.put(Rested(error))
+
+    def _answer(self, requests: list[Request], forgotten: list[str]) -> None:
+        for problem in forgotten:
+            self._sampler.forget(problem)
+        left = {(request.problem, request.first): request for request in requests}
+        for drawn in self._sampler.sample(requests, self._decoding):
+            request = left.pop((drawn.request.problem, drawn.request.first), None)
+            if request is None:
+                raise OffleashError(
+                    f"{self._sampler.about.sampler} answered what was not asked, or twice: sample "
+                    f"{drawn.request.first} of problem {drawn.request.problem!r}; this is a fault of the sampler."
+                )
+            self.events.put(checked(request, drawn))
+            if self._stopping.is_set():
+                return
+        for request in left.values():
+            self.events.put(Drawn(request, trouble="the sampler gave no answer"))
+
+
+def checked(request: Request, drawn: Drawn) -> Drawn:
+    """An answer whose samples are those that were asked for, with texts that can be written; else its trouble."""
+    if drawn.trouble:
+        return replace(drawn, request=request)
+    samples = sorted(drawn.samples, key=lambda sample: sample.index)
+    found = [sample.index for sample in samples]
+    if found != list(range(request.first, request.first + request.size)):
+        return Drawn(request, trouble=f"the sampler gave {len(found)} samples where {request.size} were asked for")
+    return Drawn(request, tuple(_writable(sample) for sample in samples))
+
+
+def _writable(sample: Sample) -> Sample:
+    """A sample whose text is Unicode: a server may send half of a pair."""
+    try:
+        sample.text.encode("utf-8")
+    except UnicodeEncodeError:
+        return replace(sample, text=sample.text.encode("utf-8", "replace").decode("utf-8"))
+    return sample

@@ -1,0 +1,83 @@
+"""The verb `draw` as the command line and notebooks call it: arguments in, results out."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.problems.registry import GYM, PROBLEMS
+from offleash.samplers.registry import Model, open_sampler
+from offleash.samplers.sampler import Decoding
+from offleash.study.continuing import refuse_other_words
+from offleash.study.draw import Announce, Drawing, DrawnRun, draw, unannounced
+from offleash.study.load import Progress, silent
+from offleash.study.verify import Verifying
+from offleash.tables.folder import is_run
+
+LARGEST = 16_384  # the paper's largest budget
+MATHS, OTHERS = 8_192, 2_048  # of its models of 1.5B and 7B; half of it for 14B
+ABOUT_MATHS = {"aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench", "mathvista", "mathvision"}
+TASKS: Mapping[str, int] = {  # of Reasoning Gym, where a figure shows it (its largest k)
+    "graph_color": 2_048,
+    "palindrome_generation": 1_024,
+    "prime_factorization": 8_192,
+    "advanced_geometry": 4_096,
+    "dice": 8_192,
+    "leg_counting": 1_024,
+    "family_relationships": 1_024,
+    "power_function": 1_024,
+}
+
+
+def draw_arguments(
+    folder: Path,
+    problems: pl.DataFrame,
+    model: Model,
+    decoding: Decoding,
+    k: str,
+    until: int = 0,
+    seed: int = 0,
+    verifying: Verifying | None = None,
+    progress: Progress = silent,
+    announce: Announce = unannounced,
+) -> DrawnRun:
+    """Draw from a model by its name; what is refused is refused before the model is loaded, where that can be told."""
+    drawing = Drawing(str(model), budget(k, problems), until, seed)
+    if is_run(folder):
+        refuse_other_words(folder, drawing.model, decoding, seed, until)
+    progress(f"loading {model}")
+    with closing(open_sampler(model)) as sampler:
+        return draw(folder, problems, sampler, decoding, drawing, verifying, progress, announce)
+
+
+def budget(k: str, problems: pl.DataFrame) -> int:
+    """The number of samples a problem: as given, or the paper's for these problems."""
+    if k == "paper":
+        return paper_budget(problems)
+    try:
+        return int(k.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise OffleashError(f"k is a number of samples a problem, or 'paper'; found -k {k}.") from None
+
+
+def paper_budget(problems: pl.DataFrame) -> int:
+    """The budget of arXiv:2507.14843 for a benchmark; its largest for problems that are not in it."""
+    budgets = {name or "": _of_benchmark(name or "") for name in problems["benchmark"].unique().sort()}
+    if len(set(budgets.values())) > 1:
+        told = ", ".join(f"{name or 'without a benchmark'} {k:,}" for name, k in budgets.items())
+        raise OffleashError(
+            f"The paper's budgets differ between these benchmarks ({told}); draw each into a folder of its own. "
+            "`offleash compare 'runs/base-*' 'runs/rl-*'` takes them together."
+        )
+    return next(iter(budgets.values()), LARGEST)
+
+
+def _of_benchmark(name: str) -> int:
+    if name in ABOUT_MATHS:
+        return MATHS
+    if name in PROBLEMS and PROBLEMS[name].paper is not None:
+        return OTHERS
+    room, _, task = name.partition(":")
+    return TASKS.get(task.partition(":")[0], LARGEST) if room == GYM else LARGEST

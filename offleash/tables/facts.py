@@ -1,0 +1,85 @@
+"""run.json: what is known of a run, written whole and checked when read."""
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.tables.run import Budget, Origin, problem_set_hash
+
+SCHEMA = 1
+RUN_FILE = "run.json"
+WRITING = ".writing"  # ends the name of a file that is not whole yet
+
+
+def write_facts(
+    path: Path, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget, origin: Origin | None = None
+) -> None:
+    import offleash
+
+    document: dict[str, object] = {
+        "schema": SCHEMA,
+        "name": name,
+        "problems": problems.height,
+        "problem_set": problem_set_hash(problems),
+        "budget": {"k": budget.k, "until": budget.until},
+        "facts": facts,
+        "versions": {"offleash": offleash.__version__, "polars": pl.__version__, "python": platform.python_version()},
+    }
+    if origin is not None:
+        document["draw"] = asdict(origin)
+    _write(path, document)
+
+
+def rewrite_budget(path: Path, budget: Budget) -> None:
+    """The same run with another budget: samples are added, all else stays."""
+    _write(path, {**read_facts(path), "budget": {"k": budget.k, "until": budget.until}})
+
+
+def read_facts(path: Path) -> dict[str, object]:
+    """run.json, checked; a run of another schema version is refused."""
+    try:
+        document = json.loads((path / RUN_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OffleashError(f"{path} is not a run folder: it has no {RUN_FILE}.") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise OffleashError(f"{path / RUN_FILE} is damaged ({error}); restore it or import the logs again.") from None
+    found = document.get("schema") if isinstance(document, dict) else None
+    if found != SCHEMA:
+        raise OffleashError(
+            f"{path} was written with schema version {found!r} and this offleash reads version {SCHEMA}; "
+            "use the offleash version named under 'versions' in its run.json, or import the logs again."
+        )
+    return dict(document)
+
+
+def budget_in(document: Mapping[str, object]) -> Budget:
+    """The budget that a run.json names."""
+    budget = document.get("budget")
+    known = budget if isinstance(budget, dict) else {}
+    return Budget(known.get("k"), int(known.get("until") or 0))
+
+
+def read_origin(path: Path) -> Origin | None:
+    """Who answered a run that offleash drew; None for one that was imported."""
+    section = read_facts(path).get("draw")
+    if section is None:
+        return None
+    names = {one.name for one in fields(Origin)}
+    found = section if isinstance(section, dict) else {}
+    if not found.keys() >= names or not all(isinstance(found[name], dict) for name in ("about", "decoding", "chunks")):
+        raise OffleashError(f"{path / RUN_FILE} is damaged: its section 'draw' lacks what a draw writes; restore it.")
+    return Origin(**{name: found[name] for name in names})
+
+
+def _write(path: Path, document: Mapping[str, object]) -> None:
+    temporary = path / f"{RUN_FILE}{WRITING}"
+    try:
+        temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.replace(path / RUN_FILE)
+    except OSError as error:
+        raise OffleashError(f"{path / RUN_FILE} could not be written ({error.strerror}); make room for it.") from None

@@ -1,0 +1,114 @@
+"""offleash draw and offleash fsck: from problems and a model to a run that the other commands take."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from offleash.cli.models import decoding, model, named_settings
+from offleash.errors import OffleashError
+from tests.cli.command import offleash, refused
+from tests.study.drawn_world import RATES, problems_file, script
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    script(tmp_path / "base.json", RATES)
+    problems_file(tmp_path / "problems.jsonl", len(RATES))
+    return ["draw", str(tmp_path / "problems.jsonl"), f"scripted:{tmp_path / 'base.json'}"]
+
+
+def test_from_problems_to_a_comparison(tmp_path: Path, words: list[str]) -> None:
+    for name, more in (("base", []), ("rl", ["--temperature", "0.5"])):
+        run = offleash(*words, "-k", "200", "--until", "3", "-o", tmp_path / name, "--jobs", "1", *more)
+        assert run.code == 0, run.err
+        assert "Drawing 7 problems from scripted:" in run.err
+        assert "at most 1,400 samples" in run.err
+        assert "problems settled" in run.out
+    compared = offleash("compare", tmp_path / "base", tmp_path / "rl", "--replicates", "200", "--json")
+    assert compared.code in (0, 1), compared.err
+    verified = offleash("verify", tmp_path / "base", "--jobs", "1", "--json")
+    assert verified.json["runs"][0]["judged"] == 0
+
+
+def test_the_document_says_what_was_drawn(tmp_path: Path, words: list[str]) -> None:
+    run = offleash(*words, "-k", "50", "-o", tmp_path / "run", "--max-tokens", "1", "--json")
+    assert run.code == 0, run.err
+    one = run.json
+    assert (one["samples"], one["new"], one["problems"], one["settled"]) == (350, 350, 7, 7)
+    assert one["reached"] is None
+    assert one["verifier"] is None
+    assert one["folder"] == str(tmp_path / "run")
+    assert one["truncated"] > 0  # "no idea" is two tokens
+    assert one["tokens"] == one["forwarded"] == 350
+    assert one["peak_memory_mb"] > 10
+    again = offleash(*words, "-k", "50", "-o", tmp_path / "run", "--max-tokens", "1")
+    assert "nothing to do" in again.out
+    assert "offleash verify" in again.out
+
+
+def test_missing_samples_make_the_exit_code_1(tmp_path: Path, words: list[str]) -> None:
+    run = offleash(*words, "-k", "2000", "-o", tmp_path / "run", "--set", "fail=0.2")
+    assert run.code == 1
+    assert "samples are missing" in run.out
+    assert "Run the same command again" in run.out
+    checked = offleash("fsck", tmp_path / "run", "--json")
+    assert checked.code == 1
+    assert checked.json["runs"][0]["findings"]
+    assert offleash(*words, "-k", "2000", "-o", tmp_path / "run").code == 0
+    checked = offleash("fsck", tmp_path / "run")
+    assert checked.code == 0
+    assert "14,000 samples" in checked.out
+    assert "good" in checked.out
+
+
+def test_what_cannot_be_drawn_is_refused_without_a_traceback(tmp_path: Path, words: list[str]) -> None:
+    run = ("-o", tmp_path / "run")
+    refused(offleash(*words, "-k", "lots", *run), "'paper'", "-k lots")
+    refused(offleash(*words, "-k", "0", *run), "found -k 0")
+    refused(offleash(*words, "-k", "8", "--until", "-1", *run), "--until -1")
+    refused(offleash(*words, "-k", "8", "--temperature", "0", *run), "temperature 0")
+    refused(offleash(*words, "-k", "8", "--temperature", "-1", *run), "temperature is 0 or more", "-1")
+    refused(offleash(*words, "-k", "8", "--decoding", "papers", *run), "Did you mean 'paper'")
+    refused(offleash(*words, "-k", "8", "--set", "delay", *run), "--set takes NAME=VALUE", "'delay'")
+    refused(offleash(*words, "-k", "8", "--set", "daley=1", *run), "Did you mean 'delay'")
+    refused(offleash(*words, "-k", "8", "--verifier", "maths", "--until", "2", *run), "Did you mean 'math'")
+    refused(offleash(*words[:2], "script:x", "-k", "8", *run), "Did you mean 'scripted:'")
+    refused(offleash(*words[:2], f"scripted:{tmp_path / 'no.json'}", "-k", "8", *run), "cannot be read")
+    refused(offleash("fsck", tmp_path / "none"), "no run folder")
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_run_is_refused_before_its_model_is_loaded(tmp_path: Path, words: list[str]) -> None:
+    assert offleash(*words, "-k", "8", "-o", tmp_path / "run").code == 0
+    other = f"scripted:{tmp_path / 'not there.json'}"
+    refused(offleash(*words[:2], other, "-k", "8", "-o", tmp_path / "run"), "not there.json now", "-o")
+    problems = tmp_path / "problems.jsonl"
+    problems.write_text(problems.read_text().replace("Which number is 3", "What number is 3"))
+    refused(offleash(*words, "-k", "8", "-o", tmp_path / "run"), "'p3'", "Which number is 3", "What number is 3")
+
+
+def test_a_model_and_a_decoding_are_made_of_the_words_of_the_command_line() -> None:
+    assert decoding("paper").document() == {
+        **decoding().document(),
+        "temperature": 0.6,
+        "top_p": 0.95,
+        "max_tokens": 32768,
+    }
+    assert decoding("paper", temperature=1.0, stop=["a"], top_k=5, min_p=0.1).document() == {
+        "temperature": 1.0, "top_p": 0.95, "top_k": 5, "min_p": 0.1, "max_tokens": 32768, "stop": ["a"]
+    }  # fmt: skip
+    assert str(model("hf:name@main+adapter", ["dtype=float32", "x=a=b"], raw=True)) == "hf:name@main+adapter"
+    assert named_settings(["dtype=float32", "x=a=b"]) == {"dtype": "float32", "x": "a=b"}
+    with pytest.raises(OffleashError, match="given twice"):
+        named_settings(["a=1", "a=2"])
+
+
+def test_run_json_says_who_answered_and_how(tmp_path: Path, words: list[str]) -> None:
+    assert offleash(*words, "-k", "8", "--seed", "3", "-o", tmp_path / "run").code == 0
+    origin = json.loads((tmp_path / "run" / "run.json").read_text())["draw"]
+    assert origin["model"] == words[2]
+    assert origin["seed"] == 3
+    assert origin["chunks"] == {"first": 256, "growth": 2.0, "largest": 256}
+    assert origin["about"]["sampler"] == "scripted"
+    assert origin["thinking"] is False
