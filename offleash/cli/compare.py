@@ -1,11 +1,14 @@
 """offleash compare: what RL kept, lost and found."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from offleash.cli.judging import Jobs, TrustCode
 from offleash.cli.reading import AsJson, Filter, FormatName, Map, SplitBy, Threshold, Verifier, progress, reading
+
+if TYPE_CHECKING:
+    from offleash.study.certified import Sought
 
 
 def compare(
@@ -18,7 +21,14 @@ def compare(
     at: Annotated[
         int | None, typer.Option(metavar="K", help="Compare at this budget instead of the largest common.")
     ] = None,
-    rule: Annotated[str, typer.Option(help="When a problem is reached: seen, above, confident, posterior.")] = "seen",
+    rule: Annotated[
+        str | None,
+        typer.Option(help="When a problem is reached: seen (default), above, confident, posterior; certified."),
+    ] = None,
+    certified: Annotated[
+        str | None,
+        typer.Option("--question", help="Of certificates: completion (default) or mass; both are shown."),
+    ] = None,
     per: Annotated[str, typer.Option(help="What is counted: problem, answer, solution.")] = "problem",
     tau: Annotated[float, typer.Option(help="The rate of the rule `above`.")] = 0.0,
     unread: Annotated[str, typer.Option(help="Unread samples: keep (not correct) or drop (a sensitivity).")] = "keep",
@@ -57,11 +67,27 @@ def compare(
       offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
       offleash compare runs/base runs/rl --flips             (what to look at before believing it)
       offleash compare base.jsonl rl.jsonl --verify math     (judge other tools' samples anew, and count differences)
+      offleash compare certs/base certs/rl                   (of offleash certify: without sampling noise)
     """
+    from offleash.study.certified import named_certificates
     from offleash.study.flips import flippable
-    from offleash.study.verbs import compare_arguments, flips_arguments, question, verified_first
+    from offleash.study.verbs import certified_question, compare_arguments, flips_arguments, question, verified_first
 
-    asked = question(rule, per, at, tau, unread, guess, replicates, seed)
+    if named_certificates(runs, rule, certified):
+        samples_only = {
+            "--at": at is not None,
+            "--per": per != "problem",
+            "--tau": bool(tau),
+            "--unread": unread != "keep",
+            "--guess": guess is not None,
+            "--flips": flips,
+            "--verify": verify is not None,
+            "--split-by": split_by is not None,
+        }
+        sought = certified_question(certified or "completion", replicates, seed, samples_only)
+        _compare_certificates(runs, sought, verifier, before, after, as_json)
+        return
+    asked = question(rule or "seen", per, at, tau, unread, guess, replicates, seed)
     if flips:
         flippable(asked)
     how = reading(columns, split_by, format_name, filter_name, threshold, verifier)
@@ -85,3 +111,21 @@ def compare(
         show_disagreements(console, judged)
         show(console, comparisons, together)
         show_flips(console, turned)
+
+
+def _compare_certificates(
+    runs: list[str], sought: "Sought", verifier: str | None, before: str | None, after: str | None, as_json: bool
+) -> None:
+    from offleash.report.certified import certified_json, show_certified
+    from offleash.study.certified import compare_certificates
+
+    with progress(as_json) as tell:
+        comparisons = compare_certificates(runs, sought, verifier, before, after, tell)
+    if as_json:
+        import json
+
+        print(json.dumps(certified_json(comparisons), ensure_ascii=False, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        show_certified(Console(markup=False, emoji=False, highlight=False), comparisons)

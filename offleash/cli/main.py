@@ -18,18 +18,20 @@ from offleash.cli.plan import plan
 from offleash.cli.problems import problems
 from offleash.cli.reading import printable
 from offleash.cli.score import score
+from offleash.cli.study import study
 from offleash.cli.verify import verify
 from offleash.errors import OffleashError
 
 app = typer.Typer(
     name="offleash",
-    help="Did RL widen what a language model can solve, or only sharpen it? Start with: offleash compare BASE RL",
+    help="Did RL widen what a language model can solve, or only sharpen it? Start with: offleash study, offleash compare",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+app.command()(study)
 app.command()(compare)
 app.command("import")(import_)
 app.command()(draw)

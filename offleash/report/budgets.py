@@ -46,7 +46,7 @@ def equivalent_budget(one: Comparison) -> Json:
 def portfolio(one: Comparison) -> Json:
     best = one.portfolio
     if best is None:
-        return {"k": None, "reason": "a portfolio is of plain samples, per problem"}
+        return {"k": None, "reason": "a portfolio counts problems, not answers or solutions"}
     told = best.gain_high > best.gain_low
     return {
         "k": best.k,
@@ -64,7 +64,10 @@ def portfolio(one: Comparison) -> Json:
 
 def forecast(one: Comparison) -> Json:
     if not one.forecasts:
-        return {"reason": "a forecast is of plain samples, per problem"}
+        why = (
+            "stopped runs do not say how their samples would go on" if (one.tally.until_R > 0).any() else "per problem"
+        )
+        return {"reason": f"a forecast is of plain samples: {why}"}
     return {
         name: {
             "range": {

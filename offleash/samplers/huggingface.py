@@ -150,18 +150,18 @@ class _Collecting:
     def __post_init__(self) -> None:
         sizes = [request.size for request in self.requests]
         self._request_N = np.repeat(np.arange(len(sizes)), sizes)
-        self._first = np.concatenate([[0], np.cumsum(sizes)])
+        self._first = np.cumsum(sizes) - sizes
+        self._first_index = np.array([request.first for request in self.requests])
         self._open = np.array(sizes)
         self._samples: list[list[Sample]] = [[] for _ in sizes]
 
     def add(self, ended: Ended, texts: list[str]) -> Iterator[Drawn]:
-        tokens = ended.token_ET.shape[1]
-        for sample, sequence in zip(ended.sample_N.tolist(), ended.sequence_N.tolist(), strict=True):
-            place = int(self._request_N[sample])
-            index = self.requests[place].first + sample - int(self._first[place])
-            seed, sums = int(self.seed_N[sample]), self.sums_N4[sample].tolist()
-            self._samples[place].append(Sample(index, texts[sequence], tokens, ended.finish, seed, *sums))
-        counts = np.bincount(self._request_N[ended.sample_N], minlength=len(self._open))
+        tokens, finish, request_N = ended.token_ET.shape[1], ended.finish, self._request_N[ended.sample_N]
+        index_N = self._first_index[request_N] + ended.sample_N - self._first[request_N]
+        columns = (request_N, index_N, ended.sequence_N, self.seed_N[ended.sample_N], self.sums_N4[ended.sample_N])
+        for place, index, sequence, seed, sums in zip(*(column.tolist() for column in columns), strict=True):
+            self._samples[place].append(Sample(index, texts[sequence], tokens, finish, seed, *sums))
+        counts = np.bincount(request_N, minlength=len(self._open))
         self._open -= counts
         for place in np.flatnonzero((self._open == 0) & (counts > 0)).tolist():
             samples = sorted(self._samples[place], key=lambda sample: sample.index)

@@ -40,6 +40,11 @@ def tally_of_answers(runs: Sequence[Run], counted: Counted, per: Per) -> Tally:
 
 def _right(run: Run, names: pl.DataFrame, counted: Counted, column: str) -> pl.DataFrame:
     """Correct answers of one run with their counts: row of the tally, answer, count."""
+    if run.budget.until:
+        raise OffleashError(
+            f"{run.name!r} stopped at success {run.budget.until} of each problem, and support per {column} needs every "
+            "sample of the budget; use --per problem, or draw without --until."
+        )
     frame = _counts(run, names, counted, column)
     right = None if frame is None else frame.filter(pl.col("verdict") == Verdict.CORRECT.value)
     if right is None or right[column].null_count() > 0:

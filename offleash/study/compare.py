@@ -112,6 +112,7 @@ def _common(whole: Counted, names: pl.DataFrame) -> pl.DataFrame:
 def compare(before: Run, after: Run, question: Question | None = None) -> Comparison:
     """The run before against the run after."""
     asked = question or Question()
+    _refuse_one_draw(before, after)
     dropped: list[Note] = []
     if asked.drop_unread:
         before, after = (_without_unread(run, dropped) for run in (before, after))
@@ -149,6 +150,15 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     )
 
 
+def _refuse_one_draw(before: Run, after: Run) -> None:
+    """Two draws of one model with one seed are the same samples: nothing between them is chance."""
+    if before.draw and before.draw == after.draw:
+        raise OffleashError(
+            f"{before.name!r} and {after.name!r} are the same draw: one model, decoding and seed, so the same samples. "
+            "To see what chance alone does, draw one of them again with --seed 1."
+        )
+
+
 def _prefix(pair: Tally, k_K: np.ndarray, asked: Question) -> dict[str, np.ndarray]:
     gaps = asked.drop_unread or pair.unverified_PR.any()  # then an index is not the number of samples before it
     if pair.per is not Per.PROBLEM or not pair.ordered_R.all() or gaps:
@@ -159,9 +169,9 @@ def _prefix(pair: Tally, k_K: np.ndarray, asked: Question) -> dict[str, np.ndarr
 
 
 def _portfolio(pair: Tally, k: int, seed: int) -> Portfolio | None:
-    if pair.per is not Per.PROBLEM or (pair.until_R > 0).any():
+    if pair.per is not Per.PROBLEM:
         return None
-    return portfolio(pair.drawn_PR, pair.correct_PR, k, seed=seed)
+    return portfolio(pair.drawn_PR, pair.correct_PR, k, stopped_P2=pair.stopped_PR, budget_2=pair.budget_R, seed=seed)
 
 
 def _forecasts(pair: Tally) -> dict[str, Forecast]:

@@ -96,7 +96,8 @@ class Exchange:
     def _request(self, chunk: Chunk) -> Request:
         problem, first, size = chunk
         prompt, images = self._asked[problem]
-        return Request(problem, prompt, first, size, problem_seed(self._key, problem), images)
+        again = first + size < self._schedule.k
+        return Request(problem, prompt, first, size, problem_seed(self._key, problem), images, again)
 
     def _take(self, event: Event, crew: Crew, bench: Bench | None) -> None:
         match event:

@@ -76,19 +76,23 @@ def _counts(run: Run) -> pl.DataFrame:
     truncated = pl.lit(0, pl.Int64).alias("truncated")
     if run.samples is None:
         return counts.with_columns(truncated)
-    counts = counts.join(_kept(run), on="problem", how="left").with_columns(pl.col("truncated", "samples").fill_null(0))
+    counts = counts.join(_kept(run, counts), on="problem", how="left").with_columns(
+        pl.col("truncated", "samples").fill_null(0)
+    )
     if run.budget.until:  # the samples after the last success of a record are not missing a verdict
         return counts.drop("samples")
     waiting = (pl.col("samples") - pl.col("rows")).clip(lower_bound=0)
     return counts.with_columns(unverified=pl.col("unverified") + waiting).drop("samples")
 
 
-def _kept(run: Run) -> pl.DataFrame:
+def _kept(run: Run, counts: pl.DataFrame) -> pl.DataFrame:
     """How many samples of each problem a run keeps, and how many of them were cut at the token limit."""
     assert run.samples is not None, "checked by the caller"
-    cut = (pl.col("finish") == TRUNCATED).sum().cast(pl.Int64).alias("truncated")
+    inside = pl.col("index").cast(pl.Int64) <= pl.col("last") if run.budget.until else pl.lit(True)
+    cut = ((pl.col("finish") == TRUNCATED) & inside).sum().cast(pl.Int64).alias("truncated")
     size = [pl.len().cast(pl.Int64).alias("samples"), (pl.col("index").max().cast(pl.Int64) + 1).alias("end")]
-    kept = run.samples.group_by("problem").agg(cut, *size).collect(engine="streaming")
+    samples = run.samples.join(counts.lazy().select("problem", "last"), on="problem", how="left")
+    kept = samples.group_by("problem").agg(cut, *size).collect(engine="streaming")
     twice = kept.filter(pl.col("samples") > pl.col("end"))
     if twice.height:
         problem, _, rows, end = twice.row(0)
@@ -137,8 +141,15 @@ def _stopped(run: Run) -> pl.DataFrame:
             "be told; resume its draw."
         )
     hit = (pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64)
-    within = pl.col("hits") - hit < run.budget.until
-    counts = _plain(ordered.filter(within).drop("place", "hits"))
+    record = ordered.filter(pl.col("hits") - hit < run.budget.until)
+    judged = pl.col("index").filter(pl.col("verdict").is_not_null()).max().over("problem")
+    holes = record.filter(pl.col("verdict").is_null() & (pl.col("index") < judged)).select("problem").unique().collect()
+    if holes.height:
+        raise OffleashError(
+            f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict inside its record, so where "
+            "it stopped cannot be told; judge it with `offleash verify`."
+        )
+    counts = _plain(record.drop("place", "hits"))
     return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))
 
 

@@ -1,7 +1,7 @@
 """The verbs of this layer as the command line and notebooks call them: arguments in, results out."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from offleash.errors import OffleashError, unknown
 from offleash.study.arguments import distinct_names, distinct_paths, parse_argument
+from offleash.study.certified import Sought
 from offleash.study.checkpoints import Union, union
 from offleash.study.compare import Comparison, Question, compare_all
 from offleash.study.flip_ways import Judged
@@ -19,7 +20,7 @@ from offleash.study.flips import Flips, flips
 from offleash.study.load import Progress, Reading, load, silent
 from offleash.study.verify_logs import Disagreement, verify_before_comparing
 from offleash.study.verifying import verifying
-from offleash.support.rules import Rule
+from offleash.support.rules import Certified, Rule
 from offleash.tables.folder import is_run, verifiers
 from offleash.tables.notes import Note
 from offleash.tables.run import Run
@@ -60,6 +61,16 @@ def question(
         replicates=replicates,
         seed=seed,
     )
+
+
+def certified_question(
+    word: str = "completion", replicates: int = 10_000, seed: int = 0, given: Mapping[str, bool] | None = None
+) -> Sought:
+    """What to ask of certificates, from plain words; `given`: options that only samples can serve, if they are set."""
+    for option in (option for option, there in (given or {}).items() if there):
+        raise OffleashError(f"{option} is for samples, and certificates hold none; leave it out.")
+    checked = question(replicates=replicates, seed=seed)
+    return Sought(_choice("question", word, Certified), checked.replicates, checked.seed)
 
 
 def compare_arguments(

@@ -131,7 +131,8 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
         columns = [posterior(n[:, r], c[:, r], float(epsilon(k, zeta)), zeta) for r in range(n.shape[1])]
         return np.stack(columns, axis=1)
     raise OffleashError(
-        "Rule 'certified' needs exact certificates, and these runs have samples; use rule 'seen' or 'confident'."
+        "Rule 'certified' needs exact certificates, and these runs have samples; use rule 'seen' or 'confident', or "
+        "make certificates with `offleash certify PROBLEMS MODEL -o CERT` and compare those."
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from offleash.support.counting import log_miss
+from offleash.support.estimators import log_miss_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,17 +53,27 @@ class PortfolioCurve:
 
 
 def portfolio(
-    drawn_P2: ArrayLike, correct_P2: ArrayLike, k: int, *, halvings: int = 10, replicates: int = 2000, seed: int = 0
+    drawn_P2: ArrayLike,
+    correct_P2: ArrayLike,
+    k: int,
+    *,
+    stopped_P2: ArrayLike = False,
+    budget_2: ArrayLike = 0,
+    halvings: int = 10,
+    replicates: int = 2000,
+    seed: int = 0,
 ) -> Portfolio:
     """Expected coverage of k samples for every split between two runs (columns: base, RL), and what the best one gains.
 
-    The interval of the gain is the 95% percentile one over Exp(1) weights of problems. NaN with fewer than two problems
-    that have k samples of both runs.
+    Records that `stopped` at their last success have the whole `budget` of their run. The interval of the gain is the
+    95% percentile one over Exp(1) weights of problems. NaN with fewer than two problems that have k samples of both.
     """
     drawn, correct = np.asarray(drawn_P2, dtype=np.int64), np.asarray(correct_P2, dtype=np.int64)
-    enough_P = (drawn >= k).all(axis=1)
+    stopped = np.broadcast_to(np.asarray(stopped_P2, dtype=bool), drawn.shape)
+    budget = np.broadcast_to(np.asarray(budget_2, dtype=np.int64), drawn.shape)
+    enough_P = (np.where(stopped, budget, drawn) >= k).all(axis=1)
     problems, base_S = int(enough_P.sum()), _splits(k)
-    reach_PS = _reach(drawn[enough_P], correct[enough_P], k, base_S)
+    reach_PS = _reach(*(part[enough_P] for part in (drawn, correct, stopped, budget)), k, base_S)
     nan = float("nan")
     if problems == 0:
         nan_S = np.full(base_S.size, np.nan)
@@ -117,10 +127,14 @@ def _splits(k: int) -> Ints:
     return np.unique(np.rint(np.linspace(0, k, min(k + 1, MOST_SPLITS)))).astype(np.int64)
 
 
-def _reach(drawn_P2: Ints, correct_P2: Ints, k: int, base_S: Ints) -> Floats:
-    log_base_PS = log_miss(drawn_P2[:, :1], correct_P2[:, :1], base_S)
-    log_rl_PS = log_miss(drawn_P2[:, 1:], correct_P2[:, 1:], k - base_S)
-    return np.asarray(-np.expm1(log_base_PS + log_rl_PS))
+def _reach(
+    drawn_P2: Ints, correct_P2: Ints, stopped_P2: NDArray[np.bool_], budget_P2: Ints, k: int, base_S: Ints
+) -> Floats:
+    base, rl = (
+        log_miss_stopped(*(part[:, side] for part in (drawn_P2, correct_P2, stopped_P2, budget_P2)), k_S)
+        for side, k_S in ((slice(0, 1), base_S), (slice(1, 2), k - base_S))
+    )
+    return np.asarray(-np.expm1(base + rl))
 
 
 def _choice(coverage_BS: Floats, base_S: Ints) -> NDArray[np.intp]:

@@ -137,7 +137,7 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
     document = read_facts(path)
     problems = read_problems(path)
     chosen = _verifier(path, verifier)
-    facts = document.get("facts")
+    facts, origin = document.get("facts"), read_origin(path)
     return Run(
         name=name or str(document.get("name") or path.name),
         problems=problems,
@@ -147,6 +147,7 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
         budget=budget_in(document),
         facts={str(key): str(value) for key, value in facts.items()} if isinstance(facts, dict) else {},
         unverified_hint=f"no verifier has judged {path} yet" if not chosen else "",
+        draw=origin.key if origin is not None else "",
     )
 
 

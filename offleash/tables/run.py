@@ -46,6 +46,7 @@ class Run:
     notes: tuple[Note, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)  # model, decoding, source: what is known of who answered
     unverified_hint: str = ""
+    draw: str = ""  # the key of the draw that made the samples; runs that share it hold the same samples
 
 
 def problem_set_hash(problems: pl.DataFrame) -> str:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from offleash.samplers.sampler import Decoding
 
+HEAD = 1024  # tokens that are sorted for top-p at first: a whole vocabulary takes long
 LAST = 1.0 - 2.0**-40  # the largest number by which a token is chosen: it stays below 1 when a row's number is added
 
 
@@ -54,12 +55,24 @@ def _kept(raw_RV: Tensor, decoding: Decoding) -> Tensor:
         least_R = scaled_RV.topk(decoding.top_k, -1).values[:, -1:]
         scaled_RV = scaled_RV.masked_fill(scaled_RV < least_R, -torch.inf)
     if decoding.top_p < 1:
-        weight_RV, order_RV = torch.softmax(scaled_RV, -1).sort(stable=True, dim=-1, descending=True)
-        before_RV = weight_RV.double().cumsum(-1) - weight_RV  # the mass of all that is more probable
-        out_RV = torch.zeros_like(scaled_RV, dtype=torch.bool).scatter_(-1, order_RV, before_RV >= decoding.top_p)
-        scaled_RV = scaled_RV.masked_fill(out_RV, -torch.inf)
+        chance_RV = torch.softmax(scaled_RV, -1)
+        scaled_RV = scaled_RV.masked_fill(chance_RV < _least_kept(chance_RV, decoding.top_p), -torch.inf)
     if decoding.min_p > 0:
         chance_RV = torch.softmax(scaled_RV, -1)
         floor_R = decoding.min_p * chance_RV.max(-1, keepdim=True).values
         scaled_RV = scaled_RV.masked_fill(chance_RV < floor_R, -torch.inf)
     return scaled_RV
+
+
+def _least_kept(chance_RV: Tensor, top_p: float) -> Tensor:
+    """The probability of the last token that top-p keeps: all that are more probable have less than top_p together.
+
+    Tokens that are exactly as probable stay too: which of them a sort puts first is chance.
+    """
+    most = min(HEAD, chance_RV.shape[-1])
+    head_RH = chance_RV.topk(most, -1).values
+    before_RH = head_RH.double().cumsum(-1) - head_RH
+    if most < chance_RV.shape[-1] and bool((before_RH[:, -1] < top_p).any()):  # a flat distribution: sort all of it
+        head_RH = chance_RV.sort(dim=-1, descending=True).values
+        before_RH = head_RH.double().cumsum(-1) - head_RH
+    return head_RH.masked_fill(before_RH >= top_p, 2.0).min(-1, keepdim=True).values

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from offleash.samplers.engine.distribution import distribution
 from offleash.samplers.engine.loading import Loaded
-from offleash.samplers.engine.texts import Asking, cut, stop_finder
+from offleash.samplers.engine.texts import Asking, cut, decoded, stop_finder
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request, Sample
 from offleash.samplers.seeds import sample_seeds, uniform
 
@@ -101,7 +101,7 @@ class _Choosing:
         """What was chosen, as samples with their indices from `first` on."""
         token_NT = np.stack(self._tokens, 1)
         rows = [token_NT[place, :said].tolist() for place, said in enumerate(self._said_N)]
-        texts = self.loaded.tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        texts = decoded(self.loaded.tokenizer, rows)
         return [
             Sample(
                 first + place,

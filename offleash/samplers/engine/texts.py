@@ -29,12 +29,11 @@ class Asking:
         return Asked(prompt, templated=False, thinking=False) if self.raw else chat(prompt, self.tokenizer)
 
     def tokens(self, request: Request) -> tuple[list[int], str]:
-        """The tokens of a prompt; or why there are none."""
-        if request.images and (self.processor is None or self.raw):
-            return (
-                [],
-                "the problem has images, and this model does not see" if not self.raw else "--raw takes no images",
-            )
+        """The tokens of a prompt, or why there are none; those of one with images are its processor's to make."""
+        if request.images:
+            if self.processor is None:
+                return [], "the problem has images, and this model does not see"
+            return [], "the problem has images, which only a chat template places: leave out --raw" if self.raw else ""
         asked = self.text(request.prompt)
         # a template writes its own first token
         tokens: list[int] = self.tokenizer.encode(asked.text, add_special_tokens=not asked.templated)
@@ -45,9 +44,16 @@ class Asking:
 
 def texts_of(tokenizer: "PreTrainedTokenizerBase", ended: Ended, stop: Sequence[str]) -> list[str]:
     """The texts of the distinct sequences, cut where a stop text begins."""
-    rows = ended.token_ET[:, : ended.said].tolist()
-    texts = tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    return [cut(text, stop) for text in texts] if stop else list(texts)
+    texts = decoded(tokenizer, ended.token_ET[:, : ended.said].tolist())
+    return [cut(text, stop) for text in texts] if stop else texts
+
+
+def decoded(tokenizer: "PreTrainedTokenizerBase", rows: list[list[int]]) -> list[str]:
+    """Texts of rows of tokens, without special tokens; by the tokenizer's own library where it is one of those."""
+    if tokenizer.is_fast:  # the same, without a Python loop over every token
+        texts: list[str] = tokenizer.backend_tokenizer.decode_batch(rows, skip_special_tokens=True)
+        return texts
+    return list(tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def cut(text: str, stop: Sequence[str]) -> str:
@@ -61,9 +67,7 @@ def stop_finder(
     longest = max(map(len, stop))
 
     def stopped(token_RT: NDArray[np.int32]) -> NDArray[np.bool_]:
-        tails = tokenizer.batch_decode(
-            token_RT[:, -(longest + TAIL) :].tolist(), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        tails = decoded(tokenizer, token_RT[:, -(longest + TAIL) :].tolist())
         return np.array([any(one in tail for one in stop) for tail in tails], np.bool_)
 
     return stopped

@@ -8,7 +8,7 @@ a choice differs only where a number falls within those bits of an edge, about o
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -75,7 +75,8 @@ class Walk:
             ends_N, last = np.isin(token_N, self.ends), rows.depth + 1 == self.decoding.max_tokens
             yield from rows.leaving(self.trees, token_N, ends_N, rows.depth, FINISHED)
             if last:
-                yield from rows.leaving(self.trees, token_N, ~ends_N, rows.depth + 1, TRUNCATED)
+                for ended in rows.leaving(self.trees, token_N, ~ends_N, rows.depth + 1, TRUNCATED):
+                    yield from self._cut(ended)
                 return
             rows = self._next(rows, slots, node_R, token_N, ~ends_N, waiting)
             if self.stops is not None and rows.real:
@@ -83,6 +84,16 @@ class Walk:
                 stopped_R[: rows.real] = self.stops(rows.token_RT[: rows.real, : rows.depth])
                 rows, stopped = rows.stopping(self.trees, stopped_R, FINISHED)
                 yield stopped
+
+    def _cut(self, ended: Ended) -> Iterator[Ended]:
+        """Samples at the limit of tokens; where a stop text is complete with the last one, they finished."""
+        stopped_E = np.zeros(len(ended.token_ET), np.bool_) if self.stops is None else self.stops(ended.token_ET)
+        for flag, finish in ((False, TRUNCATED), (True, FINISHED)):
+            mine_N = stopped_E[ended.sequence_N] == flag
+            if mine_N.any():
+                yield replace(
+                    ended, sample_N=ended.sample_N[mine_N], sequence_N=ended.sequence_N[mine_N], finish=finish
+                )
 
     def _chosen(self, rows: Rows, slots: Slots, prompts: Stacked, have: int) -> tuple[Ints, Ints]:
         """The next token of every sample: its row through the model, or its node's logits, and the sample's number.
@@ -92,7 +103,8 @@ class Walk:
         token_N, node_R = np.empty(len(rows.sample_N), np.int64), np.full(rows.real, -1, np.int64)
         number_N = uniform(self.seed_N[rows.sample_N], rows.depth)
         edge = np.searchsorted(rows.row_N, np.arange(rows.real + len(rows.node_Q) + 1))
-        most = max(1, min(self.limits.rows, self.limits.cells // self.trees[0].logits_NV.shape[1]))
+        rows_a_pass = self.limits.rows // max(1, rows.depth - have)  # rows that are read again have many tokens each
+        most = max(1, min(rows_a_pass, self.limits.cells // self.trees[0].logits_NV.shape[1]))
         for start in range(0, rows.real, most):
             stop = min(start + most, rows.real)
             logits = self._forward(rows, slots, prompts, start, stop, have)

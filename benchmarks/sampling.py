@@ -1,0 +1,142 @@
+"""Sampling: tokens a CPU-second of the hf: engine against `generate` of transformers, in one run.
+
+    python benchmarks/sampling.py [--small]
+
+One thread, the same model, prompts and decoding (temperature 1). `generate` runs in its best batch shape. The models of
+156k parameters are made by benchmarks/countdown.py; SmolLM2-135M-Instruct is used where `make test-real` has put it.
+Tokens are those of the samples, their ends included; padding of `generate` is not counted.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent))  # when started from elsewhere
+
+import countdown
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from offleash.samplers.huggingface import HuggingFace, open_sampler
+from offleash.samplers.registry import model_of
+from offleash.samplers.sampler import Decoding, Request
+
+SHAPES = (256, 512, 1024, 2048)
+SMOLLM2 = countdown.HOME / "smollm2"
+QUESTIONS = (
+    "What is 17 + 26? Answer with one number.",
+    "Name a prime number between 20 and 40 and say why it is prime.",
+)
+
+
+def rate(work: Callable[[], int], times: int = 3) -> float:
+    """Tokens a CPU-second: the best of several, since others use the machine too."""
+    work()
+    best = 0.0
+    for _ in range(times):
+        start = time.process_time()
+        tokens = work()
+        best = max(best, tokens / (time.process_time() - start))
+    return best
+
+
+def by_generate(model: Any, tokenizer: Any, prompts: list[list[int]], k: int, shape: int, length: int) -> int:
+    """k samples of every prompt, `shape` at a time; their tokens."""
+    tokens = 0
+    for prompt in prompts:
+        ids = torch.tensor([prompt])
+        for _ in range(-(-k // shape)):
+            with torch.inference_mode():
+                out = model.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    do_sample=True,
+                    temperature=1.0,
+                    top_k=0,
+                    top_p=1.0,
+                    num_return_sequences=min(shape, k),
+                    max_new_tokens=length,
+                    pad_token_id=tokenizer.pad_token_id,
+                )
+            ended = (out[:, len(prompt) :] == model.generation_config.eos_token_id).int().cumsum(1)
+            tokens += int(((ended - (out[:, len(prompt) :] == model.generation_config.eos_token_id).int()) == 0).sum())
+    return tokens
+
+
+def by_engine(sampler: HuggingFace, prompts: list[str], k: int, length: int, seed: int = 0) -> int:
+    """The same by the engine, all prompts in one call; texts are made too."""
+    requests = [
+        Request(str(place), prompt, first, min(256, k - first), seed + place)
+        for place, prompt in enumerate(prompts)
+        for first in range(0, k, 256)
+    ]
+    drawn = sampler.sample(requests, Decoding(max_tokens=length))
+    return sum(sample.tokens or 0 for one in drawn for sample in one.samples)
+
+
+def limit(model: Any, rows: int = 1024) -> float:
+    """Tokens a CPU-second if a token cost the model's matrix products and nothing else."""
+    weights = [one.detach() for one in model.parameters() if one.dim() == 2]
+    inputs = {one.shape[1]: torch.randn(rows, one.shape[1], dtype=one.dtype) for one in weights}
+
+    def work() -> int:
+        for _ in range(10):
+            for one in weights:
+                torch.mm(inputs[one.shape[1]], one.T)
+        return 10 * rows
+
+    return rate(work)
+
+
+def countdown_model(name: str, texts: list[str]) -> None:
+    """The table of one model: how speed and the share of tokens that need the model change with k."""
+    folder, length = countdown.made(name), countdown.LENGTH + 1
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    prompts = [tokenizer.encode(text) for text in texts]
+    generate = partial(by_generate, model, tokenizer)
+    shapes = {shape: rate(partial(generate, prompts[:2], shape, shape, length), 2) for shape in SHAPES}
+    shape, best = max(shapes, key=lambda one: shapes[one]), max(shapes.values())
+    print(f"\n{name}: generate " + ", ".join(f"{one}: {speed:,.0f}" for one, speed in shapes.items()), "tokens/s")
+    print(f"{'k':>6} {'merged tokens/s':>16} {'times generate':>15} {'through the model':>18}")
+    ratios = []
+    for k in (64, 256, 1024, 4096, 8192, 16384):
+        sampler = open_sampler(model_of(f"hf:{folder}"))
+        total = by_engine(sampler, texts, k, length)
+        share = sampler.forwarded / total
+        speed = rate(partial(by_engine, sampler, texts, k, length), 2)
+        best = max(best, rate(partial(generate, prompts[:1], shape, shape, length), 2))  # timed beside every line
+        print(f"{k:>6} {speed:>16,.0f} {speed / best:>15.2f} {share:>18.1%}")
+        if k in (1024, 8192):
+            ratios.append(f"ratio {name} merged k={k} against generate: {speed / best:.2f}")
+    apart = open_sampler(model_of(f"hf:{folder}", {"merge": "off"}))
+    speed, dense = rate(partial(by_engine, apart, texts[:2], 1024, length)), limit(model)
+    print(*ratios, sep="\n")
+    print(f"ratio {name} merging off against generate: {speed / best:.2f}")
+    print(f"ratio {name} merging off against the matrix products alone ({dense:,.0f} tokens/s): {speed / dense:.2f}")
+
+
+def smollm2() -> None:
+    if not (SMOLLM2 / "config.json").is_file():
+        print("\nSmolLM2-135M is not here; `make test-real` puts it there.")
+        return
+    tokenizer, k, length = AutoTokenizer.from_pretrained(SMOLLM2), 64, 64
+    model = AutoModelForCausalLM.from_pretrained(SMOLLM2, dtype="auto").eval()
+    sampler = open_sampler(model_of(f"hf:{SMOLLM2}", {"dtype": str(model.dtype).removeprefix("torch.")}))
+    prompts = [tokenizer.encode(str(sampler.asked(text)), add_special_tokens=False) for text in QUESTIONS]
+    peer = rate(partial(by_generate, model, tokenizer, prompts, k, k, length), 2)
+    ours = rate(partial(by_engine, sampler, list(QUESTIONS), k, length), 2)
+    print(f"\nSmolLM2-135M, {model.dtype}, k={k}, {length} tokens: generate {peer:,.0f}, engine {ours:,.0f} tokens/s")
+    print(f"ratio SmolLM2-135M against generate: {ours / peer:.2f}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for each in ("base", "sharpened"):
+        countdown_model(each, [countdown.prompt(*one) for one in countdown.prompts(2 if "--small" in sys.argv else 8)])
+    smollm2()

@@ -1,0 +1,91 @@
+"""offleash score: how probable texts are under a model."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from offleash.cli import models
+from offleash.cli.reading import AsJson, Verifier, named_columns, printable, progress
+from offleash.errors import OffleashError
+
+if TYPE_CHECKING:
+    from offleash.samplers.registry import Model
+    from offleash.samplers.sampler import Decoding
+
+Map = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="NAME=COLUMN", help="Read NAME (id, prompt, text, finish) of rows from COLUMN."),
+]
+
+
+def score(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or one JSONL file of rows.")],
+    model: Annotated[str, typer.Option(metavar="MODEL", help="Who scores: hf:PATH@REVISION+ADAPTER.")],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Keep the scores under this name, not under the model's.")
+    ] = None,
+    decoding: models.DecodingName = "plain",
+    temperature: models.Temperature = None,
+    top_p: models.TopP = None,
+    top_k: models.TopK = None,
+    min_p: models.MinP = None,
+    settings: models.Settings = None,
+    raw: models.Raw = False,
+    verifier: Verifier = None,
+    columns: Map = None,
+    as_json: AsJson = False,
+) -> None:
+    """Log-probability, token entropy and perplexity of given texts under a model.
+
+    Of every sample of a run, whoever drew it, or of rows {"prompt", "text"}. Under the model's own distribution, and
+    under a decoding where one is given. Run it again after a kill or with more samples: only what is missing is scored.
+
+    \b
+    Examples:
+      offleash score runs/base --model hf:./checkpoints/rl
+      offleash score runs/rl --model hf:Qwen/Qwen2.5-1.5B --decoding paper
+      offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
+    """
+    from offleash.study.scoring import score_folders, traces_among
+
+    chosen = models.model(model, settings, raw)
+    way = models.decoding(decoding, temperature, top_p, top_k, min_p)
+    file = traces_among(runs)
+    if file is not None:
+        if name or verifier:
+            raise OffleashError("--name and --verifier are for run folders; the sums of rows are printed.")
+        _score_file(file, chosen, way, named_columns(columns or [], "text=response"), as_json)
+        return
+    if columns:
+        raise OffleashError("--map is for a file of rows; a run folder has columns of its own.")
+    with progress(as_json) as tell:
+        done = score_folders(runs, chosen, way, name, verifier, tell)
+    from offleash.report.scored import scored_document, scored_text
+
+    if as_json:
+        import json
+
+        print(json.dumps(scored_document(done), ensure_ascii=False, allow_nan=False))
+    else:
+        print(printable("\n".join(scored_text(one) for one in done)))
+
+
+def _score_file(file: Path, model: "Model", decoding: "Decoding", columns: dict[str, str], as_json: bool) -> None:
+    import json
+
+    from offleash.report.scored import file_text, row_document
+    from offleash.study.score_rows import ScoredRow
+    from offleash.study.scoring import score_file
+
+    def each(row: ScoredRow) -> None:
+        if as_json:
+            print(json.dumps(row_document(row), allow_nan=False))
+
+    with progress(as_json) as tell:
+        done = score_file(file, model, decoding, columns, each, tell)
+    if as_json:
+        sys.stdout.flush()
+    else:
+        print(printable(file_text(done)))

@@ -1,0 +1,115 @@
+"""offleash study: two models in, what RL kept, lost and found out."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from offleash.cli import models
+from offleash.cli.judging import Jobs, NoCache, Referee, RefereeModel, TrustCode
+from offleash.cli.problems import Map
+from offleash.cli.reading import AsJson, named_columns, printable, progress
+
+if TYPE_CHECKING:
+    from offleash.study.two_models import Cost
+
+
+def study(
+    problems: Annotated[
+        str, typer.Argument(metavar="PROBLEMS", help="A benchmark, reasoning_gym:TASK or a file (offleash problems).")
+    ],
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The model before: hf:, vllm:, endpoint: or scripted:.")],
+    rl: Annotated[str, typer.Argument(metavar="RL", help="The model after RL.")],
+    k: Annotated[str, typer.Option("-k", metavar="K", help="Samples a problem; paper: the paper's budget.")],
+    into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where the two runs go: DIR/base, DIR/rl.")],
+    until: Annotated[int, typer.Option(metavar="M", help="Stop a problem at its M-th success; 0: draw all.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="S", help="The same seed gives the same samples.")] = 0,
+    decoding: models.DecodingName = "plain",
+    temperature: models.Temperature = None,
+    top_p: models.TopP = None,
+    top_k: models.TopK = None,
+    min_p: models.MinP = None,
+    max_tokens: models.MaxTokens = None,
+    stop: models.Stop = None,
+    settings: models.Settings = None,
+    raw: models.Raw = False,
+    size: Annotated[int | None, typer.Option(metavar="N", help="A random sample of this many problems.")] = None,
+    problem_seed: Annotated[
+        int, typer.Option("--problem-seed", metavar="S", help="Seed of that sample, or of generated problems.")
+    ] = 0,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="A local copy of the benchmark, instead of the hub.")
+    ] = None,
+    columns: Map = None,
+    verifier: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Judge all problems with it, not each with its own.")
+    ] = None,
+    jobs: Jobs = 0,
+    trust_code: TrustCode = False,
+    no_cache: NoCache = False,
+    referee: Referee = None,
+    referee_model: RefereeModel = None,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and do nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw from two models, judge their samples and compare them: two models in, one answer out.
+
+    Run it again after a kill: it goes on where it was. One model is in memory at a time. The two run folders can be
+    used by every other command; `offleash compare DIR/base DIR/rl` shows the result again.
+
+    \b
+    Examples:
+      offleash study aime24 vllm:Qwen/Qwen2.5-1.5B vllm:./checkpoints/rl -k 8192 --until 5 --decoding paper -o runs/aime
+      offleash study mine.jsonl hf:./base hf:./base+./lora -k 1024 --until 5 --max-tokens 512 -o runs/mine
+      offleash study aime24 vllm:org/base vllm:org/rl -k paper --set tensor_parallel_size=2 -o runs/aime --dry-run
+    """
+    from offleash.report.drawn import drawn_text, prospect_text
+    from offleash.report.studied import cost_text, studied_document
+    from offleash.study.problems import load_problems
+    from offleash.study.two_models import TwoModels
+    from offleash.study.two_models import study as run
+    from offleash.study.verifying import verifying
+
+    pair = (models.model(base, settings, raw), models.model(rl, settings, raw))
+    way = models.decoding(decoding, temperature, top_p, top_k, min_p, max_tokens, stop)
+    judging = verifying(verifier, False, False, jobs, trust_code, not no_cache, referee, referee_model)
+    mapped = named_columns(columns or [], "gold=answer")
+
+    def say(text: str) -> None:
+        print(printable(text), file=sys.stderr)
+
+    with progress(as_json) as tell:
+        tell(f"reading {problems}")
+        frame = load_problems(problems, size=size, seed=problem_seed, source=source, columns=mapped).frame
+        asked = TwoModels(frame, pair, way, k, until, seed)
+        cost = asked.cost()
+        say(cost_text(asked, cost))
+        if dry:
+            _dry(cost, as_json)
+            return
+        done = run(
+            asked, into, judging, None, tell,
+            lambda prospect: say(prospect_text(prospect)), lambda drawn: say(drawn_text(drawn)),
+        )  # fmt: skip
+    if as_json:
+        import json
+
+        print(json.dumps(studied_document(done), ensure_ascii=False, allow_nan=False))
+    elif done.comparison is not None:
+        from rich.console import Console
+
+        from offleash.report.terminal import show
+
+        show(Console(markup=False, emoji=False, highlight=False), [done.comparison])
+        print(f"\nAgain: offleash compare {into / 'base'} {into / 'rl'}   What to doubt: ... --flips")
+    if done.comparison is None:
+        raise typer.Exit(1)
+
+
+def _dry(cost: "Cost", as_json: bool) -> None:
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        print(json.dumps(asdict(cost)))

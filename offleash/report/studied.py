@@ -1,0 +1,25 @@
+"""A study of two models: what it may cost, and what it came to, for people and programs."""
+
+from offleash.report.document import document
+from offleash.report.drawn import decoding_text, drawn_document
+from offleash.study.two_models import Cost, Studied, TwoModels
+
+
+def cost_text(asked: TwoModels, cost: Cost) -> str:
+    """What a study may cost, before anything is loaded."""
+    until = (
+        f"{cost.least:,} samples if all were correct, {cost.most:,} if none were: "
+        f"a problem stops at its {cost.until}-th success"
+        if cost.until
+        else f"{cost.most:,} samples"
+    )
+    return (
+        f"Study of {asked.models[0]} and {asked.models[1]} on {cost.problems:,} problems, k = {cost.k:,}, "
+        f"{decoding_text(asked.decoding)}.\n  Cost: {until}; at most {cost.most * cost.tokens:,} tokens."
+    )
+
+
+def studied_document(one: Studied) -> dict[str, object]:
+    """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
+    found = document([one.comparison]) if one.comparison is not None else {"schema": 1}
+    return {**found, "drawn": [drawn_document(run) for run in one.drawn], "folder": str(one.folder)}

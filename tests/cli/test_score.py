@@ -1,0 +1,138 @@
+"""The verb `score` as it is typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import offleash, refused
+from tests.samplers.tiny import tiny_model
+from tests.study.samples import run_of_texts
+
+SUMS = {"id", "tokens", "logprob_raw", "entropy_raw", "logprob_sampled", "entropy_sampled", "perplexity"}
+GOLDS = {"p": "a", "q": "b"}
+TEXTS = {"p": ["a", "b c", "a a a"], "q": ["d", "", "b b"]}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"hf:{tiny_model(tmp_path_factory.mktemp('model'))}"
+
+
+def rows(path: Path, *some: object) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in some), encoding="utf-8")
+    return path
+
+
+def test_a_file_of_rows_gives_one_line_of_sums_a_row_in_the_same_order(tmp_path: Path, model: str) -> None:
+    file = rows(
+        tmp_path / "traces.jsonl",
+        {"id": "x", "prompt": "a b", "text": "c d a"},
+        {"prompt": "a b", "text": "c d a", "finish": "stop"},
+        {"id": 7, "prompt": "a", "text": None},
+        {"id": [1], "prompt": "a", "text": "b " * 99},
+        {"id": "\ud800", "prompt": "a", "text": "b \ud800"},
+    )
+    result = offleash("score", file, "--model", model, "--json")
+    assert result.code == 0, result.err
+    found = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["id"] for row in found] == ["x", 2, 7, [1], "\ud800"]
+    assert [row["tokens"] for row in found] == [3, 4, 0, 99, 2]
+    assert all(set(row) >= SUMS for row in found)
+    assert found[1]["logprob_raw"] < found[0]["logprob_raw"]
+    assert found[0]["logprob_sampled"] == found[0]["logprob_raw"]
+    assert (found[2]["logprob_raw"], found[2]["perplexity"]) == (0, None)
+    assert found[3]["logprob_raw"] is None
+    assert "64 tokens" in found[3]["reason"]
+
+
+def test_columns_of_other_names_are_mapped(tmp_path: Path, model: str) -> None:
+    file = rows(tmp_path / "traces.jsonl", {"key": 5, "question": "a b", "response": "c d a"})
+    mapped = ["--map", "id=key", "--map", "prompt=question", "--map", "text=response"]
+    assert json.loads(offleash("score", file, "--model", model, "--json", *mapped).out)["id"] == 5
+    refused(offleash("score", file, "--model", model), "line 1", "'prompt'", "key, question", "--map prompt=COLUMN")
+    refused(offleash("score", file, "--model", model, "--map", "txt=response"), "'txt'", "Did you mean 'text'?")
+    refused(offleash("score", file, "--model", model, "--map", "text"), "NAME=COLUMN")
+
+
+def test_a_token_that_the_decoding_leaves_out_is_told_in_json_that_has_no_infinity(tmp_path: Path, model: str) -> None:
+    file = rows(tmp_path / "traces.jsonl", *({"prompt": "a b", "text": text} for text in "abcd"))
+    result = offleash("score", file, "--model", model, "--json", "--temperature", "0")
+    found = [json.loads(line) for line in result.out.splitlines()]
+    assert sum(row.get("left_out", False) for row in found) >= 3
+    assert all((row["logprob_sampled"] is None) == row.get("left_out", False) for row in found)
+    assert "would never draw" in offleash("score", file, "--model", model, "--temperature", "0").out
+
+
+def test_a_file_of_rows_is_summed_up_in_a_table(tmp_path: Path, model: str) -> None:
+    file = rows(tmp_path / "traces.jsonl", {"prompt": "a", "text": "b"}, {"prompt": "a", "text": "b " * 99})
+    result = offleash("score", file, "--model", model)
+    assert result.code == 0, result.err
+    for word in ("1 of 2 rows scored", "perplexity", "entropy/token", "1 without sums", "longer than the 64 tokens"):
+        assert word in result.out
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ["empty", '"prompt"']),
+        ('{"prompt": "a", "text": "b"}\n{not json\n', ["line 2", "not JSON"]),
+        ('{"prompt": "a"}\n', ["line 1", "no 'text'"]),
+        ('\n{"prompt": 5, "text": "b"}\n', ["line 2", "'prompt' should be a string", "5"]),
+        ('{"prompt": "a", "text": ["b"]}\n', ["line 1", "'text' should be a string"]),
+        ("[1]\n", ["line 1", "list"]),
+        ('{"id": NaN, "prompt": "a", "text": "b"}\n', ["line 1", "NaN"]),
+    ],
+)
+def test_bad_rows_are_named_before_a_model_is_loaded(tmp_path: Path, content: str, words: list[str]) -> None:
+    file = tmp_path / "traces.jsonl"
+    file.write_text(content, encoding="utf-8")
+    result = offleash("score", file, "--model", "hf:/no/such/model", "--json")
+    refused(result, *words)
+    assert result.out == ""
+
+
+def test_a_run_is_scored_and_split_by_verdict(tmp_path: Path, model: str) -> None:
+    run = run_of_texts(tmp_path / "run", GOLDS, TEXTS, verifier="string")
+    assert offleash("verify", run, "--jobs", "1", "--no-cache").code == 0
+    result = offleash("score", run, "--model", model, "--json", "--name", "mine")
+    assert result.code == 0, result.err
+    (found,) = result.json["runs"]
+    assert found["new"] == 6
+    assert found["scores"].endswith("scores/mine")
+    assert set(found["groups"]) == {"all", "correct", "wrong", "unread"}
+    assert found["groups"]["all"]["perplexity"] > 1
+    assert found["groups"]["unread"]["logprob_spread"] is None  # of one sample
+    text = offleash("score", run, "--model", model, "--name", "mine")
+    assert "0 scored now" in text.out
+    assert "correct" in text.out
+
+
+def test_what_cannot_be_scored_is_refused_with_the_next_step(tmp_path: Path, model: str) -> None:
+    run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
+    file = rows(tmp_path / "traces.jsonl", {"prompt": "a", "text": "b"})
+    refused(offleash("score", tmp_path / "nowhere", "--model", model), "no run folder", "offleash import")
+    refused(offleash("score", tmp_path, "--model", model), "no run.json")
+    refused(offleash("score", tmp_path / "no.jsonl", "--model", model), "no file")
+    refused(offleash("score", run, file, "--model", model), "one file of rows")
+    refused(offleash("score", run, "--model", "vllm:org/name"), "only hf:", "hf:org/name")
+    refused(offleash("score", run, "--model", "nonsense"), "hf:nonsense")
+    refused(offleash("score", run, "--model", "hf:/no/such/model"), "/no/such/model")
+    refused(offleash("score", run, "--model", model, "--temperature", "-1"), "temperature")
+    refused(offleash("score", run, "--model", model, "--map", "text=x"), "--map")
+    refused(offleash("score", file, "--model", model, "--name", "x"), "--name")
+    refused(offleash("score", run, "--model", model, "--set", "dtpe=x"), "Did you mean 'dtype'?")
+
+
+def test_a_run_without_texts_of_its_problems_cannot_be_scored(tmp_path: Path, model: str) -> None:
+    import polars as pl
+
+    from offleash.tables.folder import create_run
+
+    samples = pl.DataFrame({"problem": ["a"], "index": [0], "text": ["b"]})
+    with create_run(tmp_path / "run", "run", pl.DataFrame({"problem": ["a"]}), {}) as run:
+        run.write_samples(samples)
+    refused(offleash("score", tmp_path / "run", "--model", model), "no texts of its problems", "jsonl")
+    with create_run(tmp_path / "bare", "bare", pl.DataFrame({"problem": ["a"], "question": ["a"]}), {}) as run:
+        run.write_verdicts("v", pl.DataFrame({"problem": ["a"], "index": [0], "verdict": ["correct"]}))
+    refused(offleash("score", tmp_path / "bare", "--model", model), "no texts of samples")
