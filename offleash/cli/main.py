@@ -24,7 +24,7 @@ from offleash.errors import OffleashError
 
 app = typer.Typer(
     name="offleash",
-    help="Did RL widen what a language model can solve, or only sharpen it? Start with: offleash study, offleash compare",
+    help="Did RL widen what a language model can solve, or only sharpen it? Start with: study, or compare",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

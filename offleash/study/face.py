@@ -4,12 +4,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
+
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
+from offleash.samplers.registry import model_of
+from offleash.samplers.sampler import DECODINGS, Decoding
 from offleash.study import load as loading
 from offleash.study import tally as counting
 from offleash.study.compare import Comparison
 from offleash.study.compare import compare as compare_runs
+from offleash.study.draw import DrawnRun
+from offleash.study.drawing import draw_arguments
+from offleash.study.problems import problem_set
+from offleash.study.two_models import Studied, TwoModels, study
 from offleash.study.verbs import question
 from offleash.study.verify import Verified
 from offleash.study.verify import verify as verify_run
@@ -65,3 +73,42 @@ def verify(
 ) -> Verified:
     """Judge the samples of a run folder that have no verdict yet; each problem by its own verifier, or all by one."""
     return verify_run(Path(folder), verifying(verifier, last_number, opened, jobs, trust_code, cache))
+
+
+def draw(
+    problems: pl.DataFrame | str | Path,
+    model: str,
+    *,
+    k: int,
+    into: str | Path,
+    until: int = 0,
+    seed: int = 0,
+    decoding: Decoding = DECODINGS["plain"],
+    settings: Mapping[str, str] | None = None,
+    raw: bool = False,
+    verifier: str | None = None,
+) -> DrawnRun:
+    """Draw k samples of every problem from a model into a run folder; what is there already is not drawn again."""
+    asked = problems if isinstance(problems, pl.DataFrame) else problem_set(problems)
+    chosen = model_of(model, settings, raw)
+    return draw_arguments(Path(into), asked, chosen, decoding, str(k), until, seed, verifying(verifier))
+
+
+def run_study(
+    problems: pl.DataFrame | str | Path,
+    base: str,
+    rl: str,
+    *,
+    k: int,
+    into: str | Path,
+    until: int = 0,
+    seed: int = 0,
+    decoding: Decoding = DECODINGS["plain"],
+    settings: Mapping[str, str] | None = None,
+    raw: bool = False,
+    verifier: str | None = None,
+) -> Studied:
+    """Draw two models into into/base and into/rl, verify and compare: `.comparison` is what `compare` returns."""
+    asked = problems if isinstance(problems, pl.DataFrame) else problem_set(problems)
+    pair = (model_of(base, settings, raw), model_of(rl, settings, raw))
+    return study(TwoModels(asked, pair, decoding, str(k), until, seed), Path(into), verifying(verifier))

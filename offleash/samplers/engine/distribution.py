@@ -23,7 +23,7 @@ class Distribution:
     def choose(self, row_N: Tensor, uniform_N: Tensor) -> Tensor:
         """For each of N samples the token in whose part of [0, 1) its number falls, on the row it stands on."""
         R, V = self.sampled_RV.shape
-        edge_RV = self.sampled_RV.double().exp_().cumsum_(-1)
+        edge_RV = self.sampled_RV.exp().double().cumsum_(-1)
         edge_RV /= edge_RV[:, -1:].clone()
         edge_RV += torch.arange(R, dtype=torch.float64, device=edge_RV.device)[:, None]  # one sorted line of all rows
         place_N = torch.searchsorted(edge_RV.view(-1), uniform_N.clamp_max(LAST) + row_N, right=True)

@@ -1,0 +1,299 @@
+"""The process that holds a vLLM engine: JSON lines in, JSON lines out. Run by path, with the Python that has vLLM.
+
+It imports the standard library and vLLM alone. Every sample is a request of its own, with a seed of its own: vLLM gives
+the n samples of one request the seeds s, s + 1, ..., and keeps every token of a sample until the last of them is done.
+"""
+
+import atexit
+import base64
+import contextlib
+import dataclasses
+import difflib
+import inspect
+import io
+import json
+import os
+import queue
+import select
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+OPEN = 4096  # samples of requests that are not done: what is held back until the last sample of a request
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters that vLLM makes room for
+GRACE = 10.0  # seconds for the engine to end by itself
+
+
+class Pipe:
+    """Commands from the parent, and replies to it. Standard output is no part of it: vLLM prints there."""
+
+    def __init__(self) -> None:
+        self.commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._in, self._out = os.dup(0), os.dup(1)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        self._parent = os.getppid()
+        self.ready = self.ended = False
+        atexit.register(lambda: end() if self.ended else None)  # the first runs last: after the engine's own end
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def reply(self, to: int, **content: object) -> None:
+        line = memoryview(json.dumps({"to": to, **content}).encode() + b"\n")
+        while line:
+            line = line[os.write(self._out, line) :]
+
+    def _listen(self) -> None:
+        """Commands as they come; the end of this process when the parent closes the pipe, or is gone.
+
+        A process that the parent forked may hold the pipe open after it, so its number is looked at as well. A signal
+        at the parent's death (PR_SET_PDEATHSIG) would not do: it comes when the thread ends that started this process.
+        """
+        rest = b""
+        while os.getppid() == self._parent:
+            if not select.select([self._in], [], [], 1.0)[0]:
+                continue
+            data = os.read(self._in, 1 << 20)
+            if not data:
+                break
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self.commands.put(json.loads(line))
+        self.ended = True
+        self.commands.put(None)
+        time.sleep(GRACE if self.ready else 0)  # for the engine to remove its shared memory
+        end()
+
+
+def end() -> None:
+    """Kill what this process started, and end; the tracker of shared memory is left to remove it and then ends too."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            mine = os.getpgid(int(folder.name)) == os.getpid() != int(folder.name)
+            if mine and b"resource_tracker" not in (folder / "cmdline").read_bytes():
+                os.kill(int(folder.name), signal.SIGKILL)
+    if os.getpgrp() == os.getpid() and not Path("/proc/self").exists():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+class Engine:
+    """A model in vLLM, with its chat template and its adapter."""
+
+    def __init__(self, command: dict[str, Any]) -> None:
+        import vllm
+
+        self.version: str = vllm.__version__
+        self.raw: bool = command["raw"]
+        options = {"enable_prefix_caching": True, "seed": 0, **command["options"]}
+        _check_options(options, vllm)
+        self.adapter: Any = None
+        if command["adapter"]:
+            options, self.adapter = _adapter(command["adapter"], options)
+        if command["revision"]:
+            options["revision"] = command["revision"]
+            options.setdefault("tokenizer_revision", command["revision"])
+        self.llm = vllm.LLM(model=command["model"], **options)
+        self.tokenizer = self.llm.get_tokenizer()
+        self.processor: Any = None
+        self._source = (command["model"], command["revision"] or None, bool(options.get("trust_remote_code")))
+        self.most: int = self.llm.llm_engine.vllm_config.scheduler_config.max_num_seqs
+
+    def asked(self, prompt: str) -> str:
+        """The text that the model reads for a prompt."""
+        if self.raw or not self.tokenizer.chat_template:
+            return prompt
+        message = [{"role": "user", "content": prompt}]
+        return str(self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
+
+    def inputs(self, prompt: str, images: list[str]) -> dict[str, Any]:
+        """A prompt as vLLM takes it. A template writes the tokens that begin a text: they are not added again."""
+        if images:
+            return self._with_images(prompt, images)
+        bare = self.raw or not self.tokenizer.chat_template
+        return {"prompt_token_ids": self.tokenizer.encode(self.asked(prompt), add_special_tokens=bare)}
+
+    def _with_images(self, prompt: str, images: list[str]) -> dict[str, Any]:
+        import transformers
+        from PIL import Image
+
+        if self.raw:
+            raise ValueError("A prompt with images needs the model's chat template; draw without raw prompts.")
+        if self.processor is None:
+            name, revision, trusted = self._source
+            kind: Any = transformers.AutoProcessor
+            self.processor = kind.from_pretrained(name, revision=revision, trust_remote_code=trusted)
+        parts = [*({"type": "image"} for _ in images), {"type": "text", "text": prompt}]
+        text = self.processor.apply_chat_template([{"role": "user", "content": parts}], add_generation_prompt=True)
+        files = [io.BytesIO(base64.b64decode(image.partition(",")[2])) for image in images]
+        return {"prompt": text, "multi_modal_data": {"image": [Image.open(file).convert("RGB") for file in files]}}
+
+    def parameters(self, decoding: dict[str, Any], seed: int) -> Any:
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+        # flat: without it a token's log-probability takes 350 bytes, and a sample may have 32,768 tokens
+        flat = {"flat_logprobs": True} if "flat_logprobs" in SamplingParams.__struct_fields__ else {}
+        made = SamplingParams(**decoding, seed=seed, logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **flat)
+        if made.temperature != decoding["temperature"]:
+            raise ValueError(
+                f"vLLM draws at temperature 0 or from {made.temperature}; {decoding['temperature']} is less."
+            )
+        return made
+
+
+class Call:
+    """One command to sample: its requests go to the engine piece by piece, its samples come back one by one."""
+
+    def __init__(self, engine: Engine, pipe: Pipe, command: dict[str, Any]) -> None:
+        self.engine, self.pipe, self.number = engine, pipe, int(command["number"])
+        self.decoding: dict[str, Any] = command["decoding"]
+        self.requests: list[dict[str, Any]] = command["requests"]
+        self.next = 0  # request that is to be given to the engine
+        self.waiting: list[tuple[int, int, Any]] = []  # request, sample, inputs: soon to be given, last first
+        self.left: dict[int, int] = {}  # samples to come of the requests that are open
+        self.running: set[str] = set()
+
+    def step(self) -> bool:
+        """Give the engine what it has room for, and pass on what is done; whether there is more."""
+        self._feed()
+        if self.running:
+            for output in self.engine.llm.llm_engine.step():
+                if output.finished:
+                    self._pass_on(output)
+        return bool(self.running or self.waiting or self.next < len(self.requests))
+
+    def abandon(self) -> None:
+        self.engine.llm.llm_engine.abort_request(list(self.running))
+
+    def _feed(self) -> None:
+        while len(self.running) < 2 * self.engine.most:
+            if self.waiting:
+                self._add(*self.waiting.pop())
+            elif not self._open():
+                return
+
+    def _open(self) -> bool:
+        """Make the next request ready; not while too many samples wait for the last ones of their requests."""
+        if self.next == len(self.requests):
+            return False
+        request, number = self.requests[self.next], self.next
+        size, held = len(request["seeds"]), sum(len(self.requests[one]["seeds"]) for one in self.left)
+        if held and held + size > max(OPEN, 4 * self.engine.most):
+            return False
+        self.next += 1
+        try:
+            inputs = self.engine.inputs(request["prompt"], request["images"])
+        except Exception as error:  # a template or a picture that does not do spoils its own request alone
+            self.pipe.reply(self.number, request=number, trouble=one_line(error))
+            return True
+        self.left[number] = size
+        self.waiting = [(number, sample, inputs) for sample in reversed(range(size))]
+        return True
+
+    def _add(self, request: int, sample: int, inputs: Any) -> None:
+        name = f"{self.number}-{request}-{sample}"
+        parameters = self.engine.parameters(self.decoding, self.requests[request]["seeds"][sample])
+        try:
+            self.engine.llm.llm_engine.add_request(name, inputs, parameters, lora_request=self.engine.adapter)
+        except Exception as error:  # of many classes, by version: a prompt that is too long, or empty
+            if type(error).__name__ == "EngineDeadError":
+                raise
+            self._fail(request, one_line(error))
+        else:
+            self.running.add(name)
+
+    def _pass_on(self, output: Any) -> None:
+        self.running.discard(output.request_id)
+        request, sample = (int(part) for part in output.request_id.split("-")[1:])
+        done = output.outputs[0]
+        if request not in self.left:
+            return  # it failed meanwhile
+        if done.finish_reason not in ("stop", "length"):
+            self._fail(request, f"vLLM ended a sample with {done.finish_reason!r}")
+            return
+        sums = {"tokens": len(done.token_ids), "logprob": done.cumulative_logprob}
+        self.pipe.reply(self.number, request=request, sample=sample, text=done.text, finish=done.finish_reason, **sums)
+        self.left[request] -= 1
+        if not self.left[request]:
+            del self.left[request]
+
+    def _fail(self, request: int, trouble: str) -> None:
+        self.pipe.reply(self.number, request=request, trouble=trouble)
+        self.left.pop(request, None)
+        self.waiting = [one for one in self.waiting if one[0] != request]
+        mine = [name for name in self.running if name.split("-")[1] == str(request)]
+        self.engine.llm.llm_engine.abort_request(mine)
+        self.running.difference_update(mine)
+
+
+def serve(engine: Engine, pipe: Pipe) -> None:
+    """Answer commands until there are no more."""
+    call: Call | None = None
+    while True:
+        try:
+            command = pipe.commands.get(block=call is None)
+        except queue.Empty:
+            command = {}
+        if command is None:
+            return
+        if command.get("do") == "asked":
+            pipe.reply(command["number"], text=engine.asked(command["prompt"]))
+        elif command.get("do") == "sample":
+            try:
+                engine.parameters(command["decoding"], 0)
+                call = Call(engine, pipe, command)
+            except Exception as error:  # of many classes, by version: a decoding that vLLM does not take
+                pipe.reply(command["number"], refused=one_line(error))
+        elif command.get("do") == "abandon":
+            if call is not None and call.number == command["call"]:
+                call.abandon()
+                call = None
+            pipe.reply(command["number"], done=True)
+        if call is not None and not call.step():
+            pipe.reply(call.number, done=True)
+            call = None
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:1000] or type(error).__name__
+
+
+def _check_options(options: dict[str, Any], vllm: Any) -> None:
+    known = {field.name for field in dataclasses.fields(vllm.EngineArgs)}
+    known.update(inspect.signature(vllm.LLM.__init__).parameters)
+    for name in options:
+        if name not in known:
+            hint = "".join(f" Did you mean {near!r}?" for near in difflib.get_close_matches(name, known, n=1))
+            raise ValueError(f"vLLM {vllm.__version__} has no engine option {name!r}.{hint}")
+
+
+def _adapter(name: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Options with room for a PEFT adapter, from a folder or the hub, and the adapter."""
+    from huggingface_hub import snapshot_download
+    from vllm.lora.request import LoRARequest
+
+    folder = Path(name if Path(name).is_dir() else snapshot_download(name))
+    rank = int(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["r"])
+    room = next((one for one in RANKS if one >= rank), rank)
+    return {"enable_lora": True, "max_lora_rank": room, **options}, LoRARequest("adapter", 1, str(folder))
+
+
+def main() -> None:
+    # beside this file lies a module of the name vllm, which is not the one wanted
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
+    pipe = Pipe()
+    command = pipe.commands.get()
+    try:
+        engine = Engine(command or {})
+    except Exception as error:  # whatever vLLM raises on a model or an option is for the user to read
+        pipe.reply(0, **{"refused" if "vllm" in sys.modules else "missing": one_line(error)})
+        return
+    pipe.ready = True
+    pipe.reply(0, ready=engine.version)
+    serve(engine, pipe)
+
+
+if __name__ == "__main__":
+    main()
