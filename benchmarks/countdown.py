@@ -104,7 +104,7 @@ def batch(pairs: list[tuple[str, str]], words: PreTrainedTokenizerFast) -> tuple
     return ids, labels
 
 
-def pretrained(steps: int = 900, seed: int = 0) -> LlamaForCausalLM:
+def pretrained(steps: int = 1800, seed: int = 0) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     words, rng = tokenizer(), random.Random(seed)
     config = LlamaConfig(
@@ -127,7 +127,7 @@ def pretrained(steps: int = 900, seed: int = 0) -> LlamaForCausalLM:
     return model
 
 
-def sharpened(model: LlamaForCausalLM, steps: int = 120, seed: int = 1) -> LlamaForCausalLM:
+def sharpened(model: LlamaForCausalLM, steps: int = 150, seed: int = 1) -> LlamaForCausalLM:
     """A policy gradient on the model's own samples: groups of 16, advantage = reward minus the group's mean."""
     words, rng = tokenizer(), random.Random(seed)
     torch.manual_seed(seed)

@@ -8,14 +8,12 @@ import typer
 
 from offleash.cli import models
 from offleash.cli.judging import Jobs, NoCache, Referee, RefereeModel, TrustCode
-from offleash.cli.problems import Map
+from offleash.cli.problems import Map, ProblemSeed, ProblemsName, Size, Source
 from offleash.cli.reading import AsJson, named_columns, printable, progress
 
 
 def certify(
-    problems: Annotated[
-        str, typer.Argument(metavar="PROBLEMS", help="A benchmark, reasoning_gym:TASK or a file (offleash problems).")
-    ],
+    problems: ProblemsName,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="hf:PATH@REVISION+ADAPTER.")],
     into: Annotated[Path, typer.Option("-o", "--into", metavar="CERT", help="The folder to begin or go on with.")],
     epsilon: Annotated[
@@ -33,13 +31,9 @@ def certify(
     stop: models.Stop = None,
     settings: models.Settings = None,
     raw: models.Raw = False,
-    size: Annotated[int | None, typer.Option(metavar="N", help="A random sample of this many problems.")] = None,
-    problem_seed: Annotated[
-        int, typer.Option("--problem-seed", metavar="S", help="Seed of that sample, or of generated problems.")
-    ] = 0,
-    source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="A local copy of the benchmark, instead of the hub.")
-    ] = None,
+    size: Size = None,
+    problem_seed: ProblemSeed = 0,
+    source: Source = None,
     columns: Map = None,
     verifier: Annotated[
         str | None, typer.Option(metavar="NAME", help="Judge with it, not with each problem's own.")

@@ -15,17 +15,26 @@ Map = Annotated[
     ),
 ]
 
+ProblemsName = Annotated[
+    str, typer.Argument(metavar="PROBLEMS", help="A benchmark, reasoning_gym:TASK or a file (offleash problems).")
+]
+Size = Annotated[int | None, typer.Option(metavar="N", help="A random sample of this many problems.")]
+ProblemSeed = Annotated[
+    int, typer.Option("--problem-seed", metavar="S", help="Seed of that sample, or of generated problems.")
+]
+Source = Annotated[
+    Path | None, typer.Option("--from", metavar="FILE", help="A local copy of the benchmark, instead of the hub.")
+]
+
 
 def problems(
     name: Annotated[
         str | None,
         typer.Argument(metavar="[NAME]", help="A benchmark, reasoning_gym:TASK or a file; none lists the benchmarks."),
     ] = None,
-    size: Annotated[int | None, typer.Option(metavar="N", help="A random sample of this many.")] = None,
+    size: Size = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the sample, or of generated problems.")] = 0,
-    source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="A local copy of the benchmark, instead of the hub.")
-    ] = None,
+    source: Source = None,
     columns: Map = None,
     as_json: AsJson = False,
 ) -> None:

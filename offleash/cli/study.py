@@ -8,7 +8,7 @@ import typer
 
 from offleash.cli import models
 from offleash.cli.judging import Jobs, NoCache, Referee, RefereeModel, TrustCode
-from offleash.cli.problems import Map
+from offleash.cli.problems import Map, ProblemSeed, ProblemsName, Size, Source
 from offleash.cli.reading import AsJson, named_columns, printable, progress
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def study(
-    problems: Annotated[
-        str, typer.Argument(metavar="PROBLEMS", help="A benchmark, reasoning_gym:TASK or a file (offleash problems).")
-    ],
+    problems: ProblemsName,
     base: Annotated[str, typer.Argument(metavar="BASE", help="The model before: hf:, vllm:, endpoint: or scripted:.")],
     rl: Annotated[str, typer.Argument(metavar="RL", help="The model after RL.")],
     k: Annotated[str, typer.Option("-k", metavar="K", help="Samples a problem; paper: the paper's budget.")],
@@ -34,13 +32,9 @@ def study(
     stop: models.Stop = None,
     settings: models.Settings = None,
     raw: models.Raw = False,
-    size: Annotated[int | None, typer.Option(metavar="N", help="A random sample of this many problems.")] = None,
-    problem_seed: Annotated[
-        int, typer.Option("--problem-seed", metavar="S", help="Seed of that sample, or of generated problems.")
-    ] = 0,
-    source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="A local copy of the benchmark, instead of the hub.")
-    ] = None,
+    size: Size = None,
+    problem_seed: ProblemSeed = 0,
+    source: Source = None,
     columns: Map = None,
     verifier: Annotated[
         str | None, typer.Option(metavar="NAME", help="Judge all problems with it, not each with its own.")

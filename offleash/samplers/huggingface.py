@@ -35,7 +35,7 @@ def open_sampler(model: Model) -> "HuggingFace":
         merge=settings["merge"] == "on",
     )
     shared, why = _shared(found, settings["engine"])
-    kept = {name: value for name, value in model.settings.items() if name in ("dtype", "engine", "device")}
+    kept = {"dtype": str(found.model.dtype).removeprefix("torch.")}  # the one setting that changes samples
     about = About("hf", model.name, model.revision, model.adapter, _fingerprint(model), model.raw, kept, found.versions)
     return HuggingFace(about, found, shared, Asking(found.tokenizer, found.processor, model.raw), limits, why)
 

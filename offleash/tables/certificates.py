@@ -12,14 +12,13 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError, unknown
+from offleash.tables.facts import CERTIFICATE
 from offleash.tables.folder import PROBLEMS_FILE, RUN_FILE, folder_name, is_run, read_facts, read_problems, write_facts
 from offleash.tables.run import Budget, Origin, problem_set_hash
 from offleash.tables.samples import TRUNCATED
 from offleash.tables.shards import SHARD, as_table, scan_shards, write_whole
 from offleash.tables.verdict import Verdict
 from offleash.tables.verdicts import VERDICT, VERDICTS
-
-KIND = "certificate"
 
 COMPLETIONS: dict[str, pl.DataType] = {
     "problem": pl.String(),
@@ -72,7 +71,7 @@ class CertificateFolder:
         """Write what a certificate starts with: run.json first, so that a kill leaves something to go on with."""
         origin = terms.origin
         facts = {
-            "kind": KIND,
+            "kind": CERTIFICATE,
             "tool": "offleash certify",
             "model": origin.model,
             "decoding": json.dumps(dict(origin.decoding)),
@@ -126,7 +125,7 @@ def is_certificate(path: Path) -> bool:
     if not path.is_dir() or not is_run(path):
         return False
     facts = read_facts(path).get("facts")
-    return isinstance(facts, dict) and facts.get("kind") == KIND
+    return isinstance(facts, dict) and facts.get("kind") == CERTIFICATE
 
 
 def read_terms(path: Path) -> Terms:

@@ -12,6 +12,7 @@ from offleash.errors import OffleashError
 from offleash.tables.run import Budget, Origin, problem_set_hash
 
 SCHEMA = 1
+CERTIFICATE = "certificate"  # the kind of a folder that holds certificates instead of samples
 RUN_FILE = "run.json"
 WRITING = ".writing"  # ends the name of a file that is not whole yet
 

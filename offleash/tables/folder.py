@@ -2,14 +2,23 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from offleash.errors import OffleashError, unknown
-from offleash.tables.facts import RUN_FILE, WRITING, budget_in, read_facts, read_origin, rewrite_budget, write_facts
+from offleash.tables.facts import (
+    CERTIFICATE,
+    RUN_FILE,
+    WRITING,
+    budget_in,
+    read_facts,
+    read_origin,
+    rewrite_budget,
+    write_facts,
+)
 from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget, Origin, Run, problem_set_hash
 from offleash.tables.samples import SAMPLES
@@ -110,7 +119,7 @@ def create_run(
 @contextlib.contextmanager
 def append_to_run(path: Path) -> Iterator[RunFolder]:
     """An existing run folder, for more samples or verdicts; one writer at a time."""
-    read_facts(path)
+    _refuse_certificate(path, read_facts(path))
     with claim_run(path) as run:
         yield run
 
@@ -135,6 +144,7 @@ def claim_run(path: Path) -> Iterator[RunFolder]:
 def open_run(path: Path, name: str | None = None, verifier: str | None = None) -> Run:
     """A run folder as a run, read lazily; the verdicts of one verifier."""
     document = read_facts(path)
+    _refuse_certificate(path, document)
     problems = read_problems(path)
     chosen = _verifier(path, verifier)
     facts, origin = document.get("facts"), read_origin(path)
@@ -149,6 +159,15 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
         unverified_hint=f"no verifier has judged {path} yet" if not chosen else "",
         draw=origin.key if origin is not None else "",
     )
+
+
+def _refuse_certificate(path: Path, document: Mapping[str, object]) -> None:
+    facts = document.get("facts")
+    if isinstance(facts, dict) and facts.get("kind") == CERTIFICATE:
+        raise OffleashError(
+            f"{path} is a certificate: it holds completions and their probabilities, not samples. Compare it with "
+            "another certificate (offleash compare), or draw a run."
+        )
 
 
 def read_problems(path: Path) -> pl.DataFrame:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # name: default. Options of the hf: sampler, as --set gives them
 SETTINGS: dict[str, str] = {
     "device": "auto",  # cuda where there is one, else cpu
-    "dtype": "auto",  # as the weights are stored
+    "dtype": "auto",  # as the weights are stored; float32 on a CPU
     "memory": "2",  # GB for keys and values of samples in work, and as much again for prefixes that are kept
     "rows": "2048",  # in one forward pass
     "merge": "on",  # one forward pass for samples that share a prefix
@@ -74,7 +74,7 @@ def loaded(model: Model, settings: Mapping[str, str]) -> Loaded:
         kind = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
         device = _device(settings["device"])
         network = kind.from_pretrained(
-            model.name, revision=revision, dtype=_dtype(settings["dtype"], config, device), trust_remote_code=trusted
+            model.name, revision=revision, dtype=_dtype(settings["dtype"], device), trust_remote_code=trusted
         )
         processor = transformers.AutoProcessor.from_pretrained(model.name, revision=revision) if sees else None
         tokenizer = transformers.AutoTokenizer.from_pretrained(model.name, revision=revision, trust_remote_code=trusted)
@@ -167,12 +167,11 @@ def _device(name: str) -> "torch.device":
     return device
 
 
-def _dtype(name: str, config: object, device: "torch.device") -> "torch.dtype | str":
+def _dtype(name: str, device: "torch.device") -> "torch.dtype | str":
     import torch
 
-    stored = getattr(config, "dtype", None)
-    if name == "auto" and device.type == "cpu" and stored in (torch.float16, None):
-        return torch.float32  # half precision is very slow on a CPU
+    if name == "auto" and device.type == "cpu":
+        return torch.float32  # half precision is several times slower on most CPUs
     return name if name == "auto" else {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(name, torch.float16)
 
 
