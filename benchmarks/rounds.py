@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent))  # when started from elsewhere
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for the models that benchmarks share
 
-import countdown
 import torch
 
+from benchmarks import countdown
 from offleash.samplers.huggingface import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request

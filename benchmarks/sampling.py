@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent))  # when started from elsewhere
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for the models that benchmarks share
 
-import countdown
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks import countdown
 from offleash.samplers.huggingface import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request

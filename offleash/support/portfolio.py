@@ -73,7 +73,7 @@ def portfolio(
     budget = np.broadcast_to(np.asarray(budget_2, dtype=np.int64), drawn.shape)
     enough_P = (np.where(stopped, budget, drawn) >= k).all(axis=1)
     problems, base_S = int(enough_P.sum()), _splits(k)
-    reach_PS = _reach(*(part[enough_P] for part in (drawn, correct, stopped, budget)), k, base_S)
+    reach_PS = _reach(drawn[enough_P], correct[enough_P], stopped[enough_P], budget[enough_P], k, base_S)
     nan = float("nan")
     if problems == 0:
         nan_S = np.full(base_S.size, np.nan)
@@ -130,11 +130,9 @@ def _splits(k: int) -> Ints:
 def _reach(
     drawn_P2: Ints, correct_P2: Ints, stopped_P2: NDArray[np.bool_], budget_P2: Ints, k: int, base_S: Ints
 ) -> Floats:
-    base, rl = (
-        log_miss_stopped(*(part[:, side] for part in (drawn_P2, correct_P2, stopped_P2, budget_P2)), k_S)
-        for side, k_S in ((slice(0, 1), base_S), (slice(1, 2), k - base_S))
-    )
-    return np.asarray(-np.expm1(base + rl))
+    log_base_PS = log_miss_stopped(drawn_P2[:, :1], correct_P2[:, :1], stopped_P2[:, :1], budget_P2[:, :1], base_S)
+    log_rl_PS = log_miss_stopped(drawn_P2[:, 1:], correct_P2[:, 1:], stopped_P2[:, 1:], budget_P2[:, 1:], k - base_S)
+    return np.asarray(-np.expm1(log_base_PS + log_rl_PS))
 
 
 def _choice(coverage_BS: Floats, base_S: Ints) -> NDArray[np.intp]:

@@ -96,7 +96,7 @@ def test_an_adapter_is_merged_into_the_model(folder: Path, tmp_path: Path) -> No
     torch.manual_seed(5)
     plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     adapted = get_peft_model(plain, LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False))
-    adapted.save_pretrained(tmp_path)
+    adapted.save_pretrained(str(tmp_path))
     expected = next_logits(adapted.eval(), [0, 1])
     sampler = open_sampler(model_of(f"hf:{folder}+{tmp_path}"))
     assert sampler.network is not None
