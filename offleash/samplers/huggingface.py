@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +84,6 @@ class HuggingFace:
         self, requests: Sequence[Request], decoding: Decoding
     ) -> Iterator[tuple[list[tuple[Request, list[int]]] | Drawn, Decoding]]:
         """Requests that are drawn together; those whose prompt is too long come back as they are."""
-        from dataclasses import replace
-
         by_room: dict[int, list[tuple[Request, list[int]]]] = {}
         for request in requests:
             tokens, trouble = self.asking.tokens(request)
@@ -97,14 +95,22 @@ class HuggingFace:
             else:
                 by_room.setdefault(min(room, decoding.max_tokens), []).append((request, tokens))
         for room, all_of_them in by_room.items():
-            most = max(256, min(MOST, HELD // (4 * room)))
             wave: list[tuple[Request, list[int]]] = []
             for one in all_of_them:
-                if wave and sum(request.size for request, _ in wave) + one[0].size > most:
+                if wave and not self._fit([*wave, one], room):
                     yield wave, replace(decoding, max_tokens=room)
                     wave = []
                 wave.append(one)
             yield wave, replace(decoding, max_tokens=room)
+
+    def _fit(self, wave: list[tuple[Request, list[int]]], room: int) -> bool:
+        """Whether a wave can be held: the tokens of its samples until chunks are whole, and its prompts, twice."""
+        samples = sum(request.size for request, _ in wave)
+        if samples > max(256, min(MOST, HELD // (4 * room))):
+            return False
+        each = self.network.bytes_a_token if self.network else 0
+        prompts = len({request.problem for request, _ in wave}) * max(len(tokens) for _, tokens in wave)
+        return 2 * prompts * each <= self.limits.memory
 
     def _drawn(self, wave: list[tuple[Request, list[int]]], decoding: Decoding) -> Iterator[Drawn]:
         if self.network is None or any(request.images for request, _ in wave):
@@ -114,29 +120,34 @@ class HuggingFace:
                 self._generated += sum(sample.tokens or 0 for sample in samples)
                 yield Drawn(request, samples)
             return
-        trees, tree_N = self._planted(wave)
+        trees, tree_N, spare = self._planted(wave)
         seeds = np.concatenate([sample_seeds(request.seed, request.first, request.size) for request, _ in wave])
         stops = stop_finder(self.loaded.tokenizer, decoding.stop) if decoding.stop else None
         ends = np.array(self.loaded.ends, np.int64)
-        walk = Walk(self.network, decoding, ends, trees, tree_N, seeds, self.limits, stops)
+        walk = Walk(self.network, decoding, ends, trees, tree_N, seeds, self.limits, stops, spare)
         collecting = _Collecting([request for request, _ in wave], seeds, walk.sums_N4)
         for ended in walk.ended():
             yield from collecting.add(ended, texts_of(self.loaded.tokenizer, ended, decoding.stop))
 
-    def _planted(self, wave: list[tuple[Request, list[int]]]) -> tuple[list[Tree], NDArray[np.int64]]:
-        """The trees of a wave: those that are kept, and new ones for prompts that are read now."""
+    def _planted(self, wave: list[tuple[Request, list[int]]]) -> tuple[list[Tree], NDArray[np.int64], int]:
+        """The trees of a wave, kept ones and new ones for prompts that are read now; and bytes that nodes may take."""
         assert self.network is not None
+        places = {problem: place for place, problem in enumerate(dict.fromkeys(one.problem for one, _ in wave))}
         new = {request.problem: tokens for request, tokens in wave if request.problem not in self._trees}
         for problem, (layers, logits) in zip(new, self.network.read(list(new.values())), strict=True):
             self._trees[problem] = Tree(new[problem], layers, logits[None].float())
-        places = {problem: place for place, problem in enumerate(dict.fromkeys(one.problem for one, _ in wave))}
-        trees = [self._trees[problem] for problem in places]
         for request, _ in wave:
             self._trees[request.problem].keep = request.again and self.limits.merge
+        trees, each = [self._trees[problem] for problem in places], self.network.bytes_a_token
+        spare = self.limits.memory - sum(tree.bytes(each) for tree in self._trees.values())
+        for problem in [one for one in self._trees if one not in places]:
+            if spare < self.limits.memory // 2:  # what is asked for now comes first
+                spare += self._trees.pop(problem).bytes(each)
         for request, _ in wave:
             if not request.again:
                 self._trees.pop(request.problem, None)
-        return trees, np.repeat([places[request.problem] for request, _ in wave], [request.size for request, _ in wave])
+        sizes = [request.size for request, _ in wave]
+        return trees, np.repeat([places[request.problem] for request, _ in wave], sizes), spare // 2  # buffers double
 
 
 @dataclass

@@ -62,6 +62,7 @@ class Attending:
     stop: int
     have: int  # tokens that the rows hold already
     prompts: Prompts | None = None
+    windows: dict[int, int] | None = None  # filled, where it is wanted, with the window that each layer asks for
 
 
 @contextmanager
@@ -93,6 +94,8 @@ def attention(
     scale, window, cap = (options.get(name) for name in ("scaling", "sliding_window", "softcap"))
     query = query * (scale if isinstance(scale, float | int) else query.shape[-1] ** -0.5)
     state.layers[layer].append(state.start, state.stop, state.have, key, value)
+    if state.windows is not None:
+        state.windows[layer] = window if isinstance(window, int) else 0
     wide, soft = (window if isinstance(window, int) else 0), (float(cap) if isinstance(cap, float | int) else 0.0)
     return (_step if query.shape[2] == 1 else _many)(state, layer, query, wide, soft), None
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding
 
 HEAD = 1024  # tokens that are sorted for top-p at first: a whole vocabulary takes long
@@ -24,6 +25,11 @@ class Distribution:
         """For each of N samples the token in whose part of [0, 1) its number falls, on the row it stands on."""
         R, V = self.sampled_RV.shape
         edge_RV = self.sampled_RV.exp().double().cumsum_(-1)
+        if not torch.isfinite(edge_RV[:, -1]).all():
+            raise OffleashError(
+                "The model gives probabilities that are no numbers (NaN): its weights are damaged, or its precision is "
+                "too small for them. Try --set dtype=float32."
+            )
         edge_RV /= edge_RV[:, -1:].clone()
         edge_RV += torch.arange(R, dtype=torch.float64, device=edge_RV.device)[:, None]  # one sorted line of all rows
         place_N = torch.searchsorted(edge_RV.view(-1), uniform_N.clamp_max(LAST) + row_N, right=True)

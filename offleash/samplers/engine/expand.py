@@ -86,8 +86,7 @@ class Expanding:
                 yield leaves
 
     def _down(self, front: _Front, waiting: deque[_Front]) -> Iterator[Leaves]:
-        slots = self.network.slots or Slots.like(self.tree.layers, 0, 0)
-        self.network.slots = slots  # kept for the next prompt: fresh memory is slow to touch
+        slots = self.network.spare_slots(self.tree.layers, front.rows.depth)
         have = 0  # tokens of every row whose keys and values are there
         front, depth = self._fitting(front, slots, waiting), front.rows.depth
         while len(front.sums_R2):
@@ -96,13 +95,13 @@ class Expanding:
             self.prefixes, self.deepest = self.prefixes + len(front.sums_R2), max(self.deepest, depth)
             if len(found.above_E):
                 yield Leaves(_paths(front.rows, found.above_E), found.sums_E2, FINISHED)
+            stopped, found = self._stopped(front.rows, found)
+            if stopped is not None:
+                yield stopped
             if last:
                 if len(found.above_C):
                     yield Leaves(_paths(front.rows, found.above_C, found.token_C), found.sums_C2, TRUNCATED)
                 return
-            stopped, found = self._stopped(front.rows, found)
-            if stopped is not None:
-                yield stopped
             have, front = depth, self._next(front.rows, found, slots, waiting)
             depth += 1
             self.tell(depth, len(front.sums_R2), self.found + self.cut)

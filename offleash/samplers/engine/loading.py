@@ -81,6 +81,8 @@ def loaded(model: Model, settings: Mapping[str, str]) -> Loaded:
         if model.adapter:
             network = _adapted(network, model.adapter)
         network = network.to(device).eval()
+        ends = _ends(network, tokenizer)
+        network.generation_config = transformers.GenerationConfig()  # the decoding is ours alone
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         raise OffleashError(f"{model} cannot be loaded: {_first_line(error)}") from None
     names = ["torch", "transformers", *(["peft"] if model.adapter else [])]
@@ -88,7 +90,7 @@ def loaded(model: Model, settings: Mapping[str, str]) -> Loaded:
         network,
         tokenizer,
         processor,
-        _ends(network, tokenizer),
+        ends,
         getattr(config.get_text_config(), "max_position_embeddings", None),
         {name: version(name) for name in names},
     )

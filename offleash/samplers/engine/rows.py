@@ -129,7 +129,7 @@ def placed(
 ) -> tuple[Rows, Moves]:
     """The rows one token on. The first child of a row stays in its slot, others and rows from a tree take free ones."""
     sample_N, row_N, token_N = rows.sample_N[going_N], rows.row_N[going_N], token_N[going_N]
-    if merge and len(rows.sample_N) > rows.real + len(rows.node_Q):
+    if merge and (np.diff(rows.row_N) == 0).any():
         code, child_N = np.unique(row_N << 32 | token_N, return_inverse=True)
         above_C, token_C = code >> 32, code & 0xFFFFFFFF
     else:  # one sample a row: they have parted, or are to be kept apart

@@ -14,7 +14,7 @@ from offleash.samplers.templates import Asked, chat
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
-TAIL = 4  # tokens beyond the letters of a stop text that are read to find it: a token may have several letters or none
+TAIL = 4  # tokens beyond the bytes of a stop text that are read to find it: some tokens are no text
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def stop_finder(
     tokenizer: "PreTrainedTokenizerBase", stop: Sequence[str]
 ) -> Callable[[NDArray[np.int32]], NDArray[np.bool_]]:
     """Whether rows of tokens have just come to a stop text: it stands in their last letters."""
-    longest = max(map(len, stop))
+    longest = max(len(one.encode()) for one in stop)  # a token may be one byte
 
     def stopped(token_RT: NDArray[np.int32]) -> NDArray[np.bool_]:
         tails = decoded(tokenizer, token_RT[:, -(longest + TAIL) :].tolist())

@@ -31,13 +31,13 @@ class Tree:
     size: int = 1
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    @property
-    def bytes(self) -> int:
-        """Memory that the nodes take."""
-        each = self.logits_NV.shape[1] * 4 + sum(
-            2 * one.keys[0, :, 0].numel() * one.keys.itemsize for one in self.layers
-        )
-        return self.size * each
+    def bytes_of(self, nodes: int, bytes_a_token: int) -> int:
+        """Memory that so many nodes take: logits, keys and values."""
+        return nodes * (self.logits_NV.shape[1] * self.logits_NV.itemsize + bytes_a_token)
+
+    def bytes(self, bytes_a_token: int) -> int:
+        """Memory that the tree takes, its prompt included."""
+        return len(self.prompt) * bytes_a_token + self.bytes_of(self.size, bytes_a_token)
 
     def logits(self, node_R: Ints) -> Tensor:
         return self.logits_NV[torch.from_numpy(node_R).to(self.logits_NV.device)]

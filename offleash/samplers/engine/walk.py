@@ -3,7 +3,8 @@
 Every sample chooses each token by a number of its own (seeds.uniform), so samples that share a prefix are independent,
 and a sample is the same whatever walks beside it. What merging saves is the forward pass of a prefix that several
 samples stand on; where all have parted, rows go on alone. Batches of another shape may change the last bits of logits:
-a choice differs only where a number falls within those bits of an edge, about once in a million tokens.
+a choice differs only where a number falls within those bits of an edge: about once in a million tokens in float32, once
+in some hundred in bfloat16.
 """
 
 from collections import deque
@@ -51,6 +52,7 @@ class Walk:
     seed_N: NDArray[np.uint64]
     limits: Limits = field(default_factory=Limits)
     stops: Stops | None = None
+    room: int = 0  # bytes that nodes of trees may still take
     sums_N4: Floats = field(init=False)  # log-probability raw and as sampled, entropy raw and as sampled
 
     def __post_init__(self) -> None:
@@ -65,8 +67,7 @@ class Walk:
     def _down(self, rows: Rows, waiting: deque[Rows]) -> Iterator[Ended]:
         """One batch of rows to the end of its last sample, one token at a time."""
         prompts, read = _stacked(self.trees), rows.depth == 0
-        slots = self.network.slots or Slots.like(self.trees[0].layers, 0, 0)
-        self.network.slots = slots  # kept for the next batch: fresh memory is slow to touch
+        slots = self.network.spare_slots(self.trees[0].layers, rows.depth)
         rows = self._fitting(rows, slots, waiting)
         slots.room(rows.real, rows.depth, 0, 0, self._most(slots, rows.depth))
         while len(rows.sample_N):
@@ -147,9 +148,11 @@ class Walk:
         """Put rows into their trees, where more samples may come and there is memory for it."""
         wanted = start + np.flatnonzero(rows.parent_R[start:stop] >= 0)
         for number in np.unique(rows.tree_R[wanted]):
-            if sum(tree.bytes for tree in self.trees) > self.limits.memory:
-                return
             mine = wanted[rows.tree_R[wanted] == number]
+            needed = self.trees[number].bytes_of(len(mine), self.network.bytes_a_token)
+            if needed > self.room:
+                return
+            self.room -= needed
             slot, last = torch.from_numpy(mine).to(self.network.device), rows.token_RT[mine, rows.depth - 1]
             added = (rows.parent_R[mine], last.astype(np.int64), logits[slot - start], slots, slot, rows.depth)
             node_R[mine] = self.trees[number].add(*added)
