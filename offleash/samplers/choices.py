@@ -28,6 +28,8 @@ class Reply:
 
     choices: tuple[Choice, ...]
     logprobs: bool  # whether they came with log-probabilities
+    stepped: bool  # whether every choice's tokens are counted by these
+    ids: bool  # whether every choice came with the ids of its tokens
     words: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,6 +52,8 @@ def read_reply(body: bytes) -> Reply:
     return Reply(
         tuple(choices),
         any(one is not None for one in steps),
+        told,
+        all(isinstance(one.get("token_ids"), list) for one in found),
         {name: value for name, value in words.items() if isinstance(value, str) and value},
     )
 
@@ -88,18 +92,29 @@ def _text(found: dict[str, object], finish: str) -> tuple[str, str]:
 
 
 def _steps(found: dict[str, object]) -> list[tuple[str, float]] | None:
-    """Tokens and their log-probabilities, in the form of chats or in that of completions."""
+    """Tokens and their log-probabilities, in the form of chats or in that of completions. A value that is none is kept
+    as such: the tokens are counted all the same."""
     told = found.get("logprobs")
     if not isinstance(told, dict):
         return None
     try:
         if isinstance(content := told.get("content"), list):
-            return [(str(one["token"]), float(one["logprob"])) for one in content]
+            return [(str(one["token"]), _value(one.get("logprob"))) for one in content] or _nothing(found)
         if isinstance(values := told.get("token_logprobs"), list) and isinstance(told.get("tokens"), list):
-            return [(str(token), float(value)) for token, value in zip(told["tokens"], values, strict=True)]
-    except (TypeError, ValueError, LookupError):  # a null, a list too short: no sum can be had
+            pairs = zip(told["tokens"], values, strict=True)
+            return [(str(token), _value(value)) for token, value in pairs] or _nothing(found)
+    except (TypeError, ValueError, LookupError, AttributeError):  # no tokens, a list too short
         return None
     return None
+
+
+def _value(told: object) -> float:
+    return float(told) if isinstance(told, int | float) else math.nan
+
+
+def _nothing(found: dict[str, object]) -> list[tuple[str, float]] | None:
+    """No tokens, where there is no text either; an empty list beside a text tells nothing."""
+    return None if _text(found, "")[0] else []
 
 
 def _sum(steps: list[tuple[str, float]], said: str, finish: str) -> float | None:

@@ -23,6 +23,7 @@ from offleash.samplers.seeds import chunk_seed, seed_of
 
 LARGEST = 1 << 30  # bytes of a response that are read
 PAUSE = 1.0  # seconds before the second try; doubled after each
+ENDURED = 300.0  # seconds in which a busy server may let no request through
 CONFIRMING = 32  # samples of the request that settles whether a server returns copies
 RESUME = "What was drawn is kept: the same command goes on from there."
 
@@ -52,7 +53,7 @@ def open_sampler(model: Model) -> Sampler:
         # not named here: it may be the key itself, given by mistake
         raise OffleashError("The environment variable that --set key= names is not set; put the key into it.")
     server = Server(url, settings.key, settings.timeout, LARGEST)
-    pace = Pace(settings.tries, PAUSE, settings.rate)
+    pace = Pace(settings.tries, PAUSE, settings.rate, ENDURED)
     return Endpoint(server, name or only_model(server, pace), model.raw, settings, pace)
 
 
@@ -113,6 +114,7 @@ class Endpoint:
         return prompt if self._raw else None
 
     def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+        _check(decoding)
         for request in requests:
             if self._raw and request.images:
                 raise OffleashError(
@@ -185,10 +187,7 @@ class Endpoint:
                     raise
             else:
                 self._words.update(reply.words)
-                if "logprobs" in body and not reply.logprobs:
-                    self._habits.drop("logprobs")
-                if len(reply.choices) < n:
-                    self._habits.limit(len(reply.choices))
+                self._habits.heed(reply, body)
                 return reply.choices[:n]
             self._pace.wait()
 
@@ -226,10 +225,11 @@ class Endpoint:
         if again.cause is Cause.DOWN:
             return OffleashError(f"{where} could not be reached in {tries} tries: {again}. Is it up? {RESUME}")
         if again.cause is Cause.BUSY:
-            wait = f" and asks to wait {again.wait:,.0f} seconds" if again.wait else ""
+            waited = self._pace.waited
+            found = f"refused for {waited:,.0f} seconds" if waited else f"asks to wait {again.wait or 0:,.0f} seconds"
             return OffleashError(
-                f"{where} takes no more requests for now{wait}: {again}. Go on later, with a smaller --set "
-                f"concurrency= or with --set rate= (requests a minute). {RESUME}"
+                f"{where} takes no more requests for now: {again} ({found}). Go on later, with a smaller --set "
+                f"concurrency= (now {self._settings.concurrency}) or with --set rate= (requests a minute). {RESUME}"
             )
         step = ""
         if again.cause in (Cause.SLOW, Cause.LARGE):
@@ -237,6 +237,15 @@ class Endpoint:
             step = f" Draw with {time}a smaller --set n= (now {self._habits.largest})."
         tried = "" if again.cause is Cause.LARGE else f" in {tries} tries"
         return _TroubleError(f"{where} gave no reply{tried}: {again}.{step}")
+
+
+def _check(decoding: Decoding) -> None:
+    if decoding.min_p and decoding.top_p < 1:
+        raise OffleashError(
+            f"Servers apply min-p and top-p in orders of their own (vLLM min-p first), so that what they draw from may "
+            f"be another distribution than min_p={decoding.min_p:g} after top_p={decoding.top_p:g}. Set one of the "
+            "two, or draw with hf:."
+        )
 
 
 def _sample(index: int, choice: Choice, seed: int, decoding: Decoding) -> Sample:

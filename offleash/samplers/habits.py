@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from offleash.errors import OffleashError
-from offleash.samplers.choices import Choice
+from offleash.samplers.choices import Choice, Reply
 from offleash.samplers.http import RefusedError, whole
 from offleash.samplers.sampler import Decoding, Request
 
@@ -35,6 +35,8 @@ class Habits:
         self._without: set[str] = set() if logprobs else {"logprobs"}
         self._otherwise = False  # max_tokens is called max_completion_tokens
         self.copies = False  # the server returns n copies of one sample
+        self._usage = True  # a choice that is alone comes with its number of tokens
+        self._stepped = self._ids = False  # log-probabilities, or ids, were found to count the tokens of each choice
         self._several = False
         self._alike = self._probes = 0
         self._lock = Lock()
@@ -52,10 +54,13 @@ class Habits:
         }
         if n > 1:
             fields["n"] = n
-        if decoding.plain and "logprobs" not in self._without:
+        # the usage of a reply is that of all its choices: how many tokens each has is told by its ids (vLLM) or by the
+        # number of its log-probabilities; both are asked for until one has come
+        uncounted = n > 1 or not self._usage
+        if decoding.plain or (uncounted and not self._ids):
             fields["logprobs"] = 1 if raw else True
-        elif n > 1:
-            fields["return_token_ids"] = True  # vLLM's way to tell how many tokens each choice has
+        if uncounted and not (self._stepped and "logprobs" in fields):
+            fields["return_token_ids"] = True
         limit = "max_completion_tokens" if self._otherwise else "max_tokens"
         asked = {"prompt": whole(request.prompt)} if raw else {"messages": [_message(request)]}
         stop = {"stop": list(decoding.stop)} if decoding.stop else {}
@@ -81,6 +86,21 @@ class Habits:
             )
         self.drop(field)
         return True
+
+    def heed(self, reply: Reply, body: Mapping[str, object]) -> None:
+        """Remember what of a body a reply has answered."""
+        if "logprobs" in body and not reply.logprobs:
+            self.drop("logprobs")
+        if "return_token_ids" in body and not reply.ids:
+            self.drop("return_token_ids")
+        asked = _samples(body)
+        if len(reply.choices) < asked:
+            self.limit(len(reply.choices))
+        if any(one.tokens is None for one in reply.choices) and asked == 1:
+            self._usage = False
+        self._ids = self._ids or ("return_token_ids" in body and reply.ids)
+        if "logprobs" in body:
+            self._stepped = reply.stepped
 
     def limit(self, n: int) -> None:
         with self._lock:

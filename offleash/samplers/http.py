@@ -176,9 +176,9 @@ def address(url: str, what: str) -> str:
 
 
 def backoff(pause: float, attempt: int, named: float | None, longest: float) -> float:
-    """Seconds to wait after a failed attempt: doubled each time, and no less than the server named."""
+    """Seconds to wait after a failed attempt: those that the server named; if it named none, doubled each time."""
     jitter = SystemRandom().uniform(0.5, 1.5)  # clients that failed together must not return together
-    return min(max(pause * 2.0**attempt * jitter, named or 0.0), longest)
+    return min(named or pause * 2.0**attempt * jitter, longest)
 
 
 def is_address(url: str) -> bool:

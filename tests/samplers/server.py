@@ -109,6 +109,7 @@ class World:
     ignores_n: bool = False
     copies: bool = False
     tells: bool = True  # logprobs, where they are asked for
+    tells_ids: bool = True  # the tokens' ids, where they are asked for
     tells_end: bool = True  # the end is among the tokens
     refuses: tuple[str, ...] = ()
     thinks: str = ""  # name of the field that holds the reasoning
@@ -147,7 +148,7 @@ class World:
                 if raw
                 else {"content": [{"token": step, "logprob": LOGPROB} for step in steps]}
             )
-        if body.get("return_token_ids"):
+        if self.tells_ids and body.get("return_token_ids"):
             choice["token_ids"] = list(range(len(steps)))
         return choice
 

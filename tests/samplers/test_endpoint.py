@@ -43,6 +43,7 @@ def test_a_chat_is_asked_once_for_all_samples_of_a_chunk() -> None:
             "seed": chunk_seed(7, 8, 4),
             "n": 4,
             "logprobs": True,
+            "return_token_ids": True,
             "max_tokens": 10,
         }
     ]
@@ -74,7 +75,8 @@ def test_log_probabilities_are_summed_with_the_end_where_the_decoding_is_plain(r
         for sample in drawn(sampler, wanted(3), PAPER).samples:
             assert sample.tokens == 7
             assert sample.logprob_raw is sample.logprob_sampled is None
-    assert "logprobs" not in server.bodies[-1]
+    assert ["return_token_ids" in body for body in server.bodies] == [True, False, True]
+    assert "logprobs" not in server.bodies[-1]  # the ids told how many, and are shorter
 
 
 def test_sums_that_miss_a_token_are_not_given() -> None:
@@ -282,9 +284,10 @@ def test_the_one_model_of_a_server_is_found_and_several_are_listed() -> None:
         opened(server, model="")
     for word in ("org/one", "org/two", f"endpoint:{server.url}#org/one"):
         assert word in str(error.value)
-    for answer in (trouble(404, "no"), Answer(body=b"<html>"), good({"data": []})):
+    for answer in (trouble(404, "no"), Answer(body=b"<html>"), good({"data": []}), good({"error": "x"})):
         with serving(lambda call, a=answer: a) as server, pytest.raises(OffleashError, match="#MODEL"):  # type: ignore[misc]
             opened(server, model="")
+        assert len(server.calls) == 1
 
 
 def test_a_model_that_a_server_has_not_is_answered_with_those_it_has() -> None:

@@ -1,7 +1,6 @@
 """The endpoint sampler against servers in trouble: what passes is waited for, what does not is told."""
 
 import json
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +18,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(endpoint, "PAUSE", 0.01)
+    monkeypatch.setattr(endpoint, "ENDURED", 0.3)
 
 
 @pytest.mark.parametrize(
@@ -42,50 +42,6 @@ def test_trouble_that_may_pass_is_tried_again_and_then_told_of_that_problem(bad:
     assert len({json.dumps(body) for body in server.bodies[:3]}) == 1  # the same request, with the same seed
 
 
-def test_all_threads_wait_for_a_busy_server() -> None:
-    first, started, lock = threading.Event(), [], threading.Lock()
-
-    def reply(call: Call) -> Answer:
-        if not first.is_set():
-            first.set()
-            return trouble(429, "slow down", Retry_After="1")
-        with lock:
-            started.append(time.monotonic())
-        return World()(call)
-
-    with serving(reply) as server:
-        sampler = opened(server, tries=1)
-        begun = time.monotonic()
-        with ThreadPoolExecutor(8) as pool:
-            busy = pool.submit(drawn, sampler, wanted(2))
-            assert first.wait(5)
-            time.sleep(0.2)
-            rest = [pool.submit(drawn, sampler, wanted(2, first=2 * i)) for i in range(1, 8)]
-            for one in (busy, *rest):
-                texts(one.result())
-    assert min(started) - begun >= 0.95
-
-
-def test_a_server_that_stays_busy_ends_the_draw_with_what_to_do() -> None:
-    with (
-        serving(lambda call: trouble(429, "quota", Retry_After="90000")) as server,
-        pytest.raises(OffleashError) as error,
-    ):
-        drawn(opened(server), wanted())
-    for word in ("90,000 seconds", "quota", "rate=", "is kept"):
-        assert word in str(error.value)
-    assert len(server.calls) == 1
-    with serving(lambda call: trouble(429, "busy")) as server, pytest.raises(OffleashError, match="concurrency="):
-        drawn(opened(server, tries=1), wanted())
-
-
-def test_requests_keep_to_a_rate() -> None:
-    with serving(World()) as server:
-        begun = time.monotonic()
-        texts(drawn(opened(server, rate=600, n=1), wanted(6)))  # one in 0.1 seconds
-        assert time.monotonic() - begun >= 0.5
-
-
 def test_a_slow_server_is_left_after_the_timeout_with_what_to_do() -> None:
     with serving(lambda call: Answer(hang=20)) as server:
         begun = time.monotonic()
@@ -104,6 +60,32 @@ def test_a_server_that_is_down_ends_the_draw_and_says_that_it_resumes() -> None:
         assert server.url in str(error.value)
     with pytest.raises(OffleashError, match="What was drawn is kept"):
         drawn(opened(server), wanted())
+
+
+def test_an_address_where_nobody_listens_is_told_at_once_when_models_are_listed() -> None:
+    with serving(World()) as server:
+        pass
+    begun = time.monotonic()
+    with pytest.raises(OffleashError, match=r"/v1/models could not be reached \(tries: 2\).*refused.*Start the server"):
+        opened(server, model="", tries=50)
+    assert time.monotonic() - begun < 2
+
+
+def test_a_web_page_instead_of_a_list_of_models_is_told_at_once() -> None:
+    page = Answer(body=b"<!doctype html><title>Chat with me</title>")
+    with serving(lambda call: page) as server, pytest.raises(OffleashError) as error:
+        opened(server, model="")
+    assert len(server.calls) == 1
+    for word in ("/v1/models", "a web page", "Chat with me", "OpenAI-compatible", "#MODEL"):
+        assert word in str(error.value)
+
+
+def test_a_list_of_models_is_waited_for_while_a_server_loads() -> None:
+    def reply(call: Call) -> Answer:
+        return trouble(503, "Loading model") if call.number < 2 else good({"data": [{"id": "m"}]})
+
+    with serving(reply) as server:
+        assert opened(server, model="").about.model.endswith("#m")
 
 
 def test_a_response_larger_than_any_reply_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_models_that_attend_in_ways_of_their_own_are_left_to_generate(
     family: str, options: dict[str, object], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = {"num_key_value_heads": 2, "num_local_experts": 2, **options}
-    monkeypatch.setitem(tiny.FAMILIES, family, some)  # type: ignore[arg-type]
+    monkeypatch.setitem(tiny.FAMILIES, family, some)
     sampler = opened(tiny.tiny_model(tmp_path, family))
     assert sampler.network is None
     assert why in sampler.why_generate
