@@ -47,7 +47,8 @@ def verify(
     Examples:
       offleash verify runs/base runs/rl                     each problem by its own verifier
       offleash verify runs/base runs/rl --verifier math
-      offleash verify runs/base runs/rl --also string       then: offleash compare runs/base runs/rl --flips
+      offleash verify runs/base runs/rl --also string       by two, then, with the one that counts:
+      offleash compare runs/base runs/rl --verifier math --flips
       offleash verify runs/code --problems humaneval        tests that the samples' log did not keep
       offleash verify rows.jsonl --verifier math --json     rows {"id", "gold", "text"}, one verdict a line
       offleash verify runs/base --verifier referee --referee http://localhost:8000/v1 --referee-model judge

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from shlex import quote
 
 from offleash.study.flip_samples import clean
 from offleash.study.verify import Verified
@@ -67,7 +68,17 @@ def verified_text(one: Verified) -> str:
         lines.append(f"  {sum(one.ways.values()):,} distinct answers in {one.seconds:.1f} s: {how}")
     steps = ", ".join(f"{step} {count:,}" for step, count in one.steps.items())
     lines.append(f"  answers read by: {steps}")
-    return "\n".join(lines + [f"  {clean(note)}" for note in notes(one)])
+    lines += [f"  {clean(note)}" for note in notes(one)]
+    return "\n".join([*lines, f"  next: {clean(next_step(one))}"])
+
+
+def next_step(one: Verified) -> str:
+    """The command that uses the verdicts; it names their verifier, since a run may have verdicts of several."""
+    name, _, version = one.verifier.partition("@")
+    changed = any(option in version for option in (".last_number", ".opened"))  # beside it there may be the plain one
+    return (
+        f"offleash compare {quote(str(one.folder))} OTHER --verifier {quote(one.verifier if changed else name)} --flips"
+    )
 
 
 def notes(one: Verified) -> list[str]:

@@ -1,9 +1,10 @@
 """The duplicate detector: stops a draw whose samples repeat more than the model's own probabilities allow.
 
-Three things are watched (`support.repeats` has the statistics): texts seen more often than their log-probability
-allows, choices of one request that are copies of each other, and requests that repeat an earlier one choice by choice.
-The last two need no probabilities but two requests of a problem, since they ask whether texts agree more often where a
-fault would make them. With one request a problem and no log-probabilities a server that returns copies cannot be told
+Four things are watched (`support.repeats` has the statistics): texts seen more often than their log-probability
+allows, choices that repeat the one before them more often than it allows, over all problems together; choices of one
+request that are copies of each other, and requests that repeat an earlier one choice by choice. The last two need no
+probabilities but two requests of a problem, since they ask whether texts agree more often where a fault would make
+them. With one request a problem and no log-probabilities a server that returns copies cannot be told
 from a model that has one answer a problem, and the run goes on: pooling the problems would not help, since every one of
 them may have such an answer. The same holds for a server that gives one text to every request. `doubt` says so.
 
@@ -24,11 +25,14 @@ from offleash.samplers.sampler import Decoding, Request, Sample
 from offleash.support.counting import Float
 from offleash.support.repeats import (
     FALSE_ALARM,
+    SAME,
     TESTS,
     CopyingEvidence,
     Labels,
     across_requests,
+    at_most,
     log_chance_of_repeats,
+    log_repeating,
     within_requests,
 )
 
@@ -38,8 +42,8 @@ LIMIT = float(np.log(FALSE_ALARM / TESTS))
 
 # One text can come from several token sequences, each with its own log-probability, and long sums carry rounding and
 # batch noise. So a text is tested only while all its samples have the same log-probability: exactly, or, when there
-# are many, but for noise; and the square root of the probability stands for the probability.
-EXACT, NOISE, MANY = 1e-6, 2e-3, 16
+# are many, but for noise; and then the square root of the probability stands for the probability.
+NOISE, MANY = 2e-3, 16
 SLACK = 0.5
 DOUBTED = 3  # requests that are uniform before that is doubted
 COPIES = 3  # impossible copies in a run before it is stopped: one may be an accident of how tokens become text
@@ -49,6 +53,7 @@ _ADVICE = (
     "this. Ask for one choice a request (--set n=1 for endpoint:), or use another server, and draw into a new folder: "
     "what was drawn before stays, and may hold copies too."
 )
+_OR_ELSE = "If the samples are sound, the log-probabilities are not those they were drawn with."
 
 
 class Duplicates:
@@ -62,8 +67,8 @@ class Duplicates:
         self._texts = 0
         self._started = 0
         self._copies = 0
-        self._requests = self._uniform = 0  # of two samples or more; of those, with one text only
-        self._within, self._across = CopyingEvidence(), CopyingEvidence()
+        self._requests = self._uniform = 0  # of two samples or more without log-probabilities; with one text only
+        self._repeating, self._within, self._across = CopyingEvidence(), CopyingEvidence(), CopyingEvidence()
 
     @property
     def remembered(self) -> int:
@@ -76,9 +81,9 @@ class Duplicates:
         if self._requests < DOUBTED or self._uniform < self._requests:
             return None
         return (
-            f"{self._name}: in each of {self._requests} requests all samples have the same text, at a temperature "
-            "above 0. A model that has only one answer does that, and so does a server that returns copies: draw a few "
-            "problems again with --set n=1."
+            f"{self._name}: in each of {self._requests} requests without log-probabilities all samples have the same "
+            "text, at a temperature above 0. A model that has only one answer does that, and so does a server that "
+            "returns copies: if a server answered, try --set n=1 on a few problems."
         )
 
     def add(self, request: Request, samples: Sequence[Sample]) -> None:
@@ -87,24 +92,35 @@ class Duplicates:
             return
         ordered = sorted(samples, key=lambda sample: sample.index)
         label_N = np.array([_hash(sample.text) for sample in ordered], dtype=np.uint64)
-        self._requests += len(label_N) > 1
-        self._uniform += len(label_N) > 1 and bool((label_N == label_N[0]).all())
-        known = [_log_probability(sample, self._plain) for sample in ordered]
+        known_N = np.array([_log_probability(sample, self._plain) for sample in ordered])
+        unknown = len(label_N) > 1 and bool(np.isnan(known_N).all())
+        self._requests += unknown
+        self._uniform += unknown and bool((label_N == label_N[0]).all())
         problem = self._problems.pop(request.problem, None)
         if problem is None:
             self._started += 1
             problem = _Problem(self._started)
         self._problems[request.problem] = problem
         before, copies = problem.size, problem.copies
-        problem.count(label_N, np.array(known, dtype=np.float64))
+        problem.count(label_N, known_N)
         blocks = problem.blocks(request.first, label_N)
         self._texts += problem.size - before
         self._copies += problem.copies - copies
         self._forget()
         if self._copies >= COPIES and problem.copies:
             raise self._repeated(request, problem)
+        self._repeats(request, label_N, known_N)
         for first, second in blocks:
             self._compare(request, first, second)
+
+    def _repeats(self, request: Request, label_N: Labels, known_N: Float) -> None:
+        """Whether choices repeat the one before; over requests they would not be in order, but as they arrive."""
+        if len(label_N) < 2 or np.isnan(known_N).all():
+            return
+        self._repeating = self._repeating.after(log_repeating(label_N, known_N))
+        if self._repeating.log >= -LIMIT and bool((label_N[1:] == label_N[:-1]).any()):
+            what = f"{_most(label_N)} of the {len(label_N)} samples of one request have the same text"
+            raise self._alike(request, what, self._repeating.log, f" {_OR_ELSE}")
 
     def _compare(self, request: Request, first: Labels, second: Labels) -> None:
         if len(np.unique(np.concatenate([first, second]))) == len(first) + len(second):
@@ -126,13 +142,13 @@ class Duplicates:
         return OffleashError(
             f"{self._name}: problem {request.problem!r} has {count} identical samples of {problem.drawn}, each of "
             f"probability {_power(log_p)}: independent samples do that with a chance below {_power(log_chance)}. "
-            f"{_ADVICE} If the samples are sound, the log-probabilities are not those they were drawn with."
+            f"{_ADVICE} {_OR_ELSE}"
         )
 
-    def _alike(self, request: Request, what: str, evidence: float) -> OffleashError:
+    def _alike(self, request: Request, what: str, evidence: float, or_else: str = "") -> OffleashError:
         return OffleashError(
             f"{self._name}: samples repeat by request. Of problem {request.problem!r} {what}; over the run so far, "
-            f"independent samples agree like this with a chance below {_power(-evidence)}. {_ADVICE}"
+            f"independent samples agree like this with a chance below {_power(-evidence)}. {_ADVICE}{or_else}"
         )
 
     def _forget(self) -> None:
@@ -180,9 +196,11 @@ class _Problem:
     def _test(self) -> None:
         spread_U = self.high_U - self.low_U  # NaN, and so not tested, where a log-probability is not known
         noise_U = NOISE * (1 - self.high_U)
-        one_U = (spread_U <= EXACT) | ((spread_U <= noise_U) & (self.count_U >= MANY))
+        one_U = (spread_U <= SAME) | ((spread_U <= noise_U) & (self.count_U >= MANY))
         rows = np.flatnonzero(one_U & (self.count_U >= 2))
-        log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], SLACK * self.high_U[rows], self.place)
+        high = self.high_U[rows]
+        log_p = np.where(spread_U[rows] <= SAME, at_most(high), SLACK * high)
+        log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.place)
         self.copies = int((self.count_U[rows] - 1)[log_chance <= LIMIT].sum())
         if self.copies:
             worst = int(log_chance.argmin())

@@ -1,10 +1,14 @@
-"""Do samples repeat more than independent draws of one law can? Two tests that may be looked at after every sample.
+"""Do samples repeat more than independent draws of one law can? Tests that may be looked at after every sample.
 
 **By probability**, where each sample's probability is known. The expected number of outcomes of probability at most p
 that are seen at least c times among n independent draws is `sum over y of P(count_y >= c) <= sum C(n,c) p_y^c`, and
 with p_y <= p and sum p_y <= 1 that is at most `C(n,c) p^(c-1)`. It bounds the chance that there is any such outcome.
 Every n, every c >= 2 and every problem gets a share of the error, 1/(n(n+1)), 1/(c(c-1)) and 1/(i(i+1)), which sum to
 1 over all of them: so the sum over all looks at all texts of all problems stays below the error.
+
+**By probability, in order**: a bet that a sample repeats the one before it, whose probability p is known, pays 1/p and
+so has mean 1 for independent draws. Its product goes on over all samples of all problems, and no share of the error is
+spent on where one looks: 64 copies of a text of probability 1/2 are enough, and so are a few in each of many problems.
 
 **By place**, from the texts alone. Samples of one problem are exchangeable: given which texts came and how often, every
 way to lay them out over the places is equally likely, so the text at the next place is a ball from an urn of the texts
@@ -26,13 +30,25 @@ from scipy import special
 from offleash.support.counting import Float
 
 FALSE_ALARM = 1e-9  # chance that an honest run is stopped, over all tests, looks, texts and problems
-TESTS = 3  # by probability, by place within requests, by place across requests: a third of the error for each
+TESTS = 4  # by probability, the same in order, by place within requests, and across: a quarter of the error for each
 
 # Chance that the bet gives to a copy. None is near 0: a bet that wins on the faintest excess would also win on what is
 # not quite independent in an honest server, such as answers that come in the order of their length.
 BETS = np.array([0.25, 0.6, 0.95])
 
+# A probability is taken for larger than it is said to be: it is a sum of rounded numbers, and an error of a percent
+# would add up over 16,384 samples of a likely text. What is all but certain says nothing then.
+MARGIN, RELATIVE = 0.05, 0.02
+SAME = 1e-6  # log-probabilities of one token sequence; one text can come from several
+RAREST = -6.0  # log-probability below which a bet pays no more: no single pair of texts decides a run
+
 Labels = NDArray[np.uint64]
+
+
+def at_most(log_probability: ArrayLike) -> Float:
+    """A log-probability with a margin for what it was computed with, and not above 0."""
+    log_p = np.minimum(log_probability, 0.0)
+    return np.asarray(np.minimum(log_p + MARGIN - RELATIVE * log_p, 0.0), dtype=np.float64)
 
 
 def log_expected_repeats(drawn: ArrayLike, count: ArrayLike, log_probability: ArrayLike) -> Float:
@@ -51,6 +67,18 @@ def log_chance_of_repeats(drawn: int, count: ArrayLike, log_probability: ArrayLi
     c = np.asarray(count, dtype=np.float64)
     shares = np.log(drawn * (drawn + 1.0)) + np.log(c * (c - 1)) + np.log(place * (place + 1.0))
     return np.asarray(log_expected_repeats(drawn, c, log_probability) + shares, dtype=np.float64)
+
+
+def log_repeating(label_N: Labels, log_probability_N: Float) -> Float:
+    """Log-likelihood ratio, for each of the BETS, of copying the sample before against drawing by its probability.
+
+    No bet is made after a text whose probability is not known (NaN) or about 1.
+    """
+    log_p = np.maximum(at_most(log_probability_N[:-1]), RAREST)
+    spread = np.abs(log_probability_N[1:] - log_probability_N[:-1])  # NaN, and so lost, where the next is not known
+    won = (label_N[1:] == label_N[:-1]) & (spread <= SAME)
+    ratio_NR = 1 - BETS + BETS * (won * np.exp(-log_p))[log_p < 0, None]
+    return np.asarray(np.log(ratio_NR).sum(axis=0))
 
 
 def log_copying(label_N: Labels, follows_N: NDArray[np.bool_]) -> Float:

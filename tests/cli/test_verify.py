@@ -1,6 +1,7 @@
 """The verb `verify` as it is typed."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,29 @@ def test_runs_are_verified_and_compared(tmp_path: Path) -> None:
     text = offleash("verify", base, rl)
     assert "4 samples by math@" in text.out
     assert "0 judged now, 4 had their verdict" in text.out
+
+
+@pytest.mark.parametrize("options", [[], ["--last-number"]], ids=["plain", "another ladder"])
+def test_the_next_step_that_is_printed_works_with_verdicts_of_several_verifiers(
+    tmp_path: Path, options: list[str]
+) -> None:
+    base = run_of_texts(tmp_path / "the base", GOLDS, TEXTS)
+    rl = run_of_texts(tmp_path / "rl", GOLDS, {"half": ["\\boxed{1/2}"] * 2, "seven": ["\\boxed{8}"] * 2})
+    assert offleash("verify", base, rl, "--jobs", "1").code == 0
+    shown = offleash("verify", base, rl, "--also", "string", "--jobs", "1", *options)
+    refused(offleash("compare", base, rl, "--flips"), "several verifiers", "--verifier")
+    steps = [line.partition("next: ")[2] for line in shown.out.splitlines() if "next: " in line]
+    assert len(steps) == 4
+    for step in steps:
+        words = shlex.split(step.replace("OTHER", str(rl)))
+        result = offleash(*words[1:], "--replicates", "100")
+        assert result.code == 0, (step, result.err)
+    assert ("math --flips" in steps[0]) == (not options)
+
+
+def test_the_help_gives_the_recipe_of_two_verifiers_in_full() -> None:
+    text = offleash("verify", "--help").out
+    assert "offleash compare runs/base runs/rl --verifier math --flips" in text
 
 
 def test_a_run_without_texts_says_how_to_get_them(tmp_path: Path) -> None:

@@ -37,7 +37,10 @@ def reasoning(rng: np.random.Generator, size: int) -> list[tuple[str, float]]:
 ONE = Law((1.0,))
 MODE = Law((0.3, *[0.001] * 700))
 SHORT = Law((0.5, 0.25, 0.125, *[0.001] * 125))
+THREE = Law((0.5, 0.3, 0.2))
+NEARLY = Law((0.9, 0.1))
 HONEST: dict[str, Draw] = {"one answer": ONE, "mode of 30%": MODE, "short answers": SHORT, "long texts": long_texts}
+HONEST |= {"three answers": THREE, "nearly one answer": NEARLY}
 
 
 def request(problem: int, first: int, size: int) -> Request:
@@ -84,9 +87,13 @@ def test_honest_models_pass(draw: Draw, size: int, known: bool) -> None:
     assert requests_until_stopped(draw, size, known, problems=20) is None
 
 
-@pytest.mark.parametrize("draw", [ONE, MODE, SHORT, long_texts], ids=HONEST)
+@pytest.mark.parametrize("draw", HONEST.values(), ids=HONEST)
 def test_sixteen_thousand_samples_of_a_problem_pass(draw: Draw) -> None:
     assert requests_until_stopped(draw, 256, True, problems=1, rounds=64) is None
+
+
+def test_thousands_of_problems_pass() -> None:
+    assert requests_until_stopped(THREE, 4, True, problems=3000, rounds=1) is None
 
 
 @pytest.mark.parametrize("draw", [MODE, SHORT, long_texts], ids=["mode of 30%", "short answers", "long texts"])
@@ -109,15 +116,39 @@ def test_a_single_request_of_copies_is_stopped_where_probabilities_are_known() -
     )  # one pair might be an accident
 
 
+def test_copies_of_a_likely_text_are_stopped_by_one_request_or_by_several_problems_together() -> None:
+    half = Law((0.5, 0.5))
+    assert requests_until_stopped(copies(half), 64, True, problems=4, rounds=1) == 1
+    for draw, size, most in ((half, 16, 5), (half, 4, 25), (NEARLY, 64, 12)):
+        stopped = requests_until_stopped(copies(draw), size, True, problems=40, rounds=1)
+        assert stopped is not None, (size, draw)
+        assert 1 < stopped <= most, (size, stopped)
+
+
+def test_copies_that_begin_late_are_stopped_too() -> None:
+    watch = Duplicates(Decoding(), "endpoint:here")
+    assert requests_until_stopped(THREE, 16, True, problems=300, rounds=1, watch=watch) is None
+    stopped = requests_until_stopped(copies(THREE), 16, True, problems=20, rounds=1, watch=watch)
+    assert stopped is not None
+    assert stopped <= 8
+
+
 def test_one_request_a_problem_without_probabilities_is_let_pass_and_doubted() -> None:
     watch = Duplicates(Decoding(), "endpoint:here")
     assert requests_until_stopped(copies(MODE), 64, False, problems=30, rounds=1, watch=watch) is None
     assert watch.doubt is not None
     assert "30 requests" in watch.doubt
-    assert "--set n=1" in watch.doubt
+    assert "without log-probabilities" in watch.doubt
+    assert "if a server answered, try --set n=1" in watch.doubt
     fine = Duplicates(Decoding(), "endpoint:here")
     requests_until_stopped(MODE, 64, False, problems=30, rounds=1, watch=fine)
     assert fine.doubt is None
+
+
+def test_a_model_that_is_certain_of_its_one_answer_is_not_doubted() -> None:
+    watch = Duplicates(Decoding(), "transformers:here")
+    assert requests_until_stopped(ONE, 64, True, problems=30, rounds=1, watch=watch) is None
+    assert watch.doubt is None
 
 
 def test_the_same_text_for_every_request_is_stopped_by_its_probability() -> None:
@@ -140,6 +171,13 @@ def test_the_message_says_what_was_found_what_it_means_and_what_to_do() -> None:
     with pytest.raises(OffleashError) as told:
         watch.add(request(3, 0, 64), samples(copies(long_texts)(np.random.default_rng(0), 64)))
     for part in ("endpoint:here", "'p3'", "64 identical samples of 64", "1e-", "seed", "--set n=1", "stays"):
+        assert part in str(told.value)
+    watch = Duplicates(Decoding(), "endpoint:here")
+    tails: Draw = lambda rng, size: [("tails", float(np.log(0.5)))] * size  # noqa: E731
+    assert requests_until_stopped(tails, 16, True, problems=9, rounds=1, watch=watch) is not None
+    with pytest.raises(OffleashError, match="16 of the 16 samples of one request") as told:
+        watch.add(request(9, 0, 16), samples(tails(np.random.default_rng(0), 16)))
+    for part in ("endpoint:here", "chance below 1e-", "--set n=1", "the log-probabilities are not those"):
         assert part in str(told.value)
     rng = np.random.default_rng(0)
     for fault, what in ((copies, "32 of the 32 samples"), (reused, "32 of 32 samples")):

@@ -13,9 +13,11 @@ from offleash.support.repeats import (
     BETS,
     CopyingEvidence,
     across_requests,
+    at_most,
     log_chance_of_repeats,
     log_copying,
     log_expected_repeats,
+    log_repeating,
     within_requests,
 )
 
@@ -80,6 +82,51 @@ def test_a_text_that_is_too_rare_to_come_twice_is_impossible_and_a_likely_one_is
     assert log_chance_of_repeats(64, 64, np.log(0.3), 1) < np.log(1e-9)
     assert log_chance_of_repeats(64, 25, np.log(0.3), 1) > 0
     assert log_chance_of_repeats(16_384, 16_384, 0.0, 1) > 0
+
+
+# By probability, in order
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=4), st.integers(2, 4))
+@settings(deadline=None, max_examples=60)
+def test_a_bet_on_repeats_wins_nothing_on_average_over_all_independent_draws(weights: list[float], n: int) -> None:
+    law = np.array(weights) / sum(weights)
+    mean = np.zeros(len(BETS))
+    for drawn in product(range(len(law)), repeat=n):
+        chosen = np.array(drawn)
+        mean += law[chosen].prod() * np.exp(log_repeating(chosen.astype(np.uint64), np.log(law[chosen])))
+    assert (mean <= 1 + 1e-9).all()
+
+
+def test_a_bet_on_repeats_pays_by_the_probability_with_its_margin() -> None:
+    log_p = np.log(0.5)
+    assert at_most(log_p) == pytest.approx(log_p + 0.05 - 0.02 * log_p)
+    ratio = log_repeating(labels("aaa"), np.full(3, log_p))
+    assert ratio == pytest.approx(2 * np.log(1 - BETS + BETS * np.exp(-at_most(log_p))))
+    assert log_repeating(labels("ab"), np.full(2, log_p)) == pytest.approx(np.log(1 - BETS))
+    other_tokens = np.array([log_p, log_p - 0.01])
+    assert log_repeating(labels("aa"), other_tokens) == pytest.approx(np.log(1 - BETS))
+    assert (log_repeating(labels("aa"), np.full(2, -500.0)) < 6.01).all()
+
+
+@pytest.mark.parametrize("log_p", [0.0, -0.04, 1e-6, np.nan], ids=str)
+def test_no_bet_is_made_where_a_text_is_all_but_certain_or_its_probability_not_known(log_p: float) -> None:
+    assert (log_repeating(labels("aaab"), np.full(4, log_p)) == 0).all()
+
+
+@pytest.mark.parametrize(
+    "law", [*LAWS.values(), np.array([0.6, 0.3, 0.1]), np.array([0.97, 0.02, 0.01])], ids=[*LAWS, "three", "sure"]
+)
+def test_bets_on_repeats_never_win_in_a_long_honest_run_though_probabilities_are_off_by_some_percent(
+    law: np.ndarray,
+) -> None:
+    rng, evidence, most = np.random.default_rng(6), CopyingEvidence(), -np.inf
+    upto = np.cumsum(law)[:-1]
+    for _ in range(40):
+        drawn = np.searchsorted(upto, rng.random(16_384))
+        evidence = evidence.after(log_repeating(drawn.astype(np.uint64), np.log(0.96 * law[drawn])))
+        most = max(most, evidence.log)
+    assert most < np.log(100)
 
 
 # By place
