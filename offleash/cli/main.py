@@ -1,7 +1,11 @@
 """The `offleash` command: its verbs, and the one place where errors become messages."""
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -62,6 +66,11 @@ def _root(
 
 def main() -> None:
     """Run the command; what a user can mend is one message, never a traceback."""
+    with _ended_gently() as ended:
+        _run(ended)
+
+
+def _run(ended: list[int]) -> None:
     try:
         app()
     except OffleashError as error:
@@ -70,8 +79,9 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
-        print("offleash: interrupted; nothing was lost, run the same command again.", file=sys.stderr)
-        sys.exit(130)
+        what = "ended by SIGTERM" if ended else "interrupted"
+        print(f"offleash: {what}; nothing was lost, run the same command again.", file=sys.stderr)
+        sys.exit(143 if ended else 130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
@@ -87,3 +97,22 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(70)
+
+
+@contextmanager
+def _ended_gently() -> Iterator[list[int]]:
+    """SIGTERM does what Ctrl-C does: what is held is written first. Batch systems send it before they kill."""
+    ended: list[int] = []
+    own = os.getpid()
+
+    def end(number: int, _: FrameType | None) -> None:
+        if os.getpid() != own:  # a fork that inherited this
+            os._exit(128 + number)
+        ended.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGTERM, before)

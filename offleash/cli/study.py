@@ -44,7 +44,7 @@ def study(
     no_cache: NoCache = False,
     referee: Referee = None,
     referee_model: RefereeModel = None,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and do nothing.")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Check, say what it would cost, and draw nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw from two models, judge their samples and compare them: two models in, one answer out.
@@ -61,7 +61,7 @@ def study(
     from offleash.report.drawn import drawn_text, prospect_text
     from offleash.report.studied import cost_text, studied_document
     from offleash.study.problems import load_problems
-    from offleash.study.two_models import TwoModels
+    from offleash.study.two_models import TwoModels, check_study
     from offleash.study.two_models import study as run
     from offleash.study.verifying import verifying
 
@@ -80,11 +80,12 @@ def study(
         cost = asked.cost()
         say(cost_text(asked, cost))
         if dry:
+            check_study(asked, into, judging, tell)
             _dry(cost, as_json)
             return
         done = run(
             asked, into, judging, None, tell,
-            lambda prospect: say(prospect_text(prospect)), lambda drawn: say(drawn_text(drawn)),
+            lambda prospect: say(prospect_text(prospect)), lambda drawn: say(drawn_text(drawn, alone=False)),
         )  # fmt: skip
     if as_json:
         import json
@@ -97,7 +98,7 @@ def study(
 
         show(Console(markup=False, emoji=False, highlight=False), [done.comparison])
         print(f"\nAgain: offleash compare {into / 'base'} {into / 'rl'}   What to doubt: ... --flips")
-    if done.comparison is None:
+    if done.comparison is None or any(drawn.failed for drawn in done.drawn):
         raise typer.Exit(1)
 
 

@@ -5,6 +5,7 @@ from offleash.study.draw import DrawnRun, Prospect
 from offleash.study.pace import duration
 
 SHOWN = 3  # reasons of failed requests
+CUT = 0.2  # the share of samples that may be cut at the token limit without a word
 
 
 def prospect_text(one: Prospect) -> str:
@@ -12,12 +13,14 @@ def prospect_text(one: Prospect) -> str:
     drawing = one.drawing
     stop = f", each stopped at {drawing.until} successes by {one.verifier}" if drawing.until else ""
     lines = [
-        f"Drawing {one.problems:,} problems from {drawing.model} into {one.folder}: up to {drawing.k:,} samples a "
-        f"problem{stop}, at most {one.most:,} samples.",
+        f"Drawing {many(one.problems, 'problem')} from {drawing.model} into {one.folder}: up to {drawing.k:,} samples "
+        f"a problem{stop}, at most {one.most:,} samples.",
         f"  {decoding_text(one.decoding)}, seed {drawing.seed}",
     ]
     if one.samples:
-        lines.append(f"  {one.samples:,} samples are there; {one.settled:,} problems need no more.")
+        need = "needs" if one.settled == 1 else "need"
+        there = "is" if one.samples == 1 else "are"
+        lines.append(f"  {many(one.samples, 'sample')} {there} there; {many(one.settled, 'problem')} {need} no more.")
     return "\n".join(lines)
 
 
@@ -59,29 +62,41 @@ def drawn_document(one: DrawnRun) -> dict[str, object]:
     }
 
 
-def drawn_text(one: DrawnRun) -> str:
-    """A draw in words."""
+def drawn_text(one: DrawnRun, alone: bool = True) -> str:
+    """A draw in words; the next step too, unless it is part of a study."""
+    held = f"{many(one.samples, 'sample')} of {many(one.problems, 'problem')}"
     if not one.new and not one.failed:
-        lines = [f"{one.folder}: nothing to do: {one.samples:,} samples of {one.problems:,} problems are there"]
+        lines = [f"{one.folder}: nothing to do: {held} {'is' if one.samples == 1 else 'are'} there"]
     else:
-        lines = [f"{one.folder}: {one.samples:,} samples of {one.problems:,} problems"]
+        lines = [f"{one.folder}: {held}"]
         forwarded = f", {one.forwarded:,} tokens through the model" if one.forwarded is not None else ""
         lines.append(
             f"  {one.new:,} drawn now in {duration(one.seconds)}{forwarded}, {one.peak_memory_mb:,.0f} MB at the most"
         )
     if one.tokens:
-        lines.append(f"  {one.tokens:,} tokens; {one.truncated:,} samples cut at the token limit")
+        lines.append(f"  {many(one.tokens, 'token')}; {many(one.truncated, 'sample')} cut at the token limit")
+    if one.truncated > CUT * one.samples:
+        lines.append(
+            f"  warning: {one.truncated:,} of {many(one.samples, 'sample')} were cut at --max-tokens: raise it (into "
+            "another folder); cut samples mostly end unread"
+        )
     if one.reached is not None:
-        lines.append(f"  {one.settled:,} problems settled, {one.reached:,} reached, judged by {one.verifier}")
+        lines.append(f"  {many(one.settled, 'problem')} settled, {one.reached:,} reached, judged by {one.verifier}")
     if one.doubt:
         lines.append(f"  {one.doubt}")
     if one.failed:
         why = "; ".join(f"{reason} ({count:,})" for reason, count in list(one.reasons.items())[:SHOWN])
         lines.append(
-            f"  {one.missing:,} samples are missing: {one.failed:,} requests failed: {why}. "
-            "Run the same command again to draw them."
+            f"  {many(one.missing, 'sample')} {'is' if one.missing == 1 else 'are'} missing: "
+            f"{many(one.failed, 'request')} failed: {why}. Run the same command again to try once more; a prompt that "
+            "is too long needs fewer --max-tokens or another model, and an image a model that sees."
         )
-    else:
+    elif alone:
         step = f"offleash compare {one.folder} OTHER" if one.verifier else f"offleash verify {one.folder}"
         lines.append(f"  next: {step}")
     return "\n".join(lines)
+
+
+def many(count: int, noun: str) -> str:
+    """A number with its noun: 1 problem, 2 problems."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from offleash.report.drawn import many
 from offleash.study.fsck import Inspected
 
 
@@ -30,9 +31,9 @@ def fsck_text(one: Inspected) -> str:
     """An inspected run in words."""
     wrong = sum(finding.wrong for finding in one.findings)
     state = "good" if one.good else f"{wrong} thing{'s' if wrong > 1 else ''} wrong"
-    lines = [f"{one.folder}: {one.samples:,} samples in {one.shards:,} shards: {state}"]
+    lines = [f"{one.folder}: {many(one.samples, 'sample')} in {many(one.shards, 'shard')}: {state}"]
     if one.unsealed:
-        lines.append(f"  {one.unsealed:,} shards unsealed (no checksum was noted), read in full and good")
+        lines.append(f"  {many(one.unsealed, 'shard')} unsealed (no checksum was noted), read in full and good")
     for finding in one.findings:
         lines.append(f"  {'wrong' if finding.wrong else 'note'}: {finding.what}")
         if finding.next_step:

@@ -1,20 +1,20 @@
 """A study of two models: what it may cost, and what it came to, for people and programs."""
 
 from offleash.report.document import document
-from offleash.report.drawn import decoding_text, drawn_document
+from offleash.report.drawn import decoding_text, drawn_document, many
 from offleash.study.two_models import Cost, Studied, TwoModels
 
 
 def cost_text(asked: TwoModels, cost: Cost) -> str:
     """What a study may cost, before anything is loaded."""
     until = (
-        f"{cost.least:,} samples if all were correct, {cost.most:,} if none were: "
+        f"{many(cost.least, 'sample')} if all were correct, {cost.most:,} if none were: "
         f"a problem stops at its {cost.until}-th success"
         if cost.until
-        else f"{cost.most:,} samples"
+        else many(cost.most, "sample")
     )
     return (
-        f"Study of {asked.models[0]} and {asked.models[1]} on {cost.problems:,} problems, k = {cost.k:,}, "
+        f"Study of {asked.models[0]} and {asked.models[1]} on {many(cost.problems, 'problem')}, k = {cost.k:,}, "
         f"{decoding_text(asked.decoding)}.\n  Cost: {until}; at most {cost.most * cost.tokens:,} tokens."
     )
 

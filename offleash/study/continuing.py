@@ -14,9 +14,9 @@ from offleash.samplers.seeds import seed_of
 from offleash.samplers.templates import opens_reasoning
 from offleash.study.rounds import Chunks, chunks_for
 from offleash.tables.facts import budget_in
-from offleash.tables.folder import PROBLEMS_FILE, RunFolder, is_run, read_facts, read_origin, read_problems
+from offleash.tables.folder import RunFolder, is_run, read_facts, read_origin, read_problems, refuse_certificate
 from offleash.tables.problem import PROBLEMS, as_problems
-from offleash.tables.run import Budget, Origin, problem_set_hash
+from offleash.tables.run import Budget, Origin
 
 PROBE = "What is 1 + 1?"  # the prompt by which a template is known
 SHOWN = 160  # characters of a value in a message
@@ -34,8 +34,11 @@ class Begun:
 
 def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget) -> Begun:
     """Write a new run's facts, or check that those of the run in the folder are the same."""
-    problems = _askable(problems)
-    if not is_run(run.path):
+    problems = askable(problems)
+    if is_run(run.path):
+        refuse_certificate(run.path)
+    if not is_run(run.path) or is_bare(run.path):
+        run.clear()
         model, decoding = origin.model, json.dumps(dict(origin.decoding))
         facts = {"model": model, "tool": "offleash draw", "decoding": decoding}
         run.begin(run.path.resolve().name, problems, facts, budget, origin)
@@ -50,6 +53,25 @@ def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget
     return Begun(read_problems(run.path), old, _grid(old), now)
 
 
+def is_bare(folder: Path) -> bool:
+    """Whether a draw began here and no sample came of it, so that nothing binds the next to its options."""
+    return read_origin(folder) is not None and not RunFolder(folder).sample_shards()
+
+
+def askable(problems: pl.DataFrame) -> pl.DataFrame:
+    """Problems that each have an id of their own and a text to ask."""
+    frame = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
+    if not frame.height:
+        raise OffleashError("There are no problems to draw samples of; name a benchmark or a file that holds some.")
+    twice = frame.filter(pl.col("problem").is_duplicated())
+    if twice.height:
+        raise OffleashError(f"Two problems have the id {twice['problem'][0]!r}; give each its own.")
+    silent = frame.filter(pl.col("prompt").is_null())
+    if silent.height:
+        raise OffleashError(f"Problem {silent['problem'][0]!r} has no text to ask; give it a question.")
+    return frame
+
+
 def origin_of(
     sampler: Sampler, model: str, decoding: Decoding, seed: int, until: int, problems: pl.DataFrame
 ) -> Origin:
@@ -58,7 +80,7 @@ def origin_of(
     chunks = chunks_for(until)
     document = _plain(decoding)
     key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw)
-    prompts = _askable(problems).sort("problem").select("problem", "prompt").rows()
+    prompts = askable(problems).sort("problem").select("problem", "prompt").rows()
     asked = sampler.asked(PROBE)
     return Origin(
         model=model,
@@ -93,9 +115,12 @@ def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
 
 def refuse_other_words(folder: Path, model: str, decoding: Decoding, seed: int, until: int) -> None:
     """Refuse early what can be told before a model is loaded."""
+    refuse_certificate(folder)
     old = read_origin(folder)
     if old is None:
         raise _imported(folder)
+    if is_bare(folder):
+        return
     refuse_changes(folder, replace(old, model=model, decoding=_plain(decoding), seed=seed), until)
 
 
@@ -128,9 +153,6 @@ def _changed(prefix: str, old: Mapping[str, object], new: Mapping[str, object]) 
 
 
 def _refuse_other_problems(run: RunFolder, problems: pl.DataFrame) -> None:
-    killed = not (run.path / PROBLEMS_FILE).is_file() and not run.sample_shards()  # between its first two files
-    if killed and read_facts(run.path).get("problem_set") == problem_set_hash(problems):
-        run.keep_problems(problems)
     old = read_problems(run.path).sort("problem")
     new = problems.sort("problem")
     strangers = sorted(set(old["problem"]) ^ set(new["problem"]))
@@ -147,20 +169,6 @@ def _refuse_other_problems(run: RunFolder, problems: pl.DataFrame) -> None:
                     f"{_shown(now)} now. Give the same problems to go on, or draw into another folder with -o; "
                     "other gold answers can be judged against with `offleash verify RUN --problems PROBLEMS`."
                 )
-
-
-def _askable(problems: pl.DataFrame) -> pl.DataFrame:
-    """Problems that each have an id of their own and a text to ask."""
-    frame = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
-    if not frame.height:
-        raise OffleashError("There are no problems to draw samples of; name a benchmark or a file that holds some.")
-    twice = frame.filter(pl.col("problem").is_duplicated())
-    if twice.height:
-        raise OffleashError(f"Two problems have the id {twice['problem'][0]!r}; give each its own.")
-    silent = frame.filter(pl.col("prompt").is_null())
-    if silent.height:
-        raise OffleashError(f"Problem {silent['problem'][0]!r} has no text to ask; give it a question.")
-    return frame
 
 
 def _grid(origin: Origin) -> Chunks:

@@ -11,16 +11,17 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.study.bench import Bench
-from offleash.study.continuing import Begun, begin, origin_of
+from offleash.study.continuing import askable, begin, origin_of
 from offleash.study.exchange import Exchange, Verification
+from offleash.study.judging import Judge
 from offleash.study.load import Progress, silent
 from offleash.study.pace import Pace, peak_memory_mb
 from offleash.study.scheduling import Schedule, Stage
 from offleash.study.standing import Stands, drop_orphans, standing
 from offleash.study.subjects import refuse_unreadable, subjects_of
-from offleash.study.verify import Verifying, judge_of, ladder_for, stored_name, verify_shards
+from offleash.study.verify import Subjects, Verifying, judge_of, stored_name, verify_shards
 from offleash.tables.folder import RunFolder, claim_run
-from offleash.tables.run import Budget
+from offleash.tables.run import Budget, Origin
 
 MOST = 16_384 * 64  # samples a problem
 
@@ -78,6 +79,8 @@ class DrawnRun:
     peak_memory_mb: float
     verifier: str | None
     doubt: str | None = None  # what may be a fault of the sampler, and may not
+    stuck: int = 0  # problems with failed requests
+    barren: int = 0  # of these, problems without any sample
 
 
 Announce = Callable[[Prospect], None]
@@ -98,17 +101,13 @@ def draw(
     announce: Announce = unannounced,
 ) -> DrawnRun:
     """Draw what is missing of a run; with `until`, samples are judged meanwhile, and verdicts stand beside them."""
-    if decoding.temperature == 0 and drawing.k > 1:
-        raise OffleashError(
-            f"At temperature 0 all {drawing.k:,} samples of a problem would be the same text; "
-            "give --temperature 1, or -k 1."
-        )
-    verifying = verifying or Verifying()
+    refuse_copies(decoding, drawing.k)
     with claim_run(folder) as run:
         origin = origin_of(sampler, drawing.model, decoding, drawing.seed, drawing.until, problems)
-        begun = begin(run, problems, origin, Budget(drawing.k, drawing.until))
-        drop_orphans(run)
-        with _judging(run, begun, drawing, verifying, progress) as verification:
+        with _judging(str(folder), problems, origin, drawing.until, verifying or Verifying()) as panel:
+            begun = begin(run, problems, origin, Budget(drawing.k, drawing.until))
+            drop_orphans(run)
+            verification = panel.verification(run, progress) if panel else None
             stands = standing(run, verification.name if verification else None)
             names = begun.problems["problem"].to_list()
             schedule = Schedule(names, stands.problems, begun.chunks, drawing.k, drawing.until)
@@ -136,24 +135,47 @@ def draw(
         peak_memory_mb=peak_memory_mb(),
         verifier=verification.name if verification else None,
         doubt=exchange.duplicates.doubt,
+        stuck=schedule.count(Stage.STUCK),
+        barren=sum(record.stage is Stage.STUCK and not record.drawn for record in schedule.records.values()),
     )
+
+
+def refuse_copies(decoding: Decoding, k: int) -> None:
+    """Refuse to draw one text k times."""
+    if decoding.temperature == 0 and k > 1:
+        raise OffleashError(
+            f"At temperature 0 all {k:,} samples of a problem would be the same text; give --temperature 1, or -k 1."
+        )
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A judge and all that it judges by."""
+
+    judge: Judge
+    subjects: Subjects
+    opened: bool
+
+    def verification(self, run: RunFolder, progress: Progress) -> Verification:
+        """Who judges what is drawn, with all that stands in the run judged."""
+        name = stored_name(self.judge, [verifier for _, verifier in self.subjects.values()])
+        verify_shards(run, self.judge, self.subjects, self.opened, progress)
+        return Verification(name, lambda crew: Bench(self.judge, self.subjects, self.opened, crew.events))
 
 
 @contextmanager
 def _judging(
-    run: RunFolder, begun: Begun, drawing: Drawing, options: Verifying, progress: Progress
-) -> Iterator[Verification | None]:
-    """The judge of a draw that stops early, with all that stands in the run judged."""
-    if not drawing.until:
+    where: str, problems: pl.DataFrame, origin: Origin, until: int, options: Verifying
+) -> Iterator[_Panel | None]:
+    """The judge of a draw that stops early; refused, before anything is written, where a problem cannot be judged."""
+    if not until:
         yield None
         return
-    ladder = ladder_for(run.path, options.ladder)
-    subjects = subjects_of(begun.problems, options.verifier, ladder, str(run.path))
+    ladder = replace(options.ladder, opened=options.ladder.opened or origin.thinking)
+    subjects = subjects_of(askable(problems), options.verifier, ladder, where)
     with judge_of(replace(options, ladder=ladder)) as judge:
-        refuse_unreadable(judge, subjects, str(run.path))
-        name = stored_name(judge, [verifier for _, verifier in subjects.values()])
-        verify_shards(run, judge, subjects, ladder.opened, progress)
-        yield Verification(name, lambda crew: Bench(judge, subjects, ladder.opened, crew.events))
+        refuse_unreadable(judge, subjects, where)
+        yield _Panel(judge, subjects, ladder.opened)
 
 
 def _prospect(

@@ -2,19 +2,21 @@
 
 from collections.abc import Mapping
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.problems.registry import GYM, PROBLEMS
-from offleash.samplers.registry import Model, open_sampler
+from offleash.samplers.engine.loading import check_folder, settings_of
+from offleash.samplers.registry import EXTRAS, Model, open_sampler
 from offleash.samplers.sampler import Decoding
-from offleash.study.continuing import refuse_other_words
-from offleash.study.draw import Announce, Drawing, DrawnRun, draw, unannounced
+from offleash.study.continuing import askable, refuse_other_words
+from offleash.study.draw import Announce, Drawing, DrawnRun, draw, refuse_copies, unannounced
 from offleash.study.load import Progress, silent
 from offleash.study.verify import Verifying
-from offleash.tables.folder import is_run
+from offleash.tables.folder import is_run, refuse_other_folder
 
 LARGEST = 16_384  # the paper's largest budget
 MATHS, OTHERS = 8_192, 2_048  # of its models of 1.5B and 7B; half of it for 14B
@@ -44,12 +46,42 @@ def draw_arguments(
     announce: Announce = unannounced,
 ) -> DrawnRun:
     """Draw from a model by its name; what is refused is refused before the model is loaded, where that can be told."""
-    drawing = Drawing(str(model), budget(k, problems), until, seed)
-    if is_run(folder):
-        refuse_other_words(folder, drawing.model, decoding, seed, until)
+    drawing = check_draw(folder, problems, model, decoding, k, until, seed)
     progress(f"loading {model}")
     with closing(open_sampler(model)) as sampler:
         return draw(folder, problems, sampler, decoding, drawing, verifying, progress, announce)
+
+
+def check_draw(
+    folder: Path, problems: pl.DataFrame, model: Model, decoding: Decoding, k: str, until: int, seed: int
+) -> Drawing:
+    """What is to be drawn; refused where that can be told from the words and the folder alone."""
+    askable(problems)
+    drawing = Drawing(str(model), budget(k, problems), until, seed)
+    refuse_copies(decoding, drawing.k)
+    refuse_other_folder(folder)
+    if is_run(folder):
+        refuse_other_words(folder, drawing.model, decoding, seed, until)
+    return drawing
+
+
+def check_model(model: Model) -> None:
+    """Refuse a model that cannot be opened, as far as that can be told without loading it."""
+    if model.sampler not in ("hf", "vllm"):
+        open_sampler(model).close()  # cheap: no weights are loaded
+        return
+    if model.sampler == "hf":
+        settings_of(model)
+        lacking = [name for name in ("torch", "transformers") if find_spec(name) is None]
+        if lacking:
+            raise OffleashError(f"hf: needs more than is installed ({lacking[0]}); {EXTRAS['hf']}.")
+    if model.sampler == "hf" or not _holds(model.name, "config.json", "params.json"):
+        check_folder(model.name)
+    adapter = Path(model.adapter).expanduser()
+    local = model.adapter.startswith((".", "/", "~")) or model.adapter.count("/") > 1 or adapter.exists()
+    if model.adapter and local and not _holds(model.adapter, "adapter_config.json"):
+        what = "holds no adapter_config.json" if adapter.is_dir() else "is no folder"
+        raise OffleashError(f"{model.adapter} {what}; an adapter is a folder that PEFT saved, or a name on the hub.")
 
 
 def budget(k: str, problems: pl.DataFrame) -> int:
@@ -72,6 +104,10 @@ def paper_budget(problems: pl.DataFrame) -> int:
             "`offleash compare 'runs/base-*' 'runs/rl-*'` takes them together."
         )
     return next(iter(budgets.values()), LARGEST)
+
+
+def _holds(folder: str, *names: str) -> bool:
+    return any((Path(folder).expanduser() / name).is_file() for name in names)
 
 
 def _of_benchmark(name: str) -> int:

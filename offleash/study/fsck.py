@@ -14,9 +14,9 @@ from offleash.study.continuing import problem_seed
 from offleash.study.load import Progress, silent
 from offleash.study.scheduling import Span, holes, overlap
 from offleash.study.standing import spans_of
-from offleash.tables.facts import WRITING
-from offleash.tables.folder import is_run, read_facts, read_origin, read_problems, verifiers
-from offleash.tables.run import Origin
+from offleash.tables.facts import WRITING, budget_in
+from offleash.tables.folder import is_run, read_facts, read_origin, read_problems, refuse_certificate, verifiers
+from offleash.tables.run import Budget, Origin
 from offleash.tables.samples import SAMPLES
 from offleash.tables.shards import DAMAGE, SHARD, Seal, check_schema, checksum, first_line, seals
 from offleash.tables.verdicts import VERDICTS
@@ -64,6 +64,7 @@ class _Inspection:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._origin: Origin | None = None
+        self._budget = Budget()
         self._problems: frozenset[str] | None = None  # None: not known
         self._spans: dict[str, list[Span]] = defaultdict(list)
         self._bad = False  # whether some shard is not what was written
@@ -72,11 +73,12 @@ class _Inspection:
     def facts(self) -> Iterator[Finding]:
         """run.json and the problems."""
         try:
-            read_facts(self._folder)
+            self._budget = budget_in(read_facts(self._folder))
             self._origin = read_origin(self._folder)
         except OffleashError as error:
             yield Finding(str(error))
             return
+        refuse_certificate(self._folder)
         try:
             self._problems = frozenset(read_problems(self._folder)["problem"])
         except OffleashError as error:
@@ -90,10 +92,13 @@ class _Inspection:
         for shard in sorted(folder.glob(SHARD)):
             progress(f"{self._folder.name}: reading {shard.name}")
             self.shards += 1
-            yield from self._shard(shard, noted.get(shard.name), owners)
+            seal = noted.get(shard.name)
+            yield from self._shard(shard, seal if seal is not None and seal.rows else None, owners)
         yield from _some(self._twice(owners))
+        yield from _some(self._gone({name: seal.rows for name, seal in noted.items() if seal.rows}))
         if not self._bad:  # what a bad shard holds is not missing yet
             yield from _some(self._gaps())
+            yield from self._unfinished()
 
     def verdicts(self) -> Iterator[Finding]:
         """Verdicts have a sample each, and one only."""
@@ -155,14 +160,43 @@ class _Inspection:
                 yield Finding(f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has another seed than its own", redo)
 
     def _twice(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[Finding]:
+        shared: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # problem: its first sample in both
         for problem, some in owners.items():
             reach, last = 0, ""
             for left, right, name in sorted(some):
                 if left < reach:
-                    what = f"sample {left} of problem {problem!r} is in {last} and in {name}"
-                    yield Finding(what, f"rm the one that was copied; if in doubt both, then: {self._again()}")
-                    break
-                reach, last = right, name
+                    shared[last, name].setdefault(problem, left)
+                if right > reach:
+                    reach, last = right, name
+        for (one, other), found in shared.items():
+            problem, left = next(iter(found.items()))
+            more = f", and samples of {len(found) - 1:,} more of its problems" if len(found) > 1 else ""
+            what = f"sample {left} of problem {problem!r} is in {one} and in {other}{more}"
+            yield Finding(what, f"rm the one that was copied; if in doubt both, then: {self._again()}")
+
+    def _gone(self, noted: Mapping[str, int]) -> Iterator[Finding]:
+        """Shards that were written and are not there; a draw that goes on notes that it draws them again."""
+        if self._lacking() == 0:
+            return  # what they held was drawn again
+        folder = self._folder / "samples"
+        for name, rows in noted.items():
+            if not (folder / name).is_file():
+                yield Finding(f"{folder / name} was written with {rows:,} samples and is gone", self._again())
+
+    def _unfinished(self) -> Iterator[Finding]:
+        lacking = self._lacking()
+        if lacking and not self._bad:
+            asked = (self._budget.k or 0) * len(self._problems or ())
+            what = f"not finished: {lacking:,} of the {asked:,} samples asked for are not there"
+            yield Finding(what, self._again(), wrong=False)
+
+    def _lacking(self) -> int | None:
+        """Samples that the budget asks for and that are not there; None where that cannot be told."""
+        k = self._budget.k
+        if self._origin is None or self._problems is None or not k or self._budget.until:
+            return None
+        there = [[pair for pair in self._spans.get(problem, ()) if pair[0] < k] for problem in self._problems]
+        return sum(high - low for some in there for low, high in holes(some, k))
 
     def _gaps(self) -> Iterator[Finding]:
         for problem, some in self._spans.items():

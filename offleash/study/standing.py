@@ -11,7 +11,7 @@ from offleash.errors import OffleashError
 from offleash.study.scheduling import Span, Standing, overlap
 from offleash.tables.folder import RunFolder
 from offleash.tables.samples import SAMPLES, TRUNCATED
-from offleash.tables.shards import DAMAGE, check_schema, first_line
+from offleash.tables.shards import DAMAGE, check_schema, damaged
 from offleash.tables.verdict import Verdict
 
 
@@ -53,6 +53,7 @@ def standing(run: RunFolder, verifier: str | None) -> Stands:
 
 def drop_orphans(run: RunFolder) -> None:
     """Remove verdicts on shards of samples that are gone: what is drawn again is judged again."""
+    run.forget_shards()
     there = {shard.name for shard in run.sample_shards()}
     for shard in run.verdict_shards():
         if shard.name not in there:
@@ -72,6 +73,4 @@ def _read(shard: Path) -> pl.DataFrame:
     try:
         return pl.read_parquet(shard, columns=["problem", "index", "tokens", "finish"])
     except DAMAGE as error:
-        raise OffleashError(
-            f"{shard} is damaged ({first_line(error)}); delete it and run the same command again: it is drawn anew."
-        ) from None
+        raise damaged(shard, error) from None

@@ -9,12 +9,16 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding
+from offleash.samplers.seeds import seed_of
 from offleash.study.compare import Comparison, Question
+from offleash.study.continuing import askable
 from offleash.study.draw import Announce, Drawing, DrawnRun, unannounced
-from offleash.study.drawing import budget, draw_arguments
+from offleash.study.drawing import budget, check_draw, check_model, draw_arguments
 from offleash.study.load import Progress, silent
+from offleash.study.subjects import refuse_unreadable, subjects_of
 from offleash.study.verbs import compare_arguments
 from offleash.study.verify import Verified, Verifying, judge_of, verify_with
+from offleash.tables.folder import is_run
 
 NAMES = ("base", "rl")  # the folders of the two runs
 
@@ -50,7 +54,8 @@ class TwoModels:
 
     def seeds(self) -> tuple[int, int]:
         """The same for both, since seeds are hashes of the model too; another one where both are the same model."""
-        return self.seed, self.seed + (str(self.models[0]) == str(self.models[1]))
+        same = str(self.models[0]) == str(self.models[1])
+        return self.seed, seed_of(self.seed, "second") >> 1 if same else self.seed  # 63 bits: JSON readers are signed
 
 
 @dataclass(frozen=True)
@@ -73,19 +78,39 @@ def study(
     drawn: Callable[[DrawnRun], None] = lambda _: None,
 ) -> Studied:
     """Draw both models into folder/base and folder/rl, verify and compare; again after a kill, it goes on."""
-    if folder.is_file():
-        raise OffleashError(f"{folder} is a file; choose another folder with -o.")
+    check_study(asked, folder, verifying, progress)
     runs: list[DrawnRun] = []
     for name, model, seed in zip(NAMES, asked.models, asked.seeds(), strict=True):
         what = (asked.problems, model, asked.decoding, asked.k, asked.until, seed)
         runs.append(draw_arguments(folder / name, *what, verifying, progress, announce))
         drawn(runs[-1])
-    if any(run.failed for run in runs):
+    # a problem without any sample is left out of a comparison; one with a gap would be counted by what it lacks
+    if any(run.stuck > run.barren or not run.samples for run in runs):
         return Studied(folder, tuple(runs), (), None)
     judged = () if asked.until else _verified(folder, verifying or Verifying(), progress)
     reached = [f"{name}={folder / name}" for name in NAMES]
     comparisons, _ = compare_arguments(reached, asked=question, progress=progress)
     return Studied(folder, tuple(runs), judged, comparisons[0])
+
+
+def check_study(
+    asked: TwoModels, folder: Path, verifying: Verifying | None = None, progress: Progress = silent
+) -> None:
+    """Refuse what can be told before the first sample: of both folders, both models, and what samples are judged by."""
+    if folder.is_file():
+        raise OffleashError(f"{folder} is a file, and a study is a folder; choose another name with -o.")
+    if is_run(folder):
+        raise OffleashError(f"{folder} is a run, and a study is a folder of two; choose another name with -o.")
+    for name, model, seed in zip(NAMES, asked.models, asked.seeds(), strict=True):
+        check_draw(folder / name, asked.problems, model, asked.decoding, asked.k, asked.until, seed)
+    for model in {str(one): one for one in asked.models}.values():
+        progress(f"looking at {model}")
+        check_model(model)
+    options, where = verifying or Verifying(), "this study"
+    subjects = subjects_of(askable(asked.problems), options.verifier, options.ladder, where)
+    progress("reading gold answers")
+    with judge_of(options) as judge:
+        refuse_unreadable(judge, subjects, where)
 
 
 def _verified(folder: Path, options: Verifying, progress: Progress) -> tuple[Verified, ...]:

@@ -17,7 +17,8 @@ from offleash.study.judging import Ask, Judge, Subject
 from offleash.study.load import Progress, silent
 from offleash.study.subjects import Ladder, judged_texts, refuse_unreadable, subjects_of, told_by
 from offleash.tables.folder import RunFolder, append_to_run, read_origin, read_problems
-from offleash.tables.samples import TRUNCATED
+from offleash.tables.samples import SAMPLES, TRUNCATED
+from offleash.tables.shards import DAMAGE, check_schema, damaged
 from offleash.tables.verdict import Verdict
 from offleash.tables.verdicts import VERDICTS
 from offleash.verifiers.cache import Cache
@@ -124,7 +125,7 @@ def verify_shards(
     """Judge what has no verdict in a run that is open for writing, one shard of verdicts for each of samples."""
     name = stored_name(judge, [verifier for _, verifier in subjects.values()])
     shards = run.sample_shards()
-    samples = sum(pl.scan_parquet(shard).select(pl.len()).collect().item() for shard in shards)
+    samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
     work, done = _Work(judge, subjects, opened, progress, samples), Counted()
     for shard in shards:
         _verify_shard(run, shard, name, work, done)
@@ -169,7 +170,7 @@ class Counted:
 def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: Counted) -> None:
     """The verdicts of one shard: those that stand are kept, those that failed or are missing are given."""
     standing = run.verdicts_on(name, shard.name)
-    keys = pl.read_parquet(shard, columns=["problem", "index"])
+    keys = _read(shard, ["problem", "index"])
     stranger = keys.filter(~pl.col("problem").is_in(list(work.subjects)))
     if stranger.height:
         raise OffleashError(f"{shard} has samples of {stranger['problem'][0]!r}, which is no problem of its run.")
@@ -182,7 +183,7 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: Cou
     parts = [] if standing is None else [standing]
     for start in range(0, keys.height, CHUNK):
         columns = ["problem", "index", "text", "finish"]
-        rows = pl.scan_parquet(shard).select(columns).slice(start, CHUNK).collect()
+        rows = _read(shard, columns, start, CHUNK)
         if standing is not None:
             rows = rows.join(standing.select("problem", "index"), on=["problem", "index"], how="anti")
         if rows.height:
@@ -196,6 +197,14 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: Cou
     whole = pl.concat(parts)
     run.write_verdicts(name, whole, shard=shard.name)
     done.add(whole)
+
+
+def _read(shard: Path, columns: Sequence[str | pl.Expr], start: int = 0, rows: int | None = None) -> pl.DataFrame:
+    check_schema(shard, SAMPLES)
+    try:
+        return pl.scan_parquet(shard).select(columns).slice(start, rows).collect()
+    except DAMAGE as error:
+        raise damaged(shard, error) from None
 
 
 def judged_rows(judge: Judge, subjects: Subjects, rows: pl.DataFrame, opened: bool) -> pl.DataFrame:

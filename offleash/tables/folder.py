@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,16 @@ from offleash.tables.facts import (
 from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget, Origin, Run, problem_set_hash
 from offleash.tables.samples import SAMPLES
-from offleash.tables.shards import SHARD, add_shard, as_table, first_line, scan_shards, write_whole
+from offleash.tables.shards import (
+    CHECKSUMS,
+    SHARD,
+    add_shard,
+    as_table,
+    first_line,
+    scan_shards,
+    strike_seals,
+    write_whole,
+)
 from offleash.tables.verdicts import VERDICTS
 
 __all__ = [
@@ -38,10 +47,13 @@ __all__ = [
     "read_facts",
     "read_origin",
     "read_problems",
+    "refuse_certificate",
+    "refuse_other_folder",
     "verifiers",
     "write_facts",
 ]
 PROBLEMS_FILE = "problems.parquet"
+FAILURES_FILE = "failures.jsonl"
 _LOCK = ".lock"
 
 
@@ -55,6 +67,15 @@ class RunFolder:
         """Write what a draw starts with: run.json first, so that a kill at any moment leaves a run to go on with."""
         write_facts(self.path, name, problems, facts, budget, origin)
         self.keep_problems(problems)
+
+    def clear(self) -> None:
+        """Drop what a draw without samples has left: its failures, and notes and verdicts on shards that are gone."""
+        for file in (*self.verdict_shards(), self.path / FAILURES_FILE, self.path / "samples" / CHECKSUMS):
+            file.unlink(missing_ok=True)
+
+    def forget_shards(self) -> None:
+        """Note the shards that are gone as such: what they held is to be drawn again."""
+        strike_seals(self.path / "samples")
 
     def keep_problems(self, problems: pl.DataFrame) -> None:
         write_whole(self.path / PROBLEMS_FILE, problems)
@@ -119,7 +140,7 @@ def create_run(
 @contextlib.contextmanager
 def append_to_run(path: Path) -> Iterator[RunFolder]:
     """An existing run folder, for more samples or verdicts; one writer at a time."""
-    _refuse_certificate(path, read_facts(path))
+    refuse_certificate(path)
     with claim_run(path) as run:
         yield run
 
@@ -127,24 +148,30 @@ def append_to_run(path: Path) -> Iterator[RunFolder]:
 @contextlib.contextmanager
 def claim_run(path: Path) -> Iterator[RunFolder]:
     """A folder that this process alone writes to: a run, or an empty one in which a run may begin."""
-    if path.is_file():
-        raise _not_empty(path)
+    refuse_other_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OffleashError(f"{path} cannot be made ({error.strerror}); choose another folder with -o.") from None
-    if not is_run(path) and any(entry.name not in (_LOCK, RUN_FILE + WRITING) for entry in path.iterdir()):
-        raise _not_empty(path)
     with _locked(path):
         for leftover in path.rglob(f"*{WRITING}"):
             leftover.unlink()
         yield RunFolder(path)
 
 
+def refuse_other_folder(path: Path) -> None:
+    """Refuse a path in which no run is and none may begin."""
+    if path.is_file():
+        raise OffleashError(f"{path} exists and is a file; a run is a folder: choose another name with -o.")
+    own = (_LOCK, RUN_FILE + WRITING)  # left by a draw that was killed before it began
+    if path.is_dir() and not is_run(path) and any(entry.name not in own for entry in path.iterdir()):
+        raise _not_empty(path)
+
+
 def open_run(path: Path, name: str | None = None, verifier: str | None = None) -> Run:
     """A run folder as a run, read lazily; the verdicts of one verifier."""
+    refuse_certificate(path)
     document = read_facts(path)
-    _refuse_certificate(path, document)
     problems = read_problems(path)
     chosen = _verifier(path, verifier)
     facts, origin = document.get("facts"), read_origin(path)
@@ -161,8 +188,9 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
     )
 
 
-def _refuse_certificate(path: Path, document: Mapping[str, object]) -> None:
-    facts = document.get("facts")
+def refuse_certificate(path: Path) -> None:
+    """Refuse a folder whose kind is another, where a run is wanted."""
+    facts = read_facts(path).get("facts")
     if isinstance(facts, dict) and facts.get("kind") == CERTIFICATE:
         raise OffleashError(
             f"{path} is a certificate: it holds completions and their probabilities, not samples. Compare it with "

@@ -25,7 +25,7 @@ class Seal:
     """What was noted of a shard when it was written."""
 
     blake2b: str
-    rows: int
+    rows: int  # 0: the shard is known to be gone
 
 
 def add_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType], sealed: bool = False) -> str:
@@ -78,9 +78,7 @@ def check_schema(file: Path, schema: dict[str, pl.DataType]) -> None:
     try:
         found = pl.read_parquet_schema(file)
     except DAMAGE as error:
-        raise OffleashError(
-            f"{file} is damaged or cut off ({first_line(error)}); restore it or draw it again."
-        ) from None
+        raise damaged(file, error) from None
     missing = [column for column in schema if column not in found and column != LATER]
     if missing:
         raise OffleashError(f"{file} lacks the columns {missing}; it was not written by this version of offleash.")
@@ -90,6 +88,14 @@ def check_schema(file: Path, schema: dict[str, pl.DataType]) -> None:
             f"{file}: column {changed[0]!r} is {found[changed[0]]} and should be {schema[changed[0]]}; the shard "
             "was edited. Restore it or import the logs again."
         )
+
+
+def damaged(file: Path, error: BaseException) -> OffleashError:
+    """What to say of a shard that cannot be read."""
+    held = "draw (or import) again: it adds what is missing" if file.parent.name == "samples" else "command again"
+    return OffleashError(
+        f"{file} is damaged or cut off ({first_line(error)}); restore it, or: rm {file}, then the same {held}."
+    )
 
 
 def seals(folder: Path) -> dict[str, Seal]:
@@ -106,6 +112,13 @@ def seals(folder: Path) -> dict[str, Seal]:
     return found
 
 
+def strike_seals(folder: Path) -> None:
+    """Note of every shard that is gone that it holds nothing: its name stays taken."""
+    for name, seal in seals(folder).items():
+        if seal.rows and not (folder / name).is_file():
+            _note(folder, {"shard": name, "blake2b": "", "rows": 0})
+
+
 def checksum(file: Path) -> str:
     whole = blake2b(digest_size=16)
     with file.open("rb") as opened:
@@ -120,8 +133,12 @@ def first_line(error: BaseException) -> str:
 
 def _seal(file: Path, rows: int) -> None:
     """Note a shard's checksum, after it has its name: a kill in between leaves a good shard that is not sealed."""
-    notes = file.parent / CHECKSUMS
-    line = json.dumps({"shard": file.name, "blake2b": checksum(file), "rows": rows}) + "\n"
+    _note(file.parent, {"shard": file.name, "blake2b": checksum(file), "rows": rows})
+
+
+def _note(folder: Path, row: dict[str, str | int]) -> None:
+    notes = folder / CHECKSUMS
+    line = json.dumps(row) + "\n"
     try:
         with notes.open("ab+") as opened:
             end = opened.seek(0, os.SEEK_END)

@@ -1,6 +1,10 @@
 """offleash draw and offleash fsck: from problems and a model to a run that the other commands take."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from offleash.cli.models import decoding, model, named_settings
 from offleash.errors import OffleashError
 from tests.cli.command import offleash, refused
+from tests.study.certified_world import certificate
 from tests.study.drawn_world import RATES, problems_file, script
 
 
@@ -102,6 +107,56 @@ def test_a_model_and_a_decoding_are_made_of_the_words_of_the_command_line() -> N
     assert named_settings(["dtype=float32", "x=a=b"]) == {"dtype": "float32", "x": "a=b"}
     with pytest.raises(OffleashError, match="given twice"):
         named_settings(["a=1", "a=2"])
+
+
+def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "base.json").write_text('{"problems": {"*": {"one two three": 0.5, "four": 0.5}}}')
+    cut = offleash(*words, "-k", "40", "-o", tmp_path / "cut", "--max-tokens", "1")
+    assert "of 280 samples were cut at --max-tokens: raise it" in cut.out
+    whole = offleash(*words, "-k", "40", "-o", tmp_path / "whole", "--max-tokens", "3")
+    assert "--max-tokens" not in whole.out
+    problems_file(tmp_path / "problems.jsonl", 1)
+    one = offleash(*words, "-k", "1", "-o", tmp_path / "one")
+    assert "1 sample of 1 problem\n" in one.out
+    assert "Drawing 1 problem from" in one.err
+
+
+def test_a_folder_that_is_no_run_is_named_for_what_it_is(tmp_path: Path, words: list[str]) -> None:
+    refused(offleash(*words, "-k", "5", "-o", tmp_path / "problems.jsonl"), "problems.jsonl exists and is a file")
+    folder = certificate(tmp_path / "certificate", {"p0": [((1,), "correct", 0.5)]}, {"p0": 0.1})
+    refused(offleash(*words, "-k", "5", "-o", folder), "is a certificate")
+    refused(offleash("fsck", folder), "is a certificate")
+    assert (folder / "completions").is_dir()
+
+
+def test_a_shard_that_was_cut_is_named_with_the_step_that_mends_it(tmp_path: Path, words: list[str]) -> None:
+    run = tmp_path / "run"
+    assert offleash(*words, "-k", "50", "-o", run).code == 0
+    shard = run / "samples" / "000000.parquet"
+    content = shard.read_bytes()
+    for kept in (content[: len(content) // 2], content[:200] + bytes(300) + content[500:]):
+        shard.write_bytes(kept)
+        for command in (["verify", str(run), "--jobs", "1"], [*words, "-k", "60", "-o", str(run)]):
+            refused(offleash(*command), f"rm {shard}", "the same draw")
+    shard.unlink()
+    assert offleash(*words, "-k", "50", "-o", run).code == 0
+    assert offleash("verify", run, "--jobs", "1").code == 0
+
+
+def test_a_draw_that_is_told_to_end_writes_what_it_has(tmp_path: Path, words: list[str]) -> None:
+    code = "from offleash.cli.main import main; main()"
+    more = ["-k", "100000", "--set", "delay=0.02", "--set", "appetite=64", "-o", str(tmp_path / "run")]
+    process = subprocess.Popen([sys.executable, "-c", code, *words, *more], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "Drawing" in process.stderr.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    said = process.stderr.read()
+    assert process.wait() == 143
+    process.stderr.close()
+    assert "ended by SIGTERM; nothing was lost" in said
+    assert "Traceback" not in said
+    assert list((tmp_path / "run" / "samples").glob("*.parquet"))
 
 
 def test_run_json_says_who_answered_and_how(tmp_path: Path, words: list[str]) -> None:

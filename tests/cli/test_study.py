@@ -47,7 +47,11 @@ def test_a_model_compared_with_itself_is_drawn_with_two_seeds(tmp_path: Path, wo
     words[3] = words[2]
     found = offleash(*words, "-k", "200", "-o", tmp_path / "study", "--json")
     assert found.code == 0, found.err
-    assert [one["seed"] for one in found.json["drawn"]] == [0, 1]
+    first, second = (one["seed"] for one in found.json["drawn"])
+    assert first == 0
+    assert second > 2**32, "a hash: the seeds next to it are those of other studies"
+    following = offleash(*words, "-k", "200", "--seed", "1", "-o", tmp_path / "next", "--json")
+    assert not {first, second} & {one["seed"] for one in following.json["drawn"]}
     same = offleash("draw", words[1], words[2], "-k", "200", "-o", tmp_path / "copy")
     assert same.code == 0, same.err
     assert offleash("verify", tmp_path / "copy", "--jobs", "1").code == 0
@@ -60,6 +64,64 @@ def test_missing_samples_are_told_and_nothing_is_compared(tmp_path: Path, words:
     assert "support" not in found.json
     assert found.json["drawn"][0]["missing"] > 0
     assert "Run the same command again" in found.err
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+def test_what_can_be_checked_is_checked_before_anything_is_drawn(
+    tmp_path: Path, words: list[str], dry: list[str]
+) -> None:
+    more = ["-k", "100", "-o", str(tmp_path / "study"), *dry]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for model, said in (
+        (f"scripted:{tmp_path / 'none.json'}", "none.json"),
+        (f"hf:{empty}", "holds no model"),
+        (f"hf:{tmp_path / 'nowhere'}", "no folder"),
+        (f"vllm:{empty}", "holds no model"),
+        (f"vllm:org/name+{empty}", "holds no adapter_config.json"),
+        (f"hf:org/name+{tmp_path / 'nowhere'}", "is no folder"),
+    ):
+        refused(offleash(*words[:3], model, *words[4:], *more), said)
+    refused(offleash(*words, *more, "--set", "daley=1"), "Did you mean 'delay'")
+    refused(offleash(*words, *more, "--temperature", "0"), "temperature 0")
+    problems = tmp_path / "problems.jsonl"
+    whole = problems.read_text()
+    problems.write_text(whole.replace(', "verifier": "string"', "", 1))
+    refused(offleash(*words, *more), "1 of the 7 problems of this study name no verifier")
+    problems.write_text(whole.replace('"gold": "3", "verifier": "string"', '"gold": "\\\\frac{", "verifier": "math"'))
+    refused(offleash(*words, *more), "'p3'", "cannot be judged")
+    assert not (tmp_path / "study").exists()
+    problems.write_text(whole)
+    refused(offleash(*words, "-k", "100", "-o", problems, *dry), "is a file")
+
+
+def test_a_folder_that_does_not_fit_is_refused_before_the_other_is_drawn(tmp_path: Path, words: list[str]) -> None:
+    drawn = offleash("draw", words[1], words[2], "-k", "5", "-o", tmp_path / "study" / "rl")
+    assert drawn.code == 0, drawn.err
+    refused(offleash(*words, "-k", "5", "-o", tmp_path / "study"), "rl.json now")
+    assert not (tmp_path / "study" / "base").exists()
+
+
+def test_the_next_step_of_a_draw_is_no_step_of_a_study(tmp_path: Path, words: list[str]) -> None:
+    found = offleash(*words, "-k", "20", "-o", tmp_path / "study")
+    assert found.code == 0, found.err
+    assert "140 samples of 7 problems" in found.err
+    assert "next:" not in found.err
+
+
+def test_problems_that_cannot_be_drawn_are_left_out_of_the_comparison(tmp_path: Path) -> None:
+    problems = tmp_path / "problems.jsonl"
+    rows = [("short", "a b", "a"), ("other", "c", "b c"), ("long", "a " * 70, "a")]
+    lines = [f'{{"problem": "{name}", "question": "{asked}", "gold": "{gold}"}}' for name, asked, gold in rows]
+    problems.write_text("\n".join(lines))
+    models = [f"hf:{tiny_model(tmp_path / str(seed), seed=seed)}" for seed in (0, 1)]
+    words = ["study", str(problems), *models, "-k", "20", "--max-tokens", "4", "--jobs", "1", "--verifier", "string"]
+    for more in ([], ["--until", "3"]):
+        found = offleash(*words, *more, "-o", tmp_path / f"study{len(more)}", "--json")
+        assert found.code == 1, found.err
+        assert sum(found.json["support"][cell] for cell in "PESO") == pytest.approx(2)
+        assert "the model reads 64" in found.err
+        assert "needs fewer --max-tokens or another model" in found.err
 
 
 def test_a_study_of_real_models_runs_from_end_to_end(tmp_path: Path) -> None:

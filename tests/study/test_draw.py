@@ -320,7 +320,27 @@ def test_problems_that_cannot_be_judged_are_refused_before_anything_is_drawn(tmp
     options = Drawing(f"scripted:{base}", 10, 2)
     with pytest.raises(OffleashError, match="name no verifier"):
         draw(tmp_path / "run", nameless, sampler_of(base), PLAIN, options, Verifying(jobs=1, cache=False))
-    assert not list((tmp_path / "run").rglob("samples/*"))
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_draw_without_a_sample_binds_the_next_to_nothing(tmp_path: Path, base: Path) -> None:
+    run = tmp_path / "run"
+    assert drawn(run, base, 5000, until=3, settings={"fail": "1"}).samples == 0
+    assert (run / "failures.jsonl").exists()
+    done = drawn(run, base, 50, seed=1, decoding=Decoding(temperature=0.5), count=5)
+    assert done.samples == 250
+    assert not (run / "failures.jsonl").exists()
+    assert open_run(run).budget.k == 50
+    assert open_run(run).problems.height == 5
+    with pytest.raises(OffleashError, match="seed: 1 in the run, 0 now"):
+        drawn(run, base, 50, decoding=Decoding(temperature=0.5), count=5)
+
+
+def test_problems_that_came_to_nothing_are_told_from_those_with_gaps(tmp_path: Path, base: Path) -> None:
+    done = drawn(tmp_path / "short", base, 20, settings={"fail": "0.5"})
+    assert 0 < done.stuck == done.barren < len(RATES)
+    done = drawn(tmp_path / "long", base, 2000, settings={"fail": "0.2"})
+    assert done.stuck > done.barren
 
 
 def test_a_draw_that_was_killed_between_its_first_two_files_goes_on(tmp_path: Path, base: Path) -> None:

@@ -99,7 +99,35 @@ def test_a_line_that_a_kill_cut_off_does_not_spoil_the_next(run: Path, original:
 
 def test_a_copied_shard_is_found(run: Path) -> None:
     shutil.copy(shard(run), shard(run, 77))
-    assert "is in 000001.parquet and in 000077.parquet" in wrong(fsck(run))
+    found = fsck(run)
+    assert "is in 000001.parquet and in 000077.parquet, and samples of" in wrong(found)
+    assert sum("is in 000001" in finding.what for finding in found.findings) == 1
+
+
+@pytest.mark.parametrize("until", [0, 3])
+def test_the_last_shard_is_missed_when_it_is_deleted(tmp_path: Path, until: int) -> None:
+    file, run = script(tmp_path / "base.json", RATES), tmp_path / "run"
+    for k in (40, 150):
+        drawn(run, file, k, until=until)
+    assert fsck(run).findings == ()
+    last = max((run / "samples").glob("*.parquet"))
+    content = last.read_bytes()
+    last.unlink()
+    shutil.rmtree(run / "verdicts", ignore_errors=True)
+    assert f"{last} was written with" in wrong(fsck(run))
+    drawn(run, file, 150, until=until)
+    assert fsck(run).findings == ()
+    last.write_bytes(content)
+    assert f"and in {max((run / 'samples').glob('*.parquet')).name}" in wrong(fsck(run))
+
+
+def test_a_run_that_is_not_finished_is_told_and_is_no_fault(tmp_path: Path) -> None:
+    file = script(tmp_path / "base.json", RATES)
+    drawn(tmp_path / "run", file, 20, settings={"fail": "0.5"})
+    found = fsck(tmp_path / "run")
+    assert found.good
+    (finding,) = found.findings
+    assert finding.what == f"not finished: {140 - found.samples} of the 140 samples asked for are not there"
 
 
 def test_a_deleted_shard_leaves_gaps_and_verdicts_without_samples(run: Path, original: Path) -> None:
