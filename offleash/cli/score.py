@@ -48,11 +48,12 @@ def score(
       offleash score runs/rl --model hf:Qwen/Qwen2.5-1.5B --decoding paper
       offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
     """
-    from offleash.study.scoring import score_folders, traces_among
+    from offleash.study.scoring import score_folders
+    from offleash.study.verifying import file_among
 
     chosen = models.model(model, settings, raw)
     way = models.decoding(decoding, temperature, top_p, top_k, min_p)
-    file = traces_among(runs)
+    file = file_among(runs, "Score")
     if file is not None:
         if name or verifier:
             raise OffleashError("--name and --verifier are for run folders; the sums of rows are printed.")

@@ -56,7 +56,7 @@ def verify(
     from offleash.study.verifying import file_among, verify_arguments, verifying
 
     options = verifying(verifier, last_number, opened, jobs, trust_code, not no_cache, referee, referee_model, problems)
-    file = file_among(runs)
+    file = file_among(runs, "Verify")
     if file is not None:
         if also or problems:
             raise OffleashError("--also and --problems are for run folders; rows bring their own gold answers.")

@@ -1,8 +1,8 @@
 """Continuing: a draw begins a run or goes on with one; what would mix two models or two decodings is refused."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -12,14 +12,15 @@ from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.samplers.seeds import seed_of
 from offleash.samplers.templates import opens_reasoning
+from offleash.study.differences import differences, refuse_other_problems, told
 from offleash.study.rounds import Chunks, chunks_for
 from offleash.tables.facts import budget_in
 from offleash.tables.folder import RunFolder, is_run, read_facts, read_origin, read_problems, refuse_certificate
-from offleash.tables.problem import PROBLEMS, as_problems
+from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget, Origin
 
+OTHER_GOLD = "; other gold answers can be judged against with `offleash verify RUN --problems PROBLEMS`"
 PROBE = "What is 1 + 1?"  # the prompt by which a template is known
-SHOWN = 160  # characters of a value in a message
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget
         run.begin(run.path.resolve().name, problems, facts, budget, origin)
         return Begun(problems, origin, _grid(origin), budget)
     if read_origin(run.path) is not None:
-        _refuse_other_problems(run, problems)  # before their hashes are compared: it tells which problem
+        # before their hashes are compared: it tells which problem
+        refuse_other_problems(run.path, read_problems(run.path), problems, "run", "draw", OTHER_GOLD)
     old = refuse_changes(run.path, origin, budget.until)
     was = budget_in(read_facts(run.path))
     now = Budget(max(was.k or 0, budget.k or 0), budget.until)
@@ -101,13 +103,12 @@ def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
     if old is None:
         raise _imported(folder)
     known = budget_in(read_facts(folder))
-    pairs = [*_differences(old, new)]
+    pairs = [*differences(old, new)]
     if known.until != until:
         pairs.append(("--until", known.until or "not set", until or "not set"))
     if pairs:
-        lines = "\n".join(f"  {name}: {_shown(was)} in the run, {_shown(now)} now" for name, was, now in pairs)
         raise OffleashError(
-            f"{folder} was drawn in another way, and a run is one model with one decoding:\n{lines}\n"
+            f"{folder} was drawn in another way, and a run is one model with one decoding:\n{told(pairs, 'run')}\n"
             "Give what is in the run to go on with it, or draw into another folder with -o."
         )
     return old
@@ -135,42 +136,6 @@ def _plain(decoding: Decoding) -> dict[str, object]:
     return {**decoding.document(), **{name: float(value) for name, value in numbers.items()}}
 
 
-def _differences(old: Origin, new: Origin) -> Iterator[tuple[str, object, object]]:
-    yield from _changed("", {"model": old.model, "seed": old.seed}, {"model": new.model, "seed": new.seed})
-    yield from _changed("decoding: ", old.decoding, new.decoding)
-    told = {"versions", "model"}  # versions are free to change; the model is compared by its full name
-    was, now = ({name: value for name, value in one.about.items() if name not in told} for one in (old, new))
-    yield from _changed("model: ", was, now)
-    named = (("chat template (hash)", "template"), ("reasoning opened by the prompt", "thinking"))
-    for words, name in (*named, ("prompts (hash)", "prompts")):
-        yield from _changed("", {words: asdict(old)[name]}, {words: asdict(new)[name]})
-
-
-def _changed(prefix: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[tuple[str, object, object]]:
-    for name in dict.fromkeys([*old, *new]):
-        if old.get(name) != new.get(name):
-            yield prefix + name, old.get(name), new.get(name)
-
-
-def _refuse_other_problems(run: RunFolder, problems: pl.DataFrame) -> None:
-    old = read_problems(run.path).sort("problem")
-    new = problems.sort("problem")
-    strangers = sorted(set(old["problem"]) ^ set(new["problem"]))
-    if strangers:
-        raise OffleashError(
-            f"{run.path} holds {old.height} problems and this command asks {new.height}; {strangers[0]!r} is in one of "
-            "them only. Give the same problems to go on, or draw into another folder with -o."
-        )
-    for column in [name for name in PROBLEMS if name not in ("problem", "hash")]:  # the hash is the question's
-        for problem, was, now in zip(old["problem"], old[column].to_list(), new[column].to_list(), strict=True):
-            if was != now:
-                raise OffleashError(
-                    f"{run.path}: problem {problem!r} has another {column} now: {_shown(was)} in the run, "
-                    f"{_shown(now)} now. Give the same problems to go on, or draw into another folder with -o; "
-                    "other gold answers can be judged against with `offleash verify RUN --problems PROBLEMS`."
-                )
-
-
 def _grid(origin: Origin) -> Chunks:
     grid = origin.chunks
     return Chunks(first=int(grid["first"]), growth=float(grid["growth"]), largest=int(grid["largest"]))
@@ -186,8 +151,3 @@ def _imported(folder: Path) -> OffleashError:
 
 def _hash(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
-    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"

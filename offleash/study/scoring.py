@@ -17,7 +17,6 @@ from offleash.study.score import ScoredRun, Scoring, frame_of, score_run
 from offleash.study.score_claim import refuse_other_words
 from offleash.study.score_rows import ScoredRow, check_rows, score_rows
 from offleash.study.score_summary import ALL, Summary, summaries
-from offleash.study.verify_rows import is_rows
 from offleash.tables.folder import folder_name, is_run
 from offleash.tables.scores import SCORES, Sums
 
@@ -74,16 +73,6 @@ def score_file(
     frame = frame_of(keys.cast({name: SCORES[name] for name in keys.columns}), [sums for _, sums in scored])
     counted = frame["reason"].drop_nulls().value_counts(sort=True)
     return ScoredFile(path, str(model), decoding, summaries(frame.lazy())[ALL], dict(counted.iter_rows()))
-
-
-def traces_among(arguments: Sequence[str]) -> Path | None:
-    """The one file of rows that the arguments name; None where they name run folders."""
-    files = [Path(argument) for argument in arguments if is_rows(Path(argument))]
-    if not files:
-        return None
-    if len(arguments) > 1:
-        raise OffleashError(f"Score one file of rows at a time, or run folders; found {', '.join(arguments)}.")
-    return files[0]
 
 
 def _refuse_other_samplers(model: Model) -> None:

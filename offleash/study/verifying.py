@@ -63,13 +63,13 @@ def verify_file(
         return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
 
 
-def file_among(arguments: Sequence[str]) -> Path | None:
+def file_among(arguments: Sequence[str], verb: str) -> Path | None:
     """The one file of rows that the arguments name; None where they name run folders."""
     files = [Path(argument) for argument in arguments if is_rows(Path(argument))]
     if not files:
         return None
     if len(arguments) > 1:
-        raise OffleashError(f"Verify one file of rows at a time, or run folders; found {', '.join(arguments)}.")
+        raise OffleashError(f"{verb} one file of rows at a time, or run folders; found {', '.join(arguments)}.")
     return files[0]
 
 

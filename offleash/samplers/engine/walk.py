@@ -3,8 +3,8 @@
 Every sample chooses each token by a number of its own (seeds.uniform), so samples that share a prefix are independent,
 and a sample is the same whatever walks beside it. What merging saves is the forward pass of a prefix that several
 samples stand on; where all have parted, rows go on alone. Batches of another shape may change the last bits of logits:
-a choice differs only where a number falls within those bits of an edge: about once in a million tokens in float32, once
-in some hundred in bfloat16.
+a choice differs only where a number falls within those bits of an edge: hardly ever in float32, in a share of all
+samples in bfloat16.
 """
 
 from collections import deque
