@@ -148,7 +148,7 @@ def test_the_lists_follow_benjamini_and_hochberg(p: list[float], rate: float) ->
     order = sorted(range(len(p)), key=lambda i: p[i])
     last = max((r + 1 for r, i in enumerate(order) if p[i] <= rate * (r + 1) / len(p) * (1 - 1e-12)), default=0)
     assert set(order[:last]) <= set(found(np.array(p), rate).tolist())
-    assert all(p[i] <= rate for i in found(np.array(p), rate))
+    assert all(p[i] <= rate * (1 + 1e-9) for i in found(np.array(p), rate))  # TIE of losses
 
 
 def test_strength_sorts_by_the_successes_of_the_side_that_has_them() -> None:
