@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError, unknown
+from offleash.problems import countdown
 from offleash.problems.benchmark import Benchmark
 from offleash.problems.files import read_problems
 from offleash.problems.hub import from_hub
@@ -47,7 +48,7 @@ def load_problems(
     columns: Mapping[str, str] | None = None,
 ) -> Loaded:
     """The same, with what was noted on the way."""
-    if str(name).split(":")[0] == GYM:
+    if str(name).split(":")[0] in (GYM, countdown.NAME):
         if source is not None or columns:
             raise OffleashError(f"{name} is generated; --from and --map are for benchmarks and files.")
         return Loaded(_finished(_generated(str(name), size, seed)))
@@ -92,24 +93,27 @@ def _is_path(name: str) -> bool:
 
 def _nowhere(name: str) -> OffleashError:
     """No benchmark and no file of that name."""
-    error = unknown("benchmark or file", name, [*PROBLEMS, f"{GYM}:<task>"])
+    error = unknown("benchmark or file", name, [*PROBLEMS, countdown.NAME, f"{GYM}:<task>"])
     return OffleashError(f"{error} A file is given by its path.")
 
 
 def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
     from offleash.problems.reasoning_gym import TASKS, generate
 
-    task, _, level = name.partition(":")[2].partition(":")
+    if size is not None and size < 1:
+        raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
+    if seed < 0:
+        raise OffleashError(f"A seed is 0 or more; found --seed {seed}.")
+    kind, _, rest = name.partition(":")
+    if kind == countdown.NAME:
+        return countdown.generate(rest or "test", size or countdown.USUAL, seed)
+    task, _, level = rest.partition(":")
     if not task:
         raise OffleashError(f"{GYM} needs a task: {GYM}:leg_counting, for example. Known: {', '.join(sorted(TASKS))}.")
     if task not in TASKS:
         raise unknown("Reasoning Gym task", task, TASKS)
     if level and level not in LEVELS:
         raise unknown(f"level of {GYM}:{task}", level, LEVELS)
-    if size is not None and size < 1:
-        raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
-    if seed < 0:
-        raise OffleashError(f"A seed is 0 or more; found --seed {seed}.")
     return as_problems(generate(task, size or GENERATED, seed, level or "easy"))
 
 

@@ -3,6 +3,7 @@
 from offleash.errors import unknown
 from offleash.verifiers.judgement import Room, Verifier
 from offleash.verifiers.maths.exact import decide_exactly
+from offleash.verifiers.numbers.steps import found_wrong
 
 GIB = 1 << 30
 
@@ -49,6 +50,7 @@ VERIFIERS: dict[str, Verifier] = {
         revision="1",
         ladder=("tag", "boxed", "after_think", "whole"),
         module="offleash.verifiers.countdown",
+        quick=found_wrong,
     ),
     "program": Verifier(
         name="program",

@@ -27,6 +27,7 @@ from offleash.samplers.seeds import uniform
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Stacked = tuple[list[Layer], torch.Tensor]  # the prompts of several trees, and their lengths
+Watch = Callable[[Ints, int, Floats], None]  # samples, their depth, and what their tokens add to the four sums
 Stops = Callable[[NDArray[np.int32]], NDArray[np.bool_]]  # rows of tokens in, whether a stop text ends each
 
 
@@ -53,6 +54,7 @@ class Walk:
     limits: Limits = field(default_factory=Limits)
     stops: Stops | None = None
     room: int = 0  # bytes that nodes of trees may still take
+    watch: Watch | None = None  # is told of every token
     sums_N4: Floats = field(init=False)  # log-probability raw and as sampled, entropy raw and as sampled
 
     def __post_init__(self) -> None:
@@ -142,7 +144,10 @@ class Walk:
             1,
         )
         token_N[part] = token.cpu().numpy()
-        self.sums_N4[rows.sample_N[part]] += sums.double().cpu().numpy()
+        added_N4 = sums.double().cpu().numpy()
+        self.sums_N4[rows.sample_N[part]] += added_N4
+        if self.watch is not None:
+            self.watch(rows.sample_N[part], rows.depth, added_N4)
 
     def _keep(self, rows: Rows, slots: Slots, logits: torch.Tensor, start: int, stop: int, node_R: Ints) -> None:
         """Put rows into their trees, where more samples may come and there is memory for it."""

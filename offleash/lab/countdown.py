@@ -1,0 +1,86 @@
+"""The Countdown world: step by step from four numbers to a target. A problem has many correct solutions.
+
+Every number from 0 to 99 is one token. The corpus is what the web would hold: worked ways, two in five of which miss
+the target they announce, one in five with a slip.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from offleash.lab.world import Line, World
+from offleash.problems import countdown
+from offleash.problems.countdown import Step, numbers_of, question, value_of, wander, written
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+HITS, SLIPS = 0.6, 0.2  # shares of lines that work towards their target, and that have a slip
+OFF = (-10, -2, -1, 1, 2, 10)  # how far a slip is off
+MARKS = ("+", "-", "*", "/", "=", ",", ":")
+END, PAD, UNKNOWN = "<end>", "<pad>", "<unk>"
+
+
+def lines(rng: random.Random) -> Iterator[Line]:
+    """Worked ways of problems of the part `train`; neither what they announce nor what they reach is held out."""
+    while True:
+        numbers = numbers_of("train", rng)
+        steps = wander(numbers, rng)
+        target = steps[-1].value if rng.random() < HITS else rng.randrange(countdown.LIMIT)
+        if rng.random() < SLIPS:
+            place = rng.randrange(len(steps))
+            slip = steps[place]
+            value = min(max(slip.value + rng.choice(OFF), 0), countdown.LIMIT - 1)
+            steps[place] = Step(slip.left, slip.sign, slip.right, value)
+        yield question(numbers, target), written(steps)
+
+
+def solutions(numbers: Sequence[int], target: int) -> list[list[Step]]:
+    """Every way to the target, each order of steps and of equal numbers once."""
+    if len(numbers) == 1:
+        return [[]] if numbers[0] == target else []
+    found: dict[str, list[Step]] = {}
+    for first, second in permutations(range(len(numbers)), 2):
+        rest = [number for place, number in enumerate(numbers) if place not in (first, second)]
+        for sign in "+-*/":
+            value = value_of(numbers[first], sign, numbers[second])
+            if value is not None:
+                step = Step(numbers[first], sign, numbers[second], value)
+                for way in solutions([*rest, value], target):
+                    found.setdefault(written([step, *way]), [step, *way])
+    return list(found.values())
+
+
+def traces(problems: pl.DataFrame) -> list[list[str]]:
+    """The expert: all ways to solve each problem."""
+    details = [json.loads(text) for text in problems["details"]]
+    return [[written(way) for way in solutions(one["numbers"], one["target"])] for one in details]
+
+
+def tokenizer() -> "PreTrainedTokenizerFast":
+    """Numbers and marks, with or without white space between them."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = [*map(str, range(countdown.LIMIT)), *MARKS, END, PAD, UNKNOWN]
+    made = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token=UNKNOWN))
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(), pre_tokenizers.Punctuation()]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
+
+
+COUNTDOWN = World(
+    name=countdown.NAME,
+    about="four numbers, a target, three steps; many correct solutions a problem",
+    problems=countdown.generate,
+    lines=lines,
+    tokenizer=tokenizer,
+    longest=18,
+    context=64,
+    traces=traces,
+)

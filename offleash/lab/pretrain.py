@@ -1,0 +1,95 @@
+"""Pretraining: the base model of a world, from the lines of its corpus, on a CPU in minutes."""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offleash.errors import OffleashError
+from offleash.lab.world import World
+from offleash.study.load import Progress, silent
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+IGNORED = -100  # labels that are not learned
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """How a base is trained; the defaults made the shipped ones."""
+
+    steps: int = 1000
+    lines: int = 256  # a step
+    rate: float = 3e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("lines", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise OffleashError(f"{name} is {least} or more; found {getattr(self, name)}.")
+
+
+def pretrained(world: World, options: Pretraining, progress: Progress = silent) -> "LlamaForCausalLM":
+    """A model that has read `steps` x `lines` lines, each once."""
+    import torch
+
+    torch.manual_seed(options.seed)
+    tokenizer, corpus = world.tokenizer(), world.lines(random.Random(f"{world.name} corpus {options.seed}"))
+    model = _new(world, tokenizer)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.rate, total_steps=options.steps)
+    for step in range(options.steps):
+        ids, labels = _batch([next(corpus) for _ in range(options.lines)], tokenizer)
+        loss = model(ids, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        progress(f"pretraining {world.name}: step {step + 1:,} of {options.steps:,}, loss {loss.item():.3f}")
+    model.eval()
+    return model
+
+
+def save(model: "LlamaForCausalLM", world: World, folder: Path) -> None:
+    """The model and its tokenizer, in Hugging Face format."""
+    model.save_pretrained(folder)
+    world.tokenizer().save_pretrained(folder)
+
+
+def _new(world: World, tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=world.shape.width,
+        intermediate_size=world.shape.inner,
+        num_hidden_layers=world.shape.layers,
+        num_attention_heads=world.shape.heads,
+        num_key_value_heads=world.shape.heads,
+        max_position_embeddings=world.context,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model: LlamaForCausalLM = LlamaForCausalLM(config)
+    return model
+
+
+def _batch(pairs: list[tuple[str, str]], tokenizer: "PreTrainedTokenizerFast") -> "tuple[Tensor, Tensor]":
+    """Token ids and labels, padded behind; prompts are read and not learned."""
+    import torch
+
+    asked = tokenizer([one for one, _ in pairs])["input_ids"]
+    said = tokenizer([one for _, one in pairs])["input_ids"]
+    longest = max(len(a) + len(s) + 1 for a, s in zip(asked, said, strict=True))
+    ids = torch.full((len(pairs), longest), tokenizer.pad_token_id)
+    labels = torch.full((len(pairs), longest), IGNORED)
+    for row, (before, after) in enumerate(zip(asked, said, strict=True)):
+        tokens = torch.tensor([*before, *after, tokenizer.eos_token_id])
+        ids[row, : len(tokens)] = tokens
+        labels[row, len(before) : len(tokens)] = tokens[len(before) :]
+    return ids, labels

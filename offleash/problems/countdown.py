@@ -1,0 +1,119 @@
+"""Countdown problems: reach a target from four numbers with + - * /, generated in parts that share no numbers.
+
+Which part a problem belongs to is a hash of its numbers, whatever their order and whatever the target: a model trained
+on the part `train` has seen neither a problem of `dev` or `test` nor another target for the same numbers.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import polars as pl
+
+from offleash.errors import OffleashError, unknown
+from offleash.tables.problem import as_problems
+
+NAME = "countdown"
+PARTS = ("train", "dev", "test")
+HELD_OUT = {0: "test", 1: "dev"}  # of every 16 sets of numbers one is for tests, one for choices made before them
+NUMBERS, LARGEST = 4, 20  # given numbers
+LIMIT = 100  # every value on the way is a whole number from 0 to below this: one token each in the lab
+SIGNS = "+-*/+-"  # how often each is taken
+USUAL = 200  # problems when no size is given
+SPARE = 50  # problems looked at for each one wanted, before there are said to be no more
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a worked way: left sign right = value."""
+
+    left: int
+    sign: str
+    right: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {self.right} = {self.value}"
+
+
+def part_of(numbers: Sequence[int]) -> str:
+    """The part that a set of numbers belongs to."""
+    digest = blake2b(" ".join(map(str, sorted(numbers))).encode(), digest_size=2).digest()
+    return HELD_OUT.get(digest[0] % 16, "train")
+
+
+def value_of(left: int, sign: str, right: int) -> int | None:
+    """What a step makes, where it stays a whole number from 0 to below LIMIT."""
+    if sign == "/":
+        value = left // right if right and not left % right else -1
+    else:
+        value = left + right if sign == "+" else left - right if sign == "-" else left * right
+    return value if 0 <= value < LIMIT else None
+
+
+def wander(numbers: Sequence[int], rng: random.Random) -> list[Step]:
+    """A random way from all the numbers to one value: a chain, or two pairs that meet; larger numbers first."""
+    while True:
+        left, steps = list(numbers), list[Step]()
+        while len(left) > 1:
+            small, large = sorted(left.pop(rng.randrange(len(left))) for _ in range(2))
+            sign = rng.choice(SIGNS)
+            value = value_of(large, sign, small)
+            if value is None:
+                break
+            steps.append(Step(large, sign, small, value))
+            left.append(value)
+        else:
+            return steps
+
+
+def question(numbers: Sequence[int], target: int) -> str:
+    """How a problem is asked."""
+    return f"{' '.join(map(str, numbers))} = {target} :"
+
+
+def written(steps: Sequence[Step]) -> str:
+    """How a way is answered."""
+    return " , ".join(map(str, steps))
+
+
+def numbers_of(part: str, rng: random.Random) -> list[int]:
+    """Four random numbers of a part."""
+    while True:
+        numbers = [rng.randint(1, LARGEST) for _ in range(NUMBERS)]
+        if part_of(numbers) == part:
+            return numbers
+
+
+def generate(part: str, size: int, seed: int) -> pl.DataFrame:
+    """`size` different problems that can be solved; a longer set of the same seed begins with the shorter one."""
+    if part not in PARTS:
+        raise unknown(f"part of {NAME}", part, PARTS)
+    rows = [
+        {
+            "problem": f"{NAME}-{'-'.join(map(str, numbers))}-{target}",
+            "question": question(numbers, target),
+            "prompt": question(numbers, target),
+            "benchmark": NAME,
+            "verifier": "countdown",
+            "details": json.dumps({"numbers": numbers, "target": target, "all": True, "integers": True}),
+        }
+        for _, (numbers, target) in zip(range(size), _different(part, seed, size), strict=False)
+    ]
+    if len(rows) < size:
+        raise OffleashError(f"{NAME}:{part} gave {len(rows)} different problems; ask for --size {len(rows)} or fewer.")
+    return as_problems(pl.DataFrame(rows))
+
+
+def _different(part: str, seed: int, size: int) -> Iterator[tuple[list[int], int]]:
+    """Problems of a part that differ in their numbers or their target."""
+    rng, seen = random.Random(f"{part} {seed}"), set[tuple[int, ...]]()
+    for _ in range(size * SPARE):
+        numbers = numbers_of(part, rng)
+        target = wander(numbers, rng)[-1].value
+        key = (*sorted(numbers), target)
+        if key not in seen:
+            seen.add(key)
+            yield numbers, target

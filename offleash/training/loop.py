@@ -1,0 +1,158 @@
+"""The trainer, readable from top to bottom: draw groups, judge them, learn, look, save; again.
+
+On policy, for any causal language model of transformers that the fast engine runs. All that is random is a hash of the
+seed and the step, so a training that is stopped and run again ends with the weights it would have had.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from offleash.errors import OffleashError
+from offleash.study.load import Progress, silent
+from offleash.training.checkpoints import Checkpoint
+from offleash.training.groups import Lesson
+from offleash.training.metrics import Metrics
+from offleash.training.recipe import Recipe
+from offleash.training.student import Student, opened
+from offleash.training.update import Moved, batch_of, batch_seed, supervise, update
+
+QUIET = 5  # steps in a row without any difference between rewards, after which a training is stopped
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training came to."""
+
+    folder: Path
+    model: Path  # in Hugging Face format
+    steps: int
+    resumed: int  # steps that had been done before
+    seconds: float
+    metrics: Mapping[str, float]  # of the last step
+    note: str = ""
+
+
+def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
+    """Train by a recipe into a folder; what stands there already is gone on with."""
+    started = time.monotonic()
+    with opened(recipe, folder, progress) as student:
+        metrics = Metrics(folder, recipe.tensorboard)
+        metrics.resume(student.step)
+        first, last, quiet = student.step, dict[str, float](), 0
+        try:
+            for step in range(first, recipe.steps):
+                began = time.monotonic()
+                lesson = student.collecting.step(student.policy, step)
+                quiet = 0 if _differ(lesson) else quiet + 1
+                if quiet >= QUIET:
+                    raise _constant(lesson, quiet)
+                moved = _learn(student, lesson, step)
+                last = {**_measured(lesson, moved), **_supervised(student, lesson, step)}
+                last |= _validated(student, step)
+                student.step = step + 1
+                if student.step % recipe.checkpoint_every == 0 or student.step == recipe.steps:
+                    student.save()
+                metrics.write(step, last | {"seconds": time.monotonic() - began})
+                progress(_told(recipe, student.step, last))
+        except OffleashError as error:
+            raise _with_checkpoint(error, student.newest()) from None
+        finally:
+            metrics.close()
+        model = student.finish()
+    return Trained(folder, model, recipe.steps, first, time.monotonic() - started, last, metrics.note)
+
+
+def _learn(student: Student, lesson: Lesson, step: int) -> Moved:
+    """The policy gradient on the groups of a step."""
+    recipe = student.recipe
+    student.set_rate(step)
+    if not lesson.groups:
+        return Moved(0.0, 0.0)
+    batch = batch_of(lesson.groups, student.method, batch_seed(recipe.seed, step))
+    temperature = student.collecting.decoding.temperature
+    return update(
+        student.policy, student.optimizer, batch, student.method, recipe.optimizer, temperature, student.reference
+    )
+
+
+def _supervised(student: Student, lesson: Lesson, step: int) -> dict[str, float]:
+    """Every few steps, supervised ones on traces of problems that no sample solved."""
+    schedule = student.method.schedule
+    if not schedule.sft_every:
+        return {}
+    student.remember_failed(lesson)
+    if (step + 1) % schedule.sft_every:
+        return {}
+    moved = None
+    for pairs in student.failed_traces(step):
+        moved = supervise(student.policy, student.optimizer, pairs, student.recipe.optimizer)
+    student.failed.clear()
+    return {"sft/loss": moved.loss, "sft/samples": float(moved.trained)} if moved else {}
+
+
+def _validated(student: Student, step: int) -> dict[str, float]:
+    """Now and then, the share of correct samples on problems that are not trained on; resets where it stalls."""
+    every = student.recipe.validation.every
+    if not every or (step + 1) % every or student.validation is None:
+        return {}
+    found = student.validate(step)
+    return {"validation/pass@1": found, "validation/resets": float(student.heed(found))}
+
+
+def _measured(lesson: Lesson, moved: Moved) -> dict[str, float]:
+    groups = [taught.group for taught in lesson.groups]
+    tokens = max(1, sum(int(group.length_G.sum()) for group in groups))
+    mixed = sum(0 < group.reward_G.sum() < group.size for group in groups)
+    return {
+        "reward": lesson.reward,
+        "entropy/token": sum(float(group.entropy_GT.sum()) for group in groups) / tokens,
+        "completions/length": tokens / max(1, sum(group.size for group in groups)),
+        "completions/clipped_ratio": lesson.truncated / max(1, lesson.samples),
+        "verify/unread_rate": lesson.verdicts["unread"] / max(1, lesson.samples),
+        "verify/failed_rate": lesson.verdicts["failed"] / max(1, lesson.samples),
+        "groups/kept": float(len(groups)),
+        "groups/mixed": float(mixed),
+        "groups/dropped": float(lesson.dropped),
+        "samples/drawn": float(lesson.samples),
+        "samples/trained": float(moved.trained),
+        "loss": moved.loss,
+        "gradient": moved.gradient,
+        "kl": moved.kl,
+        "clipped": moved.clipped,
+    }
+
+
+def _differ(lesson: Lesson) -> bool:
+    """Whether any two samples of a step had different rewards."""
+    return 0 < lesson.verdicts["correct"] < lesson.samples
+
+
+def _constant(lesson: Lesson, steps: int) -> OffleashError:
+    """Nothing can be learned where every sample has the same reward."""
+    if lesson.verdicts["correct"]:
+        return OffleashError(
+            f"Every sample of {steps} steps was correct: there is nothing to learn. Take harder problems."
+        )
+    unread = lesson.verdicts["unread"] / max(1, lesson.samples)
+    cut = lesson.truncated / max(1, lesson.samples)
+    example = lesson.examples[0][:80] if lesson.examples else ""
+    return OffleashError(
+        f"The reward was 0 for every sample of {steps} steps: there is nothing to learn. In the last one {unread:.0%} "
+        f"had no answer that could be read and {cut:.0%} were cut off at sampling.max_tokens; one began {example!r}. "
+        "Take easier problems, larger groups (sampling.group), or look at the samples: offleash draw, offleash verify."
+    )
+
+
+def _with_checkpoint(error: OffleashError, last: Checkpoint | None) -> OffleashError:
+    where = f"The last good checkpoint is {last.folder}." if last else "There is no checkpoint yet."
+    return OffleashError(f"{error} {where} Lower optimizer.rate if it went astray; run again to go on from there.")
+
+
+def _told(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:
+    seen = f", pass@1 {values['validation/pass@1']:.3f}" if "validation/pass@1" in values else ""
+    return (
+        f"{recipe.method}: step {step:,} of {recipe.steps:,}, reward {values['reward']:.3f}, "
+        f"token entropy {values['entropy/token']:.3f}{seen}"
+    )

@@ -1,0 +1,102 @@
+"""A method of RLVR in three parts: advantages of a group's samples, a loss, a schedule."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Group:
+    """G samples of one problem, judged: all that an advantage may depend on. T is the length of the longest sample."""
+
+    reward_G: Floats  # as judged: 1 correct, 0 not
+    length_G: Ints  # tokens, the end included
+    logprob_GT: Floats  # of every token under the policy that drew it; 0 behind the end
+    entropy_GT: Floats  # of that policy's distribution where the token was drawn; 0 behind the end
+    answer_G: tuple[str, ...]  # what each answered, solutions of one form written alike; "" where none was read
+    longest: int  # tokens that a sample may have
+    expert_G: Flags  # traces that came from outside: their log-probabilities are those of the policy
+    greedy: float = 0.0  # reward of the greedy sample; drawn only where Schedule.greedy asks for it
+    seen: Mapping[str, int] = field(default_factory=dict)  # how often answers were given to the problem before
+    batch_mean: float = 0.0  # reward over all samples of the step
+    batch_std: float = 1.0
+    reached: bool = True  # by the frozen base; looked at only where Schedule.base_samples asks for it
+
+    @property
+    def size(self) -> int:
+        return len(self.reward_G)
+
+
+class Ratio(StrEnum):
+    """What is compared with the policy that drew a sample."""
+
+    TOKEN = "token"
+    SEQUENCE = "sequence"  # the geometric mean over a sample's tokens (GSPO)
+
+
+class Average(StrEnum):
+    """How the terms of tokens become one number."""
+
+    SAMPLE = "sample"  # the mean over a sample's tokens, then over samples
+    TOKEN = "token"  # the mean over all tokens of the step
+    CONSTANT = "constant"  # the sum over tokens by the most tokens there can be: samples x longest
+
+
+class Chosen(StrEnum):
+    """Which tokens are treated apart."""
+
+    NONE = "none"
+    TOP_ENTROPY = "top_entropy"  # only the share with the highest entropy has a gradient
+    CLIP_COV = "clip_cov"  # a random share of the tokens whose covariance lies in the band loses its gradient
+    KL_COV = "kl_cov"  # the share with the highest covariance has a KL penalty to the policy that drew it
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss, as `offleash.training.loss` computes it."""
+
+    low: float = 0.2  # ratios are clipped to [1 - low, 1 + high]; infinity: no clip
+    high: float = 0.2
+    ratio: Ratio = Ratio.TOKEN
+    average: Average = Average.SAMPLE
+    kl: float = 0.0  # weight of the KL to the reference (its k3 estimator, per token)
+    chosen: Chosen = Chosen.NONE
+    share: float = 1.0  # of tokens, of those that are treated apart
+    band: tuple[float, float] = (0.0, float("inf"))  # of the covariance, for CLIP_COV
+    penalty: float = 0.0  # weight of the KL of KL_COV
+    shaping: float = 0.0  # gamma of pi / (pi + gamma), which stands for the ratio of tokens from outside; 0: none
+    anchor: float = 0.0  # weight of the KL to the base on problems that the base does not reach
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What happens around the steps of the policy gradient."""
+
+    mixed_only: bool = False  # groups that are all right or all wrong are dropped, and others drawn for them
+    temperature: float = 1.0  # of the samples, on top of the recipe's
+    greedy: bool = False  # draw the greedy sample of every problem too
+    experts: int = 0  # traces from outside that join each group
+    memory: bool = False  # count the answers that were given to a problem in earlier steps
+    base_samples: int = 0  # drawn from the frozen base, to see whether it reaches the problem
+    reset_after: int = 0  # validations without a better one, after which reference and optimizer start anew; 0: never
+    sft_every: int = 0  # steps between supervised ones on traces of problems whose group was all wrong; 0: never
+    sft_steps: int = 0
+
+
+Advantages = Callable[[Group], Floats]  # (G,) one a sample, or (G, T) one a token
+
+
+@dataclass(frozen=True)
+class Method:
+    """How samples and their rewards change a policy. Two methods differ in at least one part."""
+
+    advantages: Advantages
+    loss: Loss = Loss()
+    schedule: Schedule = Schedule()

@@ -1,0 +1,1 @@
+"""Methods of RLVR, one file each."""

@@ -1,0 +1,73 @@
+"""METHODS: every method by name. Adding one is a file and an entry here."""
+
+from collections.abc import Callable, Mapping
+from inspect import signature
+
+from offleash.errors import OffleashError, unknown
+from offleash.training.method import Method
+from offleash.training.methods.base_anchor import base_anchor
+from offleash.training.methods.clip_cov import clip_cov
+from offleash.training.methods.dapo import dapo
+from offleash.training.methods.diversity import diversity
+from offleash.training.methods.dr_grpo import dr_grpo
+from offleash.training.methods.entropy_advantage import entropy_advantage
+from offleash.training.methods.focal import focal
+from offleash.training.methods.grpo import grpo
+from offleash.training.methods.gspo import gspo
+from offleash.training.methods.interleaved_sft import interleaved_sft
+from offleash.training.methods.kl_cov import kl_cov
+from offleash.training.methods.mixed_policy import mixed_policy
+from offleash.training.methods.nsr import nsr
+from offleash.training.methods.outcome_novelty import outcome_novelty
+from offleash.training.methods.pass_at_k import pass_at_k
+from offleash.training.methods.pkpo import pkpo
+from offleash.training.methods.prorl import prorl
+from offleash.training.methods.reinforce_pp import reinforce_pp
+from offleash.training.methods.remax import remax
+from offleash.training.methods.rloo import rloo
+from offleash.training.methods.top_entropy import top_entropy
+from offleash.training.methods.unlikeliness import unlikeliness
+from offleash.training.methods.w_reinforce import w_reinforce
+
+METHODS: dict[str, Callable[..., Method]] = {
+    "grpo": grpo,
+    "rloo": rloo,
+    "reinforce_pp": reinforce_pp,
+    "remax": remax,
+    "dr_grpo": dr_grpo,
+    "dapo": dapo,
+    "prorl": prorl,
+    "gspo": gspo,
+    "nsr": nsr,
+    "w_reinforce": w_reinforce,
+    "pass_at_k": pass_at_k,
+    "pkpo": pkpo,
+    "unlikeliness": unlikeliness,
+    "focal": focal,
+    "kl_cov": kl_cov,
+    "clip_cov": clip_cov,
+    "entropy_advantage": entropy_advantage,
+    "top_entropy": top_entropy,
+    "outcome_novelty": outcome_novelty,
+    "diversity": diversity,
+    "mixed_policy": mixed_policy,
+    "interleaved_sft": interleaved_sft,
+    "base_anchor": base_anchor,
+}
+
+
+def method(name: str, options: Mapping[str, object] | None = None) -> Method:
+    """The method of that name with its options; names that do not exist are answered with the nearest."""
+    if name not in METHODS:
+        raise unknown("method", name, METHODS)
+    make, options = METHODS[name], options or {}
+    known = signature(make).parameters
+    for option, value in options.items():
+        if option not in known:
+            raise unknown(f"option of the method {name}", option, known)
+        default = known[option].default
+        fits = isinstance(value, bool) == isinstance(default, bool) and isinstance(value, int | float)
+        if not fits or (isinstance(default, int) and not isinstance(default, bool) and not isinstance(value, int)):
+            kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
+            raise OffleashError(f"{option} of the method {name} is {kind} (default {default}); found {value!r}.")
+    return make(**options)
