@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from offleash.support.estimators import pass_at_k as pass_at_k
     from offleash.support.passes import pass_curve as pass_curve
     from offleash.tables.tally import tally_of_counts as tally_of_counts
+    from offleash.training.face import train as train
 
 __version__ = "0.1.0.dev0"
 
@@ -38,6 +39,7 @@ _FACE = {
     "support_change": "offleash.support.change",
     "tally": "offleash.study.face",
     "tally_of_counts": "offleash.tables.tally",
+    "train": "offleash.training.face",
     "verify": "offleash.study.face",
 }
 __all__ = sorted(_FACE)

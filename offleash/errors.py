@@ -11,6 +11,7 @@ class OffleashError(Exception):
 def unknown(kind: str, found: str, known: Iterable[str]) -> OffleashError:
     """An error for a name that does not exist, with the nearest one that does."""
     names = sorted(known)
-    near = get_close_matches(found, names, n=1)
+    near = get_close_matches(found, names, n=3)
+    near.sort(key=lambda name: sorted(name) != sorted(found))  # of equally near ones, that of the same letters
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return OffleashError(f"There is no {kind} {found!r}.{hint} Known: {', '.join(names)}.")

@@ -17,6 +17,7 @@ BELOW["training"] = BELOW["study"] | {"study"}
 BELOW["report"] = BELOW["study"] | {"study"}
 BELOW["lab"] = BELOW["study"] | {"study", "training", "report"}
 BELOW["cli"] = BELOW["lab"] | {"lab"}
+BELOW["__main__"] = {"cli"}
 HEAVY = {"torch", "sympy", "matplotlib", "transformers"}
 
 

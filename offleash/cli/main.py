@@ -14,27 +14,31 @@ from offleash import __version__
 from offleash.cli.certify import certify
 from offleash.cli.check import check
 from offleash.cli.compare import compare
+from offleash.cli.demo import demo
 from offleash.cli.draw import draw
 from offleash.cli.formats import formats
 from offleash.cli.fsck import fsck
 from offleash.cli.import_ import import_
+from offleash.cli.lab import lab
 from offleash.cli.plan import plan
 from offleash.cli.problems import problems
 from offleash.cli.reading import printable
 from offleash.cli.score import score
 from offleash.cli.study import study
+from offleash.cli.train import train
 from offleash.cli.verify import verify
 from offleash.errors import OffleashError
 
 app = typer.Typer(
     name="offleash",
-    help="Did RL widen what a language model can solve, or only sharpen it? Start with: study, or compare",
+    help="Did RL widen what a language model can solve, or only sharpen it? Start with: demo, study or compare",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+app.command()(demo)
 app.command()(study)
 app.command()(compare)
 app.command("import")(import_)
@@ -42,6 +46,8 @@ app.command()(draw)
 app.command()(certify)
 app.command()(verify)
 app.command()(score)
+app.command()(train)
+app.add_typer(lab)
 app.command()(problems)
 app.command()(check)
 app.command()(plan)

@@ -46,6 +46,7 @@ def problems(
       offleash problems aime24 > aime24.jsonl
       offleash problems aime24 --from aime24_copy.jsonl
       offleash problems reasoning_gym:leg_counting:hard --size 50 --seed 1
+      offleash problems countdown:test --size 200
       offleash problems train.parquet --size 100 --map gold=final
     """
     if name is None:

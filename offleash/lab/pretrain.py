@@ -1,12 +1,10 @@
 """Pretraining: the base model of a world, from the lines of its corpus, on a CPU in minutes."""
 
 import random
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offleash.errors import OffleashError
-from offleash.lab.world import World
+from offleash.lab.world import Pretraining, World
 from offleash.study.load import Progress, silent
 
 if TYPE_CHECKING:
@@ -14,21 +12,6 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 IGNORED = -100  # labels that are not learned
-
-
-@dataclass(frozen=True)
-class Pretraining:
-    """How a base is trained; the defaults made the shipped ones."""
-
-    steps: int = 1000
-    lines: int = 256  # a step
-    rate: float = 3e-3
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("lines", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise OffleashError(f"{name} is {least} or more; found {getattr(self, name)}.")
 
 
 def pretrained(world: World, options: Pretraining, progress: Progress = silent) -> "LlamaForCausalLM":

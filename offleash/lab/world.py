@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from offleash.errors import OffleashError
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
@@ -24,6 +26,21 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Pretraining:
+    """How a base is trained; the defaults made the shipped ones."""
+
+    steps: int = 1000
+    lines: int = 256  # a step
+    rate: float = 3e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("lines", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise OffleashError(f"{name} is {least} or more; found {getattr(self, name)}.")
+
+
+@dataclass(frozen=True)
 class World:
     """What is asked, what a base model learns it from, and how it is written."""
 
@@ -36,3 +53,4 @@ class World:
     context: int  # tokens that the model can read
     traces: Callable[[pl.DataFrame], Sequence[Sequence[str]]]  # correct answers to each problem, by an expert
     shape: Shape = Shape()
+    pretraining: Pretraining = Pretraining()

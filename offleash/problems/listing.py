@@ -1,10 +1,11 @@
 """The registry as rows for people and programs."""
 
+from offleash.problems import countdown
 from offleash.problems.registry import GYM, PROBLEMS
 
 
 def listing() -> list[dict[str, object]]:
-    """One row a benchmark, and one for the generated tasks."""
+    """One row a benchmark, and one for each kind of generated problems."""
     rows: list[dict[str, object]] = [
         {
             "name": one.name,
@@ -32,4 +33,12 @@ def listing() -> list[dict[str, object]]:
         "checked": True,
         "citation": "arXiv:2505.24760",
     }
-    return [*rows, generated]
+    puzzles = dict.fromkeys(rows[0], None) | {
+        "name": f"{countdown.NAME}:<part>",
+        "about": "reach a target from four numbers, generated; parts train, dev and test share no numbers",
+        "verifier": "countdown",
+        "prompt": "plain",
+        "source": "generated",
+        "checked": True,
+    }
+    return [*rows, generated, puzzles]

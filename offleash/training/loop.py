@@ -4,8 +4,10 @@ On policy, for any causal language model of transformers that the fast engine ru
 seed and the step, so a training that is stopped and run again ends with the weights it would have had.
 """
 
+import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +39,7 @@ class Trained:
 def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
     """Train by a recipe into a folder; what stands there already is gone on with."""
     started = time.monotonic()
-    with opened(recipe, folder, progress) as student:
+    with opened(recipe, folder, progress) as student, _still():
         metrics = Metrics(folder, recipe.tensorboard)
         metrics.resume(student.step)
         first, last, quiet = student.step, dict[str, float](), 0
@@ -52,9 +54,9 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
                 last = {**_measured(lesson, moved), **_supervised(student, lesson, step)}
                 last |= _validated(student, step)
                 student.step = step + 1
+                metrics.write(step, last | {"seconds": time.monotonic() - began})  # before its checkpoint: not done again
                 if student.step % recipe.checkpoint_every == 0 or student.step == recipe.steps:
                     student.save()
-                metrics.write(step, last | {"seconds": time.monotonic() - began})
                 progress(_told(recipe, student.step, last))
         except OffleashError as error:
             raise _with_checkpoint(error, student.newest()) from None
@@ -62,6 +64,17 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
             metrics.close()
         model = student.finish()
     return Trained(folder, model, recipe.steps, first, time.monotonic() - started, last, metrics.note)
+
+
+@contextmanager
+def _still() -> Iterator[None]:
+    """Python's collector leaves alone what stands now: it would look through all modules and weights every time."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _learn(student: Student, lesson: Lesson, step: int) -> Moved:
@@ -146,8 +159,12 @@ def _constant(lesson: Lesson, steps: int) -> OffleashError:
 
 
 def _with_checkpoint(error: OffleashError, last: Checkpoint | None) -> OffleashError:
-    where = f"The last good checkpoint is {last.folder}." if last else "There is no checkpoint yet."
-    return OffleashError(f"{error} {where} Lower optimizer.rate if it went astray; run again to go on from there.")
+    if last is None:
+        return error
+    return OffleashError(
+        f"{error} The last good checkpoint is {last.folder}; to go on from it in another way, give "
+        f"model=hf:{last.folder}, what is to change (a lower optimizer.rate, say) and another -o."
+    )
 
 
 def _told(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:

@@ -136,4 +136,5 @@ def frozen(policy: Policy) -> Policy:
     """A copy that stays as it is: the reference, or the base."""
     model = deepcopy(policy.loaded.model)
     model.requires_grad_(False)
+    model.set_attn_implementation(PLAIN)  # with the engine's own, the engine could not be held against the model
     return replace(policy, loaded=replace(policy.loaded, model=model), network=network(model))

@@ -173,7 +173,7 @@ def _going_on(recipe: Recipe, folder: Path) -> Checkpoint | None:
     before = read_recipe(folder / RECIPE)
     if different := differences(before, recipe):
         raise OffleashError(
-            f"{folder} holds a training by another recipe: {', '.join(different)} differ. "
+            f"{folder} holds a training by another recipe, which differs in {', '.join(different)}. "
             "Choose another folder with -o, or delete that one."
         )
     return last

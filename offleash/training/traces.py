@@ -38,7 +38,7 @@ def write_traces(path: Path, traces: dict[str, list[str]]) -> int:
 def _pair(line: str, where: str) -> tuple[str, str]:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # brackets in brackets, thousands deep
         raise OffleashError(f"{where} is no JSON: {line.strip()[:60]!r}.") from None
     problem, text = (row.get("problem"), row.get("text")) if isinstance(row, dict) else (None, None)
     if not isinstance(problem, str) or not isinstance(text, str) or not text.strip():

@@ -24,6 +24,8 @@ from offleash.samplers.engine.tree import Tree
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding
 from offleash.samplers.seeds import uniform
 
+MANY, SHORT = 8, 32  # prompts, and tokens of each, from and up to which rows hold their prompt themselves
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Stacked = tuple[list[Layer], torch.Tensor]  # the prompts of several trees, and their lengths
@@ -57,8 +59,11 @@ class Walk:
     watch: Watch | None = None  # is told of every token
     sums_N4: Floats = field(init=False)  # log-probability raw and as sampled, entropy raw and as sampled
 
+    lead: int = field(init=False)  # tokens of prompts that stand in the rows' own slots; 0: prompts are shared
+
     def __post_init__(self) -> None:
         self.sums_N4 = np.zeros((len(self.seed_N), 4))
+        self.lead = _lead(self.trees)
 
     def ended(self) -> Iterator[Ended]:
         """All samples, as they end. What does not fit into memory waits, as tokens, and is read again later."""
@@ -69,9 +74,10 @@ class Walk:
     def _down(self, rows: Rows, waiting: deque[Rows]) -> Iterator[Ended]:
         """One batch of rows to the end of its last sample, one token at a time."""
         prompts, read = _stacked(self.trees), rows.depth == 0
-        slots = self.network.spare_slots(self.trees[0].layers, rows.depth)
+        slots = self.network.spare_slots(self.trees[0].layers, self.lead + rows.depth)
         rows = self._fitting(rows, slots, waiting)
-        slots.room(rows.real, rows.depth, 0, 0, self._most(slots, rows.depth))
+        slots.room(rows.real, self.lead + rows.depth, 0, 0, self._most(slots, rows.depth))
+        self._begin(rows, slots, prompts)
         while len(rows.sample_N):
             token_N, node_R = self._chosen(rows, slots, prompts, rows.depth - 1 if read else 0)
             read = True
@@ -81,12 +87,22 @@ class Walk:
                 for ended in rows.leaving(self.trees, token_N, ~ends_N, rows.depth + 1, TRUNCATED):
                     yield from self._cut(ended)
                 return
+            begun = rows.depth
             rows = self._next(rows, slots, node_R, token_N, ~ends_N, waiting)
+            if not begun:
+                self._begin(rows, slots, prompts)
             if self.stops is not None and rows.real:
                 stopped_R = np.zeros(rows.real + len(rows.node_Q), np.bool_)
                 stopped_R[: rows.real] = self.stops(rows.token_RT[: rows.real, : rows.depth])
                 rows, stopped = rows.stopping(self.trees, stopped_R, FINISHED)
                 yield stopped
+
+    def _begin(self, rows: Rows, slots: Slots, prompts: Stacked) -> None:
+        """Put the prompts of rows into their slots, where they stand there."""
+        if self.lead and rows.real:
+            which = torch.from_numpy(rows.tree_R).to(self.network.device)
+            for layer, prompt in zip(slots.layers, prompts[0], strict=True):
+                layer.append(0, rows.real, 0, prompt.keys[which], prompt.values[which])
 
     def _cut(self, ended: Ended) -> Iterator[Ended]:
         """Samples at the limit of tokens; where a stop text is complete with the last one, they finished."""
@@ -122,10 +138,11 @@ class Walk:
 
     def _forward(self, rows: Rows, slots: Slots, prompts: Stacked, start: int, stop: int, have: int) -> torch.Tensor:
         device = self.network.device
-        which = torch.from_numpy(rows.tree_R[start:stop]).to(device)
-        shared = Prompts.of(prompts[0], prompts[1], which)
         new = torch.from_numpy(rows.token_RT[start:stop, have : rows.depth].astype(np.int64)).to(device)
-        return self.network.run(slots, start, stop, have, new, shared)
+        if self.lead:
+            return self.network.run(slots, start, stop, self.lead + have, new, None)
+        which = torch.from_numpy(rows.tree_R[start:stop]).to(device)
+        return self.network.run(slots, start, stop, have, new, Prompts.of(prompts[0], prompts[1], which))
 
     def _choose(
         self, rows: Rows, logits: torch.Tensor, part: slice, first: int, number_N: Floats, token_N: Ints
@@ -175,7 +192,7 @@ class Walk:
         after, moves = placed(rows, node_R, token_N, going_N, self.trees, self.limits.merge)
         after = self._fitting(after, slots, waiting)
         most, device = self._most(slots, after.depth), self.network.device
-        slots.room(max(after.real, rows.real), after.depth, rows.real, rows.depth, most)
+        slots.room(max(after.real, rows.real), self.lead + after.depth, rows.real, self.lead + rows.depth, most)
         stay = moves.target < after.real
         source, target = torch.from_numpy(moves.source[stay]), torch.from_numpy(moves.target[stay])
         slots.copy(source.to(device), target.to(device))
@@ -193,7 +210,18 @@ class Walk:
         return rows
 
     def _most(self, slots: Slots, depth: int) -> int:
-        return max(1, self.limits.memory // (slots.bytes_a_token * max(1, slots.longer(depth))))
+        return max(1, self.limits.memory // (slots.bytes_a_token * max(1, slots.longer(self.lead + depth))))
+
+
+def _lead(trees: Sequence[Tree]) -> int:
+    """The length of the prompts where each row had better hold its own: many of one length, all of them short.
+
+    To share a prompt costs every step some operations on small blocks; of a short prompt with few rows a copy is less.
+    """
+    lengths = {len(tree.prompt) for tree in trees}
+    if len(trees) < MANY or len(lengths) > 1 or max(lengths) > SHORT or any(tree.keep for tree in trees):
+        return 0
+    return lengths.pop()
 
 
 def _stacked(trees: Sequence[Tree]) -> Stacked:

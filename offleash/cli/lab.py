@@ -1,0 +1,142 @@
+"""offleash lab: the small worlds that come with the package, their problems, traces and models."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offleash.cli.reading import AsJson, printable, progress
+
+lab = typer.Typer(
+    name="lab",
+    help="Small worlds to try things in: their problems, expert traces and models.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+WorldName = Annotated[
+    str, typer.Argument(metavar="WORLD", help="countdown, or another world (see: offleash lab list).")
+]
+Seed = Annotated[int, typer.Option(metavar="S", min=0, help="Another seed, another set.")]
+
+
+@lab.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """The worlds there are.
+
+    \b
+    Examples:
+      offleash lab list
+    """
+    from offleash.lab.worlds import WORLDS
+
+    if as_json:
+        import json
+
+        print(json.dumps([{"name": one.name, "about": one.about} for one in WORLDS.values()]))
+        return
+    for one in WORLDS.values():
+        print(f"{one.name:12} {one.about}")
+
+
+@lab.command()
+def model(
+    world: WorldName = "countdown",
+    into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where the copy goes.")] = Path("base"),
+    as_json: AsJson = False,
+) -> None:
+    """Copy a world's base model, in Hugging Face format, to train, serve or draw from.
+
+    \b
+    Examples:
+      offleash lab model countdown -o base
+      offleash draw countdown:test hf:base -k 64 --max-tokens 18 -o runs/base
+    """
+    from offleash.lab.bases import copy_base
+    from offleash.lab.worlds import world as world_of
+
+    folder = copy_base(world_of(world).name, into)
+    _said(
+        {"world": world, "model": str(folder)}, f"{folder} holds the base of {world}; use it as hf:{folder}.", as_json
+    )
+
+
+@lab.command()
+def problems(
+    world: WorldName,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="A JSONL that every verb reads.")],
+    part: Annotated[str, typer.Option(metavar="PART", help="train, dev or test; they share nothing.")] = "test",
+    size: Annotated[int, typer.Option(metavar="N", min=1, help="How many.")] = 200,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write problems of a world: to train on (train), to choose by (dev), to test with (test).
+
+    \b
+    Examples:
+      offleash lab problems countdown --part train --size 4096 -o train.jsonl
+    """
+    from offleash.lab.files import write_problems
+    from offleash.lab.worlds import world as world_of
+
+    with progress(as_json) as tell:
+        tell(f"generating {world}")
+        count = write_problems(world_of(world), part, size, seed, out)
+    _said({"file": str(out), "problems": count}, f"{out} holds {count:,} problems of {world}, part {part}.", as_json)
+
+
+@lab.command()
+def traces(
+    world: WorldName,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="A JSONL of {problem, text}.")],
+    asked: Annotated[Path, typer.Option("--problems", metavar="FILE", help="The problems that are to be solved.")],
+    each: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many traces a problem.")] = 4,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write correct traces by the world's own solver, for methods that learn from outside.
+
+    \b
+    Examples:
+      offleash lab traces countdown --problems train.jsonl -o traces.jsonl
+    """
+    from offleash.lab.files import write_expert_traces
+    from offleash.lab.worlds import world as world_of
+
+    with progress(as_json) as tell:
+        count = write_expert_traces(world_of(world), asked, each, seed, out, tell)
+    _said({"file": str(out), "traces": count}, f"{out} holds {count:,} traces.", as_json)
+
+
+@lab.command()
+def pretrain(
+    world: WorldName,
+    into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where the model goes.")],
+    steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="As the shipped base if not given.")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train a base for a world from its corpus: minutes on one core. The defaults made the one that is shipped.
+
+    \b
+    Examples:
+      offleash lab pretrain countdown -o base
+      offleash lab pretrain countdown --steps 300 --seed 1 -o weaker
+    """
+    from dataclasses import replace
+
+    from offleash.lab.pretrain import pretrained, save
+    from offleash.lab.worlds import world as world_of
+
+    chosen = world_of(world)
+    options = replace(chosen.pretraining, seed=seed, steps=steps or chosen.pretraining.steps)
+    with progress(as_json) as tell:
+        save(pretrained(chosen, options, tell), chosen, into)
+    _said(
+        {"model": str(into), "steps": options.steps}, f"{into} holds a base of {world}; use it as hf:{into}.", as_json
+    )
+
+
+def _said(document: dict[str, object], text: str, as_json: bool) -> None:
+    import json
+
+    print(json.dumps(document) if as_json else printable(text))

@@ -1,0 +1,171 @@
+"""The chain_sum world: Reasoning Gym's sums and differences of two or three numbers. One answer is correct.
+
+Digits are tokens, and so are the words of the library's question. The corpus is what the web would hold: questions with
+their answers, one in five of which is off by one in one of its places. Which part a problem belongs to is a hash of its
+signed terms, whatever their order: the part `train` holds no sum of `dev` or `test`, turned round or not.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from offleash.errors import OffleashError, unknown
+from offleash.lab.world import Line, World
+from offleash.problems.reasoning_gym import STRIDE, library_seed
+from offleash.tables.encoded import encoded
+from offleash.tables.problem import as_problems
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+NAME = "chain_sum"
+PARTS = ("train", "dev", "test")
+HELD_OUT = {0: "test", 1: "dev"}  # of every 16 sets of terms one is for tests, one for choices made before them
+TERMS, DIGITS = (2, 3), (2, 4)  # least and most; the numbers of a problem all have as many digits
+# the library's names for them; it asks for no negative numbers, though answers can be
+SETTINGS: Mapping[str, int | bool] = {
+    "min_terms": TERMS[0],
+    "max_terms": TERMS[1],
+    "min_digits": DIGITS[0],
+    "max_digits": DIGITS[1],
+    "allow_negation": False,
+}
+SLIPS = 0.2  # share of lines that have one
+OPENING = "State the final answer to the following arithmetic problem"
+# every piece of a text is a token, the space before a word within it: together they are the text again
+PIECES = r" ?[A-Za-z]+| [+=-]|[0-9 :-]"
+END, PAD, UNKNOWN = "<end>", "<pad>", "<unk>"
+
+Terms = tuple[int, ...]  # signed; the first is positive
+
+
+def part_of(terms: Terms) -> str:
+    """The part that signed terms belong to."""
+    digest = blake2b(" ".join(map(str, sorted(terms))).encode(), digest_size=2).digest()
+    return HELD_OUT.get(digest[0] % 16, "train")
+
+
+def question(terms: Terms) -> str:
+    """How the library asks."""
+    rest = "".join(f" {'-' if term < 0 else '+'} {abs(term)}" for term in terms[1:])
+    return f"{OPENING}: {terms[0]}{rest} ="
+
+
+def generate(part: str, size: int, seed: int) -> pl.DataFrame:
+    """`size` different problems of the library; a longer set of the same seed begins with the shorter one."""
+    if part not in PARTS:
+        raise unknown(f"part of {NAME}", part, PARTS)
+    if seed < 0:  # the library's generator drops the sign: -1 would draw what 1 draws
+        raise OffleashError(f"A seed of {NAME} is 0 or more; found {seed}.")
+    rows = [_row(*one) for _, one in zip(range(size), _different(part, seed), strict=False)]
+    if len(rows) < size:
+        raise OffleashError(f"{NAME}:{part} gave {len(rows)} different problems; ask for --size {len(rows)} or fewer.")
+    return as_problems(pl.DataFrame(rows))
+
+
+def guess(terms: Terms) -> float:
+    """The chance that another question with as many terms of as many digits has the same answer."""
+    share_V = _shares(len(terms), len(str(terms[0])))
+    return float(share_V[sum(terms) + len(share_V) // 2])
+
+
+def lines(rng: random.Random) -> Iterator[Line]:
+    """Questions of the part `train` and answers to them, distributed as the library's."""
+    while True:
+        count, numbers = rng.randint(*TERMS), _numbers(rng.randint(*DIGITS))
+        terms = (rng.choice(numbers), *(rng.choice((1, -1)) * rng.choice(numbers) for _ in range(count - 1)))
+        if part_of(terms) == "train":
+            answer = sum(terms)
+            yield question(terms), str(_slip(answer, rng) if rng.random() < SLIPS else answer)
+
+
+def traces(problems: pl.DataFrame) -> Sequence[Sequence[str]]:
+    """The expert: the one correct answer to each problem."""
+    return [[gold] for gold in problems["gold"]]
+
+
+def tokenizer() -> "PreTrainedTokenizerFast":
+    """Words, signs and single digits; every text that has no others comes back as it was."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    first, *others = OPENING.split(" ")
+    words = dict.fromkeys([*"0123456789- :", " +", " -", " =", first, *(f" {word}" for word in others)])
+    vocabulary = {word: place for place, word in enumerate([*words, END, PAD, UNKNOWN])}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(PIECES), "isolated")
+    made.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
+
+
+def _numbers(digits: int) -> range:
+    return range(10 ** (digits - 1), 10**digits)
+
+
+@cache
+def _shares(terms: int, digits: int) -> NDArray[np.float64]:
+    """How often each answer is the right one over all questions of a form, from the least to the largest."""
+    largest = 10**digits - 1
+    first_V = np.zeros(2 * largest + 1)
+    first_V[largest + np.array(_numbers(digits))] = 1 / len(_numbers(digits))
+    share_V = first_V
+    for _ in range(terms - 1):
+        share_V = np.convolve(share_V, (first_V + first_V[::-1]) / 2)
+    return share_V
+
+
+def _slip(answer: int, rng: random.Random) -> int:
+    """A carry too many or one forgotten, in any place."""
+    place = rng.randrange(len(str(abs(answer))))
+    return answer + rng.choice((1, -1)) * int(10**place)
+
+
+def _different(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]]:
+    """Items of the library that belong to a part and differ in their terms."""
+    try:
+        from reasoning_gym.arithmetic.chain_sum import ChainSumConfig, ChainSumDataset
+    except ModuleNotFoundError as missing:
+        raise OffleashError(
+            f"{NAME} needs the module {missing.name!r}, which is not installed: pip install 'offleash[gym]'."
+        ) from missing
+    items = ChainSumDataset(ChainSumConfig(seed=library_seed(seed, 0), size=STRIDE, **SETTINGS))
+    seen = set[Terms]()
+    for place in range(STRIDE):
+        item = items[place]
+        terms = tuple(map(int, item["metadata"]["expression"].replace("- ", "-").replace("+ ", "").split(" ")))
+        key = tuple(sorted(terms))
+        if part_of(terms) == part and key not in seen:
+            seen.add(key)
+            yield terms, item
+
+
+def _row(terms: Terms, item: Mapping[str, Any]) -> dict[str, str | float]:
+    return {
+        "problem": f"{NAME}{''.join(f'{term:+}' for term in terms)}",
+        "question": item["question"],
+        "prompt": item["question"],
+        "gold": item["answer"],
+        "benchmark": NAME,
+        "guess": guess(terms),
+        "verifier": "reasoning_gym",
+        "details": json.dumps({"task": NAME, "config": dict(SETTINGS), "entry": encoded(dict(item))}, sort_keys=True),
+    }
+
+
+CHAIN_SUM = World(
+    name=NAME,
+    about="sums and differences of two or three numbers, from Reasoning Gym; one correct answer a problem",
+    problems=generate,
+    lines=lines,
+    tokenizer=tokenizer,
+    longest=7,
+    context=40,
+    traces=traces,
+)

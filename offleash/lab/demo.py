@@ -1,0 +1,144 @@
+"""The demo: train a real model with real RLVR on two CPU cores, and measure what it can reach before and after.
+
+While one process trains, another draws the base; both are the ordinary parts and commands of the package, and all that
+they write stays in one folder. Run again after an interruption, it goes on where it was.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.lab.bases import base_of
+from offleash.lab.files import problem_lines, write_problems
+from offleash.lab.lane import Lane
+from offleash.lab.world import World
+from offleash.samplers.registry import model_of
+from offleash.samplers.sampler import DECODINGS, Decoding
+from offleash.study.compare import Comparison
+from offleash.study.drawing import draw_arguments
+from offleash.study.load import Progress, silent
+from offleash.study.problems import load_problems
+from offleash.study.verbs import compare_arguments, question
+from offleash.study.verify import verify
+from offleash.training.loop import Trained, train
+from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling
+
+PROBLEMS, TRAINING, BASE, AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
+SETTLED = 5  # successes that settle a problem in the second draw of the base, which is asked what it reaches alone
+OTHER = 1  # seed of that draw
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large a demo is."""
+
+    problems: int = 200
+    k: int = 4096
+    steps: int = 120
+    groups: int = 64  # problems a step
+    pool: int = 4096  # problems that are trained on
+    seed: int = 0
+
+
+QUICK = Plan(problems=60, k=512, steps=50, groups=32)
+
+
+@dataclass(frozen=True)
+class Demonstrated:
+    """What a demo came to. All comparisons are of problems that neither corpus nor training held."""
+
+    world: str
+    plan: Plan
+    folder: Path
+    trained: Trained
+    plain: Comparison  # base and RL at temperature 1, per problem
+    solutions: Comparison  # the same, per solution
+    paper: Comparison  # at the paper's decoding, per problem
+    null: Comparison  # base and base again, per problem
+    seconds: float
+
+
+def recipe_of(world: World, plan: Plan, folder: Path) -> Recipe:
+    """The default training: GRPO, fixed before any evaluation."""
+    return Recipe(
+        model=f"hf:{base_of(world.name)}",
+        problems=Asked(str(folder / PROBLEMS / "train.jsonl")),
+        method="grpo",
+        steps=plan.steps,
+        seed=plan.seed,
+        sampling=Sampling(problems=plan.groups, group=16, temperature=1.0, max_tokens=world.longest),
+        optimizer=Optimizer(rate=3e-4),
+        checkpoint_every=10,
+    )
+
+
+def demonstrate(world: World, plan: Plan, folder: Path, progress: Progress = silent) -> Demonstrated:
+    """Train, draw, verify, compare; what stands in the folder already is not done again."""
+    import torch
+
+    started, threads = time.monotonic(), torch.get_num_threads()
+    torch.set_num_threads(1)  # the other core draws
+    try:
+        asked = _problems(world, plan, folder)
+        base = f"hf:{base_of(world.name)}"
+        with Lane(_base_commands(plan, folder, base, world.longest), folder / "base.log") as lane:
+            trained = train(recipe_of(world, plan, folder), folder / TRAINING, progress)
+            rl = f"hf:{trained.model}"
+            plain = replace(DECODINGS["plain"], max_tokens=world.longest)
+            paper = replace(DECODINGS["paper"], max_tokens=world.longest)
+            for run, model, decoding in (
+                (RL, rl, plain),
+                (f"{PAPER}/{RL}", rl, paper),
+                (f"{PAPER}/{BASE}", base, paper),
+            ):
+                _drawn(folder / run, asked, model, decoding, plan, progress)
+            lane.wait(lambda: progress(f"drawing the base: {_samples(folder / BASE):,} samples so far"))
+        plainly = _compared(folder / BASE, folder / RL, "problem", progress)
+        by_solution = _compared(folder / BASE, folder / RL, "solution", progress)
+        papered = _compared(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
+        null = _compared(folder / BASE, folder / AGAIN, "problem", progress)
+    finally:
+        torch.set_num_threads(threads)
+    seconds = time.monotonic() - started
+    return Demonstrated(world.name, plan, folder, trained, plainly, by_solution, papered, null, seconds)
+
+
+def _problems(world: World, plan: Plan, folder: Path) -> pl.DataFrame:
+    """The problems of the demo, written where every command finds them; refused where the folder holds others."""
+    for part, size in (("train", plan.pool), ("test", plan.problems)):
+        path = folder / PROBLEMS / f"{part}.jsonl"
+        if path.is_file() and path.read_text(encoding="utf-8") != problem_lines(world, part, size, plan.seed):
+            raise OffleashError(f"{folder} holds a demo of another seed, size or world; choose another with --out.")
+        write_problems(world, part, size, plan.seed, path)
+    return load_problems(folder / PROBLEMS / "test.jsonl").frame
+
+
+def _base_commands(plan: Plan, folder: Path, base: str, longest: int) -> list[list[str]]:
+    """What the other process does: draw the base, judge it, draw it again."""
+    test = str(folder / PROBLEMS / "test.jsonl")
+    draw = ["draw", test, base, "-k", str(plan.k), "--max-tokens", str(longest), "--json"]
+    return [
+        [*draw, "-o", str(folder / BASE), "--seed", str(plan.seed)],
+        ["verify", str(folder / BASE), "--json"],
+        [*draw, "-o", str(folder / AGAIN), "--seed", str(plan.seed + OTHER), "--until", str(SETTLED)],
+    ]
+
+
+def _drawn(run: Path, asked: pl.DataFrame, model: str, decoding: Decoding, plan: Plan, progress: Progress) -> None:
+    draw_arguments(run, asked, model_of(model), decoding, str(plan.k), 0, plan.seed, None, progress)
+    verify(run, None, progress)
+
+
+def _samples(run: Path) -> int:
+    """How many samples a run that is being drawn has so far."""
+    shards = list((run / "samples").glob("*.parquet"))
+    return int(pl.scan_parquet(shards).select(pl.len()).collect().item()) if shards else 0
+
+
+def _compared(before: Path, after: Path, per: str, progress: Progress) -> Comparison:
+    names = [f"{path.name}={path}" for path in (before, after)]
+    comparisons, _ = compare_arguments(names, asked=question(per=per), progress=progress)
+    return comparisons[0]

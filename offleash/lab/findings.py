@@ -1,0 +1,94 @@
+"""What a demo shows, in words: the leash if it is there, and plainly that it is not where it is not."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offleash.lab.demo import Demonstrated
+from offleash.study.compare import Comparison
+from offleash.support.curves import Curve
+
+CERTAIN = 0.01  # p below which chance does not explain the losses
+
+
+@dataclass(frozen=True)
+class Point:
+    """A curve at one budget."""
+
+    k: int
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def point(curve: Curve, place: int) -> Point:
+    """A curve at its first (0) or its largest (-1) budget."""
+    return Point(
+        int(curve.k_K[place]), float(curve.value_K[place]), float(curve.low_K[place]), float(curve.high_K[place])
+    )
+
+
+def shows(one: Comparison) -> dict[str, bool]:
+    """The three parts of the leash, each beyond what chance would give."""
+    first, last = point(one.curves["difference"], 0), point(one.curves["difference"], -1)
+    null = one.evidence.null
+    return {
+        "the first try got better": first.low > 0,
+        f"pass@{last.k:,} fell": last.high < 0,
+        "more problems were lost than chance gives": null is not None and null.p_S < CERTAIN,
+    }
+
+
+def headline(done: Demonstrated) -> str:
+    """One sentence: whether this run shows the leash."""
+    parts = shows(done.plain)
+    if all(parts.values()):
+        return "This run shows the leash: the first try got better while the set of problems within reach shrank."
+    missing = [name for name, there in parts.items() if not there]
+    elsewhere = all(shows(done.paper).values())
+    at_paper = " At the paper's decoding (temperature 0.6, top-p 0.95) all of it shows." if elsewhere else ""
+    return f"At temperature 1 this run does not show the leash: not beyond chance that {'; '.join(missing)}.{at_paper}"
+
+
+def sentences(done: Demonstrated) -> list[str]:
+    """What was measured in this run, each with its interval."""
+    return [
+        _passes("Temperature 1", done.plain),
+        _passes("Temperature 0.6, top-p 0.95", done.paper),
+        _losses(done),
+        _solutions(done),
+    ]
+
+
+def _passes(how: str, one: Comparison) -> str:
+    before, after, difference = (one.curves[name] for name in ("before", "after", "difference"))
+    last = point(before, -1).k
+    ratio = point(after, 0).value / point(before, 0).value if point(before, 0).value else np.nan
+    return (
+        f"{how}: pass@1 {point(before, 0)} -> {point(after, 0)} ({ratio:.2f} times); pass@{last:,} "
+        f"{point(before, -1)} -> {point(after, -1)}, a difference of {point(difference, -1)}."
+    )
+
+
+def _losses(done: Demonstrated) -> str:
+    change, evidence, again = done.plain.change, done.plain.evidence, done.null.change
+    null = evidence.null
+    chance = (
+        f"had no rate changed, chance alone would lose about {null.expected_S:.1f} (p = {null.p_S:.2g})" if null else ""
+    )
+    return (
+        f"Of the {change.P + change.S:,.0f} problems that the base reaches in {change.k:,} samples, {change.S:,.0f} "
+        f"are lost and {change.E:,.0f} found; {chance}. The base drawn again, with nothing changed: "
+        f"{again.S:,.0f} lost, {again.E:,.0f} found."
+    )
+
+
+def _solutions(done: Demonstrated) -> str:
+    change = done.solutions.change
+    return (
+        f"Of the {change.P + change.S:,.0f} solutions of these problems that the base writes, {change.S:,.0f} are lost "
+        f"and {change.E:,.0f} found: what counting problems hides."
+    )

@@ -1,0 +1,148 @@
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice, permutations, product
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import offleash.lab
+from offleash.errors import OffleashError
+from offleash.lab.chain_sum import CHAIN_SUM, PARTS, SETTINGS, SLIPS, generate, guess, lines, part_of, question, traces
+from offleash.study.subjects import Ladder, judged_texts, subjects_of
+from offleash.study.verify import Subjects, Verifying, judge_of
+from offleash.tables.verdict import Verdict
+
+chain_sum = pytest.importorskip("reasoning_gym.arithmetic.chain_sum")
+SHIPPED = Path(offleash.lab.__file__).parent / "models" / "chain_sum"
+
+
+def terms_of(text: str) -> tuple[int, ...]:
+    """The signed terms of a question, read by another way than the module's own."""
+    asked = text.partition(":")[2].replace(" ", "")
+    return tuple(int(term) for term in re.findall(r"[+-]?\d+", asked))
+
+
+def library(size: int, seed: int) -> Iterator[dict[str, str]]:
+    dataset = chain_sum.ChainSumDataset(chain_sum.ChainSumConfig(seed=seed, size=size, **SETTINGS))
+    yield from (dataset[index] for index in range(size))
+
+
+def test_a_question_and_its_answer_are_those_of_the_library() -> None:
+    for item in library(500, 7):
+        terms = terms_of(item["question"])
+        assert question(terms) == item["question"]
+        assert str(sum(terms)) == item["answer"]
+
+
+def test_problems_are_items_of_the_library() -> None:
+    for row in generate("dev", 20, 3).iter_rows(named=True):
+        entry = json.loads(row["details"])["entry"]
+        dataset = chain_sum.ChainSumDataset(chain_sum.ChainSumConfig(seed=3_000_000, size=1_000_000, **SETTINGS))
+        item = dataset[entry["metadata"]["source_index"]]
+        assert (item["question"], item["answer"]) == (row["question"], row["gold"])
+        assert (entry["question"], entry["answer"]) == (row["question"], row["gold"])
+
+
+def test_a_set_belongs_to_its_part_and_asks_no_sum_twice() -> None:
+    for part in PARTS:
+        terms = [terms_of(text) for text in generate(part, 200, 0)["question"]]
+        assert {part_of(one) for one in terms} == {part}
+        assert len({tuple(sorted(one)) for one in terms}) == 200
+
+
+def test_a_longer_set_begins_with_the_shorter_one_and_another_seed_is_another_set() -> None:
+    assert generate("dev", 40, 0).head(15).equals(generate("dev", 15, 0))
+    assert not set(generate("dev", 40, 0)["problem"]) & set(generate("dev", 40, 1)["problem"])
+
+
+def test_the_same_sum_turned_round_is_of_the_same_part() -> None:
+    for terms in ((12, 34, -56), (880, 367)):
+        assert len({part_of(one) for one in permutations(terms)}) == 1
+
+
+def test_one_sum_in_sixteen_is_held_out_for_each_purpose() -> None:
+    found = Counter(part_of((first, second)) for first, second in product(range(10, 100), repeat=2))
+    assert found["dev"] / found.total() == pytest.approx(1 / 16, abs=0.01)
+    assert found["test"] / found.total() == pytest.approx(1 / 16, abs=0.01)
+
+
+@pytest.mark.parametrize(("part", "seed", "words"), [("tests", 0, "Did you mean 'test'"), ("dev", -1, "found -1")])
+def test_a_set_that_cannot_be_drawn_is_refused(part: str, seed: int, words: str) -> None:
+    with pytest.raises(OffleashError, match=words):
+        generate(part, 1, seed)
+
+
+def test_the_corpus_is_of_the_part_train_and_as_often_wrong_as_said() -> None:
+    found = list(islice(lines(random.Random(0)), 4000))
+    assert {part_of(terms_of(asked)) for asked, _ in found} == {"train"}
+    wrong = [abs(sum(terms_of(asked)) - int(said)) for asked, said in found if int(said) != sum(terms_of(asked))]
+    assert len(wrong) / len(found) == pytest.approx(SLIPS, abs=0.03)
+    assert set(wrong) <= {10**place for place in range(5)}
+
+
+def test_the_corpus_has_forms_as_often_as_the_library() -> None:
+    def forms(questions: list[str]) -> Counter[tuple[int, int]]:
+        return Counter((len(terms_of(one)), len(str(terms_of(one)[0]))) for one in questions)
+
+    ours = forms([asked for asked, _ in islice(lines(random.Random(0)), 6000)])
+    theirs = forms([item["question"] for item in library(6000, 0)])
+    assert ours.keys() == theirs.keys()
+    assert all(ours[form] / 6000 == pytest.approx(theirs[form] / 6000, abs=0.03) for form in theirs)
+
+
+@pytest.mark.parametrize("terms", [(12, 34), (99, -10), (10, -99), (57, 57)])
+def test_the_guess_floor_of_two_digits_is_what_enumeration_finds(terms: tuple[int, int]) -> None:
+    every = [first + sign * second for first, second, sign in product(range(10, 100), range(10, 100), (1, -1))]
+    assert guess(terms) == pytest.approx(every.count(sum(terms)) / len(every))
+
+
+def test_the_guess_floor_of_three_terms_is_the_share_of_the_librarys_questions_with_that_answer() -> None:
+    every = Counter(
+        int(item["answer"])
+        for item in library(60_000, 1)
+        if len(terms_of(item["question"])) == 3 and len(str(terms_of(item["question"])[0])) == 2
+    )
+    for terms in ((20, 30, 40), (60, -50, 40), (20, -60, -30)):
+        near = range(sum(terms) - 5, sum(terms) + 6)  # eleven neighbours together: one alone is seen too rarely
+        share = sum(every[answer] for answer in near) / every.total()
+        assert 11 * guess(terms) == pytest.approx(share, rel=0.15)
+
+
+@pytest.fixture(scope="module")
+def problems() -> pl.DataFrame:
+    return generate("dev", 25, 0)
+
+
+def verdicts(problems: pl.DataFrame, texts: list[str]) -> list[Verdict]:
+    with judge_of(Verifying(cache=False)) as judge:
+        subjects: Subjects = subjects_of(problems, None, Ladder(), "chain_sum")
+        pairs = [subjects[name] for name in problems["problem"]]
+        return [judged.verdict for _, judged in judged_texts(judge, pairs, texts, [False] * len(texts), False)]
+
+
+def test_the_expert_is_right_and_every_other_number_is_wrong(problems: pl.DataFrame) -> None:
+    assert set(verdicts(problems, [one for (one,) in traces(problems)])) == {Verdict.CORRECT}
+    for off in (1, -1, 10, -100):
+        assert set(verdicts(problems, [str(int(gold) + off) for gold in problems["gold"]])) == {Verdict.WRONG}
+    assert set(verdicts(problems, [gold[:-1] + corrupted_digit(gold) for gold in problems["gold"]])) == {Verdict.WRONG}
+
+
+def corrupted_digit(gold: str) -> str:
+    return str((int(gold[-1]) + 5) % 10)
+
+
+@pytest.mark.parametrize("text", ["3901", "-17", question((1234, -567, 89)), question((10, 10))])
+def test_a_text_comes_back_as_it_was_from_a_tokenizer_that_was_saved(text: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    CHAIN_SUM.tokenizer().save_pretrained(tmp_path)
+    read = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for tokenizer in (CHAIN_SUM.tokenizer(), read):
+        tokens = tokenizer.encode(text)
+        assert tokenizer.decode(tokens) == text
+        assert tokenizer.backend_tokenizer.decode_batch([tokens]) == [text]
+        assert tokenizer.unk_token_id not in tokens
+    assert read.encode("3901") == [3, 9, 0, 1]

@@ -1,0 +1,80 @@
+"""A classroom: the shipped base or a tiny model as a policy, and Countdown problems as pupils."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from offleash.lab.countdown import traces
+from offleash.problems.countdown import generate
+from offleash.samplers.sampler import Decoding
+from offleash.samplers.seeds import seed_of
+from offleash.training.groups import Collecting, Pupil, Taught
+from offleash.training.method import Group, Schedule
+from offleash.training.policy import Policy
+from offleash.training.rewards import Judged, Rewards, rewards_for
+from offleash.training.traces import write_traces
+
+BASE = Path(__file__).parents[2] / "offleash" / "lab" / "models" / "countdown"
+DECODING = Decoding(max_tokens=18)
+
+
+def pupils_of(policy: Policy, problems: pl.DataFrame, with_traces: bool = False) -> list[Pupil]:
+    ways: Sequence[Sequence[str]] = traces(problems) if with_traces else [()] * problems.height
+    return [
+        Pupil(name, policy.tokens(prompt), tuple(texts))
+        for name, prompt, texts in zip(problems["problem"], problems["prompt"], ways, strict=True)
+    ]
+
+
+def traces_file(path: Path, problems: pl.DataFrame, change: Callable[[str], str] = str) -> Path:
+    """All correct answers to the problems, in a file."""
+    write_traces(
+        path,
+        {
+            name: [change(text) for text in texts]
+            for name, texts in zip(problems["problem"], traces(problems), strict=True)
+        },
+    )
+    return path
+
+
+@dataclass(frozen=True)
+class Classroom:
+    """A policy, its problems, and how they are collected."""
+
+    policy: Policy
+    problems: pl.DataFrame
+    rewards: Rewards
+
+    def collecting(self, schedule: Schedule, problems: int = 4, size: int = 8, refill: int = 3) -> Collecting:
+        pupils = pupils_of(self.policy, self.problems, with_traces=schedule.experts > 0)
+        return Collecting(pupils, self.rewards, schedule, DECODING, problems, size, refill, seed=5)
+
+    def judged(self, problem: str, texts: Sequence[str]) -> Judged:
+        return self.rewards.of([problem] * len(texts), texts, [False] * len(texts))
+
+
+def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0) -> list[Taught]:
+    """Groups of a tiny policy's own samples with rewards at random, the first all wrong, the second all right."""
+    rng, taught = np.random.default_rng(11), []
+    for place, size in enumerate(sizes):
+        pupil = Pupil(f"p{place}", [0, 1, 2, 3, 1][: 1 + place])
+        drawn = policy.draw([pupil.prompt], size, [seed_of("group", place)], Decoding(temperature, max_tokens=6))
+        reward_G = np.full(size, float(place)) if place < 2 else (np.arange(size) % 3 == 0).astype(np.float64)
+        group = Group(
+            rng.permutation(reward_G),
+            drawn.rows.length_N,
+            drawn.logprob_NT,
+            drawn.entropy_NT,
+            drawn.texts,
+            6,
+            np.zeros(size, np.bool_),
+        )
+        taught.append(Taught(pupil, group, drawn.rows.token_NT))
+    return taught
+
+
+__all__ = ["BASE", "DECODING", "Classroom", "generate", "pupils_of", "random_groups", "rewards_for", "traces_file"]
