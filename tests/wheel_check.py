@@ -25,6 +25,11 @@ def main() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=scratch)
         support = json.loads(done.stdout)["support"]
         assert (support["P"], support["E"], support["S"], support["O"]) == (142, 5, 21, 32), support
+        listed = subprocess.run([program, "lab", "model", "-o", str(folder / "base")], check=True, capture_output=True)
+        assert b"holds the base of countdown" in listed.stdout, listed.stdout
+        refused = subprocess.run([program, "demo"], capture_output=True, text=True, check=False, cwd=scratch)
+        assert refused.returncode == 2, refused
+        assert "pip install 'offleash[local]'" in refused.stderr, refused.stderr
         print(f"{wheel.name} installs without torch and compares: {support['P']=} {support['E']=} {support['S']=}")
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from offleash.cli.needs import needs_local
 from offleash.cli.reading import AsJson, printable, progress
 
 
@@ -30,6 +31,7 @@ def demo(
     """
     from dataclasses import replace
 
+    needs_local("demo")
     from offleash.lab.demo import QUICK, Plan, demonstrate
     from offleash.lab.findings import headline, sentences
     from offleash.lab.report import demo_document, write_report

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from offleash.cli.needs import needs_local
 from offleash.cli.reading import AsJson, printable, progress
 
 lab = typer.Typer(
@@ -124,6 +125,7 @@ def pretrain(
     """
     from dataclasses import replace
 
+    needs_local("lab pretrain")
     from offleash.lab.pretrain import pretrained, save
     from offleash.lab.worlds import world as world_of
 

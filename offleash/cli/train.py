@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from offleash.cli.needs import needs_local
 from offleash.cli.reading import AsJson, printable, progress
 
 
@@ -31,6 +32,7 @@ def train(
       offleash train examples/recipes/grpo.yaml method=dapo method.overlong=0 optimizer.rate=1e-4 -o runs/dapo
       offleash train examples/recipes/grpo.yaml method=mixed_policy traces=traces.jsonl steps=40 -o runs/mixed
     """
+    needs_local("train")
     from offleash.report.trained import trained_document, trained_text
     from offleash.training.loop import train as run
     from offleash.training.recipe import read_recipe

@@ -27,7 +27,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Pretraining:
-    """How a base is trained; the defaults made the shipped ones."""
+    """How a base is trained."""
 
     steps: int = 1000
     lines: int = 256  # a step

@@ -54,7 +54,8 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
                 last = {**_measured(lesson, moved), **_supervised(student, lesson, step)}
                 last |= _validated(student, step)
                 student.step = step + 1
-                metrics.write(step, last | {"seconds": time.monotonic() - began})  # before its checkpoint: not done again
+                # before the checkpoint: a step that has one is not done again
+                metrics.write(step, last | {"seconds": time.monotonic() - began})
                 if student.step % recipe.checkpoint_every == 0 or student.step == recipe.steps:
                     student.save()
                 progress(_told(recipe, student.step, last))

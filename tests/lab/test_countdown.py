@@ -96,7 +96,7 @@ def test_every_problem_has_traces_and_the_verifier_accepts_each() -> None:
         found = {decide(Case(way, details=json.loads(text))) for way in ways}
         assert {one.verdict for one in found} == {Verdict.CORRECT}
         several += len({one.solution for one in found}) > 1
-    assert several >= 6  # that is what makes support per solution worth counting
+    assert several >= 3  # that is what makes support per solution worth counting
 
 
 def test_the_tokenizer_reads_with_and_without_spaces_alike_and_after_being_saved(tmp_path: Path) -> None:

@@ -77,8 +77,18 @@ def test_a_random_way_is_a_correct_answer_to_the_target_it_reaches() -> None:
 
 @pytest.mark.parametrize(
     ("left", "sign", "right", "value"),
-    [(7, "/", 2, None), (8, "/", 2, 4), (8, "/", 0, None), (3, "-", 5, None), (0, "/", 5, 0), (50, "+", 50, None)]
-    + [(99, "+", 0, 99), (10, "*", 10, None), (9, "*", 11, 99), (5, "-", 5, 0)],
+    [
+        (7, "/", 2, None),
+        (8, "/", 2, 4),
+        (8, "/", 0, None),
+        (0, "/", 5, 0),
+        (3, "-", 5, None),
+        (5, "-", 5, 0),
+        (50, "+", 50, None),
+        (99, "+", 0, 99),
+        (10, "*", 10, None),
+        (9, "*", 11, 99),
+    ],
 )
 def test_a_step_stays_a_whole_number_below_the_limit(left: int, sign: str, right: int, value: int | None) -> None:
     assert value_of(left, sign, right) == value

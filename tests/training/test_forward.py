@@ -66,7 +66,7 @@ def gradients(model: PreTrainedModel, loss: torch.Tensor) -> dict[str, torch.Ten
 def assert_near(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: name + text)
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", TREES)
@@ -77,7 +77,7 @@ def test_trees_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path
     assert_near(gradients(model, weighted(found, ROWS)), gradients(model, weighted(expected, ROWS)))
 
 
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "bloom"])
+@pytest.mark.parametrize("family", ["llama", "gpt2", "opt", *WINDOWED])
 def test_rows_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path: Path, family: str) -> None:
     model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.real_NT)
     expected, found = plainly(model, ROWS, 0.7), by_rows(model, ROWS, 0.7)

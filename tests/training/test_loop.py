@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import offleash
@@ -46,8 +48,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = AutoModelForCausalLM.from_pretrained(folder).state_dict()
-    return found
+    return load_file(folder / "model.safetensors")
 
 
 def same(one: Path, other: Path) -> bool:
@@ -174,9 +175,9 @@ train(read_recipe(Path({str(tmp_path / "r.yaml")!r})), Path({str(tmp_path / "kil
 def test_another_recipe_in_the_same_folder_is_refused_with_what_differs(tmp_path: Path) -> None:
     train(SMALL, tmp_path)
     other = replace(SMALL, seed=4, optimizer=Optimizer(rate=2e-3), steps=9)
-    with pytest.raises(OffleashError, match=r"another recipe: seed, optimizer.rate differ. Choose another folder"):
+    with pytest.raises(OffleashError, match=r"another recipe, which differs in seed, optimizer.rate\. Choose another"):
         train(other, tmp_path)
-    with pytest.raises(OffleashError, match="another recipe: method differ"):
+    with pytest.raises(OffleashError, match=r"another recipe, which differs in method\."):
         train(replace(SMALL, method="rloo"), tmp_path)
     assert steps_of(tmp_path) == [0, 1]
 
@@ -196,50 +197,47 @@ def test_where_nothing_is_correct_it_stops_with_what_was_seen(tmp_path: Path) ->
 def test_where_everything_is_correct_it_stops(tmp_path: Path) -> None:
     policy = open_policy(str(tiny_model(tmp_path / "base")))
     optimizer = torch.optim.AdamW(policy.loaded.model.parameters(), lr=0.02)
-    pairs = [([place], "b") for place in range(4)]
-    while supervise(policy, optimizer, pairs, Optimizer()).loss > 1e-4:
-        pass
+    for _ in range(60):
+        last = supervise(policy, optimizer, [([place], "b") for place in (0, 2, 3)], Optimizer())
+    assert last.loss < 1e-3
     policy.loaded.model.save_pretrained(tmp_path / "base")
-    rows = [{"id": word, "question": word, "prompt": word, "answer": "b", "verifier": "string"} for word in "abcd"]
+    rows = [{"id": word, "question": word, "prompt": word, "answer": "b", "verifier": "string"} for word in "acd"]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = replace(SMALL, model=str(tmp_path / "base"), problems=Asked(str(tmp_path / "p.jsonl")), steps=9)
     with pytest.raises(OffleashError, match=r"Every sample of 5 steps was correct: .* Take harder problems"):
-        train(replace(recipe, sampling=Sampling(problems=4, group=2, max_tokens=4)), tmp_path / "run")
+        train(replace(recipe, sampling=Sampling(problems=3, group=2, max_tokens=4)), tmp_path / "run")
 
 
-LATE = pytest.param(1, marks=pytest.mark.xfail(reason="a step is saved before it is seen that it ruined the policy"))
+def astray(folder: Path, every: int) -> Path:
+    """Train at a rate that makes the policy give no numbers; the checkpoint that is named."""
+    recipe = replace(SMALL, steps=20, optimizer=Optimizer(rate=1e10), checkpoint_every=every)
+    with pytest.raises(OffleashError) as stopped:
+        train(recipe, folder)
+    named = re.search(r"NaN.* The last good checkpoint is (.*?step-\d{6})", str(stopped.value))
+    assert named, stopped.value
+    return Path(named[1])
 
 
-@pytest.mark.parametrize("every", [20, LATE])
-def test_where_it_goes_astray_it_names_a_checkpoint_that_can_be_gone_on_from(tmp_path: Path, every: int) -> None:
-    named = astray(tmp_path, every)
+def test_where_it_goes_astray_it_names_a_checkpoint_from_which_a_lower_rate_goes_on(tmp_path: Path) -> None:
+    named = astray(tmp_path / "astray", 20)
+    assert all(torch.isfinite(one).all() for one in weights(named).values())
+    train(replace(SMALL, model=f"hf:{named}"), tmp_path / "again")
+    assert steps_of(tmp_path / "again") == [0, 1]
+
+
+@pytest.mark.xfail(reason="a step is saved before it is seen that it ruined the policy", raises=AssertionError)
+def test_the_checkpoint_that_is_named_gives_numbers_also_where_every_step_is_saved(tmp_path: Path) -> None:
+    named = astray(tmp_path, 1)
     model, words = AutoModelForCausalLM.from_pretrained(named), AutoTokenizer.from_pretrained(named)
-    assert all(torch.isfinite(one).all() for one in model.parameters())
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([words.encode("3 4 5 6 = 24 :")])).logits
     assert torch.isfinite(logits).all()
-
-
-@pytest.mark.xfail(
-    reason="optimizer.rate may not change in a folder, though the message says to lower it and run again"
-)
-def test_the_rate_can_be_lowered_as_the_message_says(tmp_path: Path) -> None:
-    astray(tmp_path, 20)
-    train(SMALL, tmp_path)
 
 
 @pytest.mark.xfail(reason="torch refuses the number with an error of its own", raises=RuntimeError)
 def test_a_rate_beyond_all_numbers_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(OffleashError):
         train(replace(SMALL, optimizer=Optimizer(rate=1e39)), tmp_path)
-
-
-def astray(folder: Path, every: int) -> Path:
-    """Train at a rate that makes the policy give no numbers; the checkpoint that is named."""
-    recipe = replace(SMALL, steps=20, optimizer=Optimizer(rate=1e10), checkpoint_every=every)
-    with pytest.raises(OffleashError, match=r"NaN.* The last good checkpoint is .*step-\d{6}\. Lower") as stopped:
-        train(recipe, folder)
-    return Path(str(stopped.value).split("The last good checkpoint is ")[1].split(". Lower")[0])
 
 
 def test_what_it_leaves_is_a_model_for_every_tool(tmp_path: Path) -> None:
@@ -261,7 +259,9 @@ def test_what_it_leaves_is_a_model_for_every_tool(tmp_path: Path) -> None:
     assert (tmp_path / "recipe.yaml").is_file()
 
 
-@pytest.mark.xfail(reason="a constant reward of the samples stops it, though traces in the groups make a gradient")
+@pytest.mark.xfail(
+    reason="a constant reward of the samples stops it, though traces make a gradient", raises=OffleashError
+)
 def test_expert_traces_are_learned_from_where_no_sample_is_correct(tmp_path: Path, traces: str) -> None:
     """The case that they are for: the policy itself reaches nothing."""
     model = tiny_model(tmp_path / "base", words=tuple(tokenizer().get_vocab()))

@@ -184,7 +184,7 @@ def test_a_folder_of_another_training_is_refused_and_left_as_it_is(tmp_path: Pat
         pass
     before = sorted(path.name for path in tmp_path.rglob("*"))
     other = replace(RECIPE, sampling=replace(RECIPE.sampling, group=8), steps=7)
-    told = r"another recipe: sampling.group differ\. Choose another folder with -o"
+    told = r"another recipe, which differs in sampling.group\. Choose another folder with -o"
     with pytest.raises(OffleashError, match=told), opened(other, tmp_path, silent):
         pass
     assert sorted(path.name for path in tmp_path.rglob("*")) == before

@@ -1,0 +1,99 @@
+"""offleash train and offleash lab from the command line: journeys, and messages for what is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from offleash.cli.main import app
+from offleash.errors import OffleashError
+
+RECIPE = """
+model: hf:{base}
+problems: {{name: "countdown:train", size: 16}}
+steps: 2
+sampling: {{problems: 4, group: 8, max_tokens: 18}}
+optimizer: {{rate: 1e-4}}
+tensorboard: false
+"""
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lab") / "base"
+    run("lab", "model", "countdown", "-o", str(folder))
+    return folder
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, base: Path) -> Path:
+    path = tmp_path / "grpo.yaml"
+    path.write_text(RECIPE.format(base=base))
+    return path
+
+
+def test_a_training_ends_with_a_model_and_its_metrics(recipe: Path, tmp_path: Path) -> None:
+    found = json.loads(run("train", str(recipe), "-o", str(tmp_path / "out"), "--json"))
+    assert found["steps"] == 2
+    assert (Path(found["model"]) / "model.safetensors").is_file()
+    assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) == 2
+    more = json.loads(run("train", str(recipe), "steps=3", "-o", str(tmp_path / "out"), "--json"))
+    assert (more["steps"], more["resumed"]) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("metod=grpo", "Did you mean 'method'"),
+        ("method=gpro", "Did you mean 'grpo'"),
+        ("method.clp=0.1", "Did you mean 'clip'"),
+        ("optimizer.rat=1", "Did you mean 'optimizer.rate'"),
+        ("steps=0", "steps is a whole number of 1 or more; found 0"),
+        ("model=vllm:x", "Only models of transformers can be trained here"),
+        ("method=mixed_policy", "name a JSONL"),
+        ("traces=nowhere.jsonl", "There is no file of traces nowhere.jsonl"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_is_said_with_the_nearest_name(
+    recipe: Path, tmp_path: Path, override: str, message: str
+) -> None:
+    with pytest.raises(OffleashError, match=message):
+        CliRunner().invoke(app, ["train", str(recipe), override, "-o", str(tmp_path / "x")], catch_exceptions=False)
+
+
+def test_problems_and_traces_of_the_lab_serve_a_method_that_learns_from_outside(recipe: Path, tmp_path: Path) -> None:
+    asked, traces = tmp_path / "train.jsonl", tmp_path / "traces.jsonl"
+    made = json.loads(
+        run("lab", "problems", "countdown", "--part", "train", "--size", "12", "-o", str(asked), "--json")
+    )
+    assert made["problems"] == 12
+    solved = json.loads(run("lab", "traces", "countdown", "--problems", str(asked), "-o", str(traces), "--json"))
+    assert solved["traces"] >= 12
+    words = ["method=mixed_policy", f"problems={asked}", f"traces={traces}"]
+    found = json.loads(run("train", str(recipe), *words, "-o", str(tmp_path / "mixed"), "--json"))
+    assert found["steps"] == 2
+
+
+def test_a_base_is_pretrained_and_drawn_from(tmp_path: Path) -> None:
+    run("lab", "pretrain", "countdown", "--steps", "2", "-o", str(tmp_path / "tiny"), "--json")
+    out = str(tmp_path / "run")
+    model = f"hf:{tmp_path / 'tiny'}"
+    drawn = run("draw", "countdown:test", model, "--size", "2", "-k", "4", "--max-tokens", "18", "-o", out, "--json")
+    assert json.loads(drawn)["samples"] == 8
+
+
+def test_a_folder_that_is_not_empty_is_not_written_over(base: Path) -> None:
+    with pytest.raises(OffleashError, match="not empty"):
+        CliRunner().invoke(app, ["lab", "model", "countdown", "-o", str(base)], catch_exceptions=False)
+
+
+def test_an_unknown_world_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(OffleashError, match="Did you mean 'countdown'"):
+        CliRunner().invoke(app, ["lab", "model", "countdwon", "-o", str(tmp_path / "x")], catch_exceptions=False)
