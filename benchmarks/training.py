@@ -15,7 +15,10 @@ import sys
 import tempfile
 import time
 import warnings
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
 
@@ -62,7 +65,8 @@ def trl(group: int, batch: int) -> float:
     """CPU-seconds a step of GRPOTrainer, `batch` samples in one forward pass."""
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
+
+    library: Any = import_module("trl")
 
     marks: list[float] = []
 
@@ -74,13 +78,13 @@ def trl(group: int, batch: int) -> float:
     asked = Dataset.from_dict({"prompt": frame["prompt"].to_list(), "details": frame["details"].to_list()})
     base = base_of(COUNTDOWN.name)
     with tempfile.TemporaryDirectory() as folder:
-        config = GRPOConfig(
+        config = library.GRPOConfig(
             output_dir=folder, use_cpu=True, bf16=False, report_to=[], save_strategy="no", logging_steps=1000,
             disable_tqdm=True, gradient_checkpointing=False, per_device_train_batch_size=batch,
             gradient_accumulation_steps=SAMPLES // batch, num_generations=group,
             max_completion_length=COUNTDOWN.longest, max_steps=PEER + 1, learning_rate=RATE, beta=0.0, temperature=1.0,
         )  # fmt: skip
-        trainer = GRPOTrainer(
+        trainer = library.GRPOTrainer(
             model=AutoModelForCausalLM.from_pretrained(base),
             processing_class=AutoTokenizer.from_pretrained(base, padding_side="left"),
             reward_funcs=_reward,
@@ -100,9 +104,7 @@ def _reward(completions: list[str], details: list[str], **_: object) -> list[flo
 
 def main() -> None:
     torch.set_num_threads(1)
-    try:
-        import trl as _  # noqa: F401
-    except ImportError:
+    if find_spec("trl") is None:
         print("trl is not installed: pip install -e '.[bench]'", file=sys.stderr)
         return
     warnings.simplefilter("ignore")

@@ -35,6 +35,8 @@ class Pretraining:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 < self.rate < 1:
+            raise OffleashError(f"rate is a learning rate, such as 3e-3; found {self.rate}.")
         for name, least in (("steps", 1), ("lines", 1), ("seed", 0)):
             if getattr(self, name) < least:
                 raise OffleashError(f"{name} is {least} or more; found {getattr(self, name)}.")

@@ -95,7 +95,33 @@ class Collecting:
             for answer in filter(None, group.answer_G if self.schedule.memory else ()):
                 seen[answer] = seen.get(answer, 0) + 1
             taught = replace(taught, group=group)
-            yield _joined(policy, taught, self.schedule.experts, seeds[place], self.decoding.temperature)
+            yield self._joined(policy, taught, seeds[place])
+
+    def _joined(self, policy: Policy, taught: Taught, seed: int) -> Taught:
+        """The group with traces from outside, where the method asks for them and there are any."""
+        pupil, group = taught.pupil, taught.group
+        count = min(self.schedule.experts, len(pupil.traces))
+        if not count:
+            return taught
+        chosen = np.random.default_rng(seed).choice(len(pupil.traces), count, replace=False)
+        texts = [pupil.traces[which] for which in chosen.tolist()]
+        answers = self.rewards.of([pupil.problem] * count, texts, [False] * count).answers
+        rows = trace_rows(policy, [(pupil.prompt, text) for text in texts])
+        with torch.no_grad():
+            logprob_ET = np.where(
+                rows.real_NT, policy.logprobs(rows, self.decoding.temperature).double().cpu().numpy(), 0.0
+            )
+        T = max(group.logprob_GT.shape[1], rows.token_NT.shape[1])
+        joined = replace(
+            group,
+            reward_G=np.concatenate([group.reward_G, np.ones(count)]),
+            length_G=np.concatenate([group.length_G, rows.length_N]),
+            logprob_GT=np.concatenate([wide(group.logprob_GT, T), wide(logprob_ET, T)]),
+            entropy_GT=np.concatenate([wide(group.entropy_GT, T), np.zeros((count, T))]),
+            answer_G=(*group.answer_G, *answers),
+            expert_G=np.concatenate([group.expert_G, np.ones(count, np.bool_)]),
+        )
+        return Taught(pupil, joined, np.concatenate([wide(taught.token_GT, T), wide(rows.token_NT, T)]))
 
     def _greedy(self, policy: Policy, pupils: list[Pupil]) -> Sequence[float]:
         """The reward of the most likely sample of each problem, where the method asks for it."""
@@ -150,29 +176,6 @@ def _taught(pupil: Pupil, samples: Samples, judged: Judged, mine: slice, decodin
         expert_G=np.zeros(len(length_G), np.bool_),
     )
     return Taught(pupil, group, samples.rows.token_NT[mine, :T])
-
-
-def _joined(policy: Policy, taught: Taught, experts: int, seed: int, temperature: float) -> Taught:
-    """The group with traces from outside, where the method asks for them and there are any."""
-    pupil, group = taught.pupil, taught.group
-    count = min(experts, len(pupil.traces))
-    if not count:
-        return taught
-    chosen = np.random.default_rng(seed).choice(len(pupil.traces), count, replace=False)
-    rows = trace_rows(policy, [(pupil.prompt, pupil.traces[which]) for which in chosen.tolist()])
-    with torch.no_grad():
-        logprob_ET = np.where(rows.real_NT, policy.logprobs(rows, temperature).double().cpu().numpy(), 0.0)
-    T = max(group.logprob_GT.shape[1], rows.token_NT.shape[1])
-    joined = replace(
-        group,
-        reward_G=np.concatenate([group.reward_G, np.ones(count)]),
-        length_G=np.concatenate([group.length_G, rows.length_N]),
-        logprob_GT=np.concatenate([wide(group.logprob_GT, T), wide(logprob_ET, T)]),
-        entropy_GT=np.concatenate([wide(group.entropy_GT, T), np.zeros((count, T))]),
-        answer_G=(*group.answer_G, *(pupil.traces[which] for which in chosen.tolist())),
-        expert_G=np.concatenate([group.expert_G, np.ones(count, np.bool_)]),
-    )
-    return Taught(pupil, joined, np.concatenate([wide(taught.token_GT, T), wide(rows.token_NT, T)]))
 
 
 def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> Rows:

@@ -20,7 +20,7 @@ from offleash.training.recipe import Recipe
 from offleash.training.student import Student, opened
 from offleash.training.update import Moved, batch_of, batch_seed, supervise, update
 
-QUIET = 5  # steps in a row without any difference between rewards, after which a training is stopped
+QUIET = 5  # steps in a row with nothing to learn, after which a training is stopped
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
             for step in range(first, recipe.steps):
                 began = time.monotonic()
                 lesson = student.collecting.step(student.policy, step)
-                quiet = 0 if _differ(lesson) else quiet + 1
-                if quiet >= QUIET:
-                    raise _constant(lesson, quiet)
                 moved = _learn(student, lesson, step)
                 last = {**_measured(lesson, moved), **_supervised(student, lesson, step)}
+                quiet = 0 if moved.signal or student.failed or "sft/loss" in last else quiet + 1
+                if quiet >= QUIET:
+                    raise _constant(lesson, quiet)
                 last |= _validated(student, step)
                 student.step = step + 1
                 # before the checkpoint: a step that has one is not done again
@@ -64,7 +64,7 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
         finally:
             metrics.close()
         model = student.finish()
-    return Trained(folder, model, recipe.steps, first, time.monotonic() - started, last, metrics.note)
+    return Trained(folder, model, max(first, recipe.steps), first, time.monotonic() - started, last, metrics.note)
 
 
 @contextmanager
@@ -138,16 +138,16 @@ def _measured(lesson: Lesson, moved: Moved) -> dict[str, float]:
     }
 
 
-def _differ(lesson: Lesson) -> bool:
-    """Whether any two samples of a step had different rewards."""
-    return 0 < lesson.verdicts["correct"] < lesson.samples
-
-
 def _constant(lesson: Lesson, steps: int) -> OffleashError:
     """Nothing can be learned where every sample has the same reward."""
-    if lesson.verdicts["correct"]:
+    if lesson.verdicts["correct"] == lesson.samples:
         return OffleashError(
             f"Every sample of {steps} steps was correct: there is nothing to learn. Take harder problems."
+        )
+    if lesson.verdicts["correct"]:
+        return OffleashError(
+            f"In {steps} steps all samples of a problem had the same reward, correct ({lesson.reward:.0%} in the last "
+            "step) or not: there is nothing to learn. Take problems that are solved now and then, or larger groups."
         )
     unread = lesson.verdicts["unread"] / max(1, lesson.samples)
     cut = lesson.truncated / max(1, lesson.samples)

@@ -27,6 +27,7 @@ from offleash.training.rewards import Rewards, rewards_for
 from offleash.training.traces import read_traces
 
 RECIPE, MODEL = "recipe.yaml", "model"
+LARGEST = 1e38  # rate that torch takes
 
 
 class Kept(TypedDict):
@@ -105,7 +106,9 @@ class Student:
         return self.resets
 
     def save(self) -> Checkpoint:
-        """A checkpoint of everything that a step changes."""
+        """A checkpoint of everything that a step changes; refused where the policy gives no numbers any more."""
+        if not self.policy.sound(self.collecting.pupils[0].prompt):
+            raise OffleashError("The model gives NaN: the training went astray.")
         reset = self.reference is not None and self.resets > 0
         state: Kept = {
             "optimizer": self.optimizer.state_dict(),
@@ -146,7 +149,7 @@ def opened(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Student
     with ExitStack() as stack:
         rewards = stack.enter_context(rewards_for(problems, recipe.problems.name, _opens(start, problems)))
         pupils = _pupils(policy, problems, _traces(recipe, method, rewards))
-        check_round_trip(policy, [*problems["prompt"], *(text for one in pupils for text in one.traces)][:200])
+        check_round_trip(policy, [*problems["prompt"], *(text for one in pupils for text in one.traces)])
         student = Student(
             recipe, folder, method, policy, optimizer_of(policy, recipe), _collecting(recipe, method, pupils, rewards),
             reference, _validation(recipe, policy, stack),
@@ -162,6 +165,8 @@ def opened(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Student
 
 def optimizer_of(policy: Policy, recipe: Recipe) -> torch.optim.Optimizer:
     options = recipe.optimizer
+    if options.rate > LARGEST:
+        raise OffleashError(f"optimizer.rate is a learning rate, such as 1e-6; found {options.rate:g}.")
     return torch.optim.AdamW(policy.loaded.model.parameters(), lr=options.rate, weight_decay=options.decay)
 
 
@@ -243,4 +248,6 @@ def _validation(recipe: Recipe, policy: Policy, stack: ExitStack) -> tuple[list[
     if asked is None or not recipe.validation.every:
         return None
     problems = _problems(asked)
-    return _pupils(policy, problems, {}), stack.enter_context(rewards_for(problems, asked.name))
+    return _pupils(policy, problems, {}), stack.enter_context(
+        rewards_for(problems, asked.name, _opens(policy, problems))
+    )

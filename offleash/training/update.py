@@ -27,6 +27,7 @@ class Batch:
     apart_NT: Flags
     expert_N: Flags
     anchored_N: Flags
+    signal: bool  # whether any sample has an advantage
     whole: Whole  # counts the samples too whose advantage is zero, though they need no forward pass
 
 
@@ -39,6 +40,7 @@ class Moved:
     kl: float = 0.0  # to the reference, per token
     clipped: float = 0.0  # share of tokens whose ratio left the clip
     trained: int = 0  # samples that went through the model
+    signal: bool = False  # whether there was anything to learn
 
 
 NOTHING = Moved(0.0, 0.0)
@@ -68,11 +70,13 @@ def batch_of(groups: Sequence[Taught], method: Method, seed: int) -> Batch:
         apart(loss, logprob_NT, entropy_NT, advantage_NT, real_NT, seed),
         np.concatenate([one.group.expert_G for one in groups]),
         np.repeat([not one.group.reached for one in groups], size),
+        bool(np.where(real_NT, advantage_NT, 0).any()),
         Whole(len(rows.length_N), int(rows.length_N.sum()), groups[0].group.longest),
     )
     if loss.kl or loss.anchor:
         return batch
-    return _some(batch, np.flatnonzero((np.where(real_NT, advantage_NT, 0) != 0).any(1)))
+    pulled_NT = (np.where(real_NT, advantage_NT, 0) != 0) | (batch.apart_NT & bool(loss.penalty))
+    return _some(batch, np.flatnonzero(pulled_NT.any(1)))
 
 
 def update(
@@ -103,7 +107,7 @@ def update(
             clipped += _outside(method, terms)
             tokens += int(one.rows.length_N.sum())
         gradient = step(policy, optimizer, options, loss)
-        moved = Moved(loss, gradient, kl / tokens, clipped / tokens, len(batch.rows.length_N))
+        moved = Moved(loss, gradient, kl / tokens, clipped / tokens, len(batch.rows.length_N), batch.signal)
     return moved
 
 
@@ -128,7 +132,9 @@ def step(policy: Policy, optimizer: torch.optim.Optimizer, options: Optimizer, l
     """Cut the gradient and take the optimizer's step; refused, the weights untouched, where it is not finite."""
     gradient = float(torch.nn.utils.clip_grad_norm_(policy.loaded.model.parameters(), options.clip))
     if not np.isfinite(loss) or not np.isfinite(gradient):
-        raise OffleashError(f"The loss is {loss:g}, the norm of its gradient {gradient:g}: the training went astray.")
+        raise OffleashError(
+            f"The loss is {loss:g}, the norm of its gradient {gradient:g} (NaN or infinite): the training went astray."
+        )
     optimizer.step()
     return gradient
 
@@ -151,6 +157,7 @@ def _some(batch: Batch, samples: np.ndarray) -> Batch:
         batch.apart_NT[samples],
         batch.expert_N[samples],
         batch.anchored_N[samples],
+        batch.signal,
         batch.whole,
     )
 

@@ -111,10 +111,7 @@ def test_a_frozen_copy_stays_while_the_policy_moves(tmp_path: Path) -> None:
     assert policy.logprobs(before.rows, 1.0).requires_grad
 
 
-NO_SDPA = pytest.param("gemma2", marks=pytest.mark.xfail(reason="sdpa is set on a model that has only eager attention"))
-
-
-@pytest.mark.parametrize("family", [*sorted(set(FAMILIES) - {"bloom", "gemma2"}), NO_SDPA])
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"bloom"}))
 def test_every_family_is_drawn_from_and_read_alike(tmp_path: Path, family: str) -> None:
     policy = open_policy(str(tiny_model(tmp_path, family)))
     drawn = policy.draw(PROMPTS, 8, SEEDS, Decoding(max_tokens=8))
@@ -132,7 +129,6 @@ def test_a_model_with_a_window_is_read_by_plain_rows_and_rightly(tmp_path: Path)
         np.testing.assert_allclose(found[row, : len(logprob_T)], logprob_T, atol=1e-4)
 
 
-@pytest.mark.xfail(reason="samples go on beyond the context; a table of positions then ends in an IndexError")
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_no_sample_goes_beyond_what_the_model_can_read(tmp_path: Path, family: str) -> None:
     many = (*(f"w{place}" for place in range(300)), *WORDS)  # the end is unlikely among them
@@ -183,7 +179,6 @@ def test_unknown_words_are_refused_with_the_text_and_what_came_back(policy: Poli
         check_round_trip(policy, ["a b", "a b zebra c"])
 
 
-@pytest.mark.xfail(reason="tokens are held against tokens, never the text against what came back")
 def test_a_tokenizer_that_changes_letters_is_refused(policy: Policy) -> None:
     lower = tokenizer()
     lower.backend_tokenizer.normalizer = normalizers.Lowercase()
@@ -191,7 +186,6 @@ def test_a_tokenizer_that_changes_letters_is_refused(policy: Policy) -> None:
         check_round_trip(replace(policy, loaded=replace(policy.loaded, tokenizer=lower)), ["a b", "a B c"])
 
 
-@pytest.mark.xfail(reason="tokens are held against tokens, never the text against what came back")
 def test_a_tokenizer_that_is_loaded_as_another_is_refused(tmp_path: Path) -> None:
     """Beside a qwen2 configuration a tokenizer of words is loaded as one of byte pairs: 3 4 comes back as 34."""
     folder = tiny_model(tmp_path, "qwen2", words=tuple(countdown_tokenizer().get_vocab()))

@@ -168,9 +168,7 @@ def far_trace(many: int) -> tuple[str, str]:
     raise AssertionError("no such problem")
 
 
-@pytest.mark.parametrize(
-    "many", [150, pytest.param(400, marks=pytest.mark.xfail(reason="of prompts and traces the first 200 are read"))]
-)
+@pytest.mark.parametrize("many", [150, 400])
 def test_traces_with_words_that_the_model_does_not_have_are_refused(tmp_path: Path, many: int) -> None:
     name, text = far_trace(150)
     write_traces(tmp_path / "t.jsonl", {name: [text]})

@@ -150,7 +150,6 @@ def test_a_policy_at_its_reference_has_no_kl(policy: Policy) -> None:
     assert moved.clipped == 0
 
 
-@pytest.mark.xfail(reason="tokens chosen for the penalty in samples without an advantage are left out")
 def test_the_penalty_on_chosen_tokens_holds_for_samples_without_an_advantage_too(policy: Policy) -> None:
     """With several updates: tokens of a group that is all right have a covariance with the others' advantages."""
     made = method("kl_cov", {"share": 1.0, "penalty": 1.0})

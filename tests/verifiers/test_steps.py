@@ -104,7 +104,6 @@ def test_what_is_not_plain_steps_is_left_to_the_verifier(text: str) -> None:
     assert not agreed([3, 5, 2], 17, text)
 
 
-@pytest.mark.xfail(reason="the length of an answer is not looked at: the verdict is the same, its reason is not")
 def test_long_answers_are_wrong_in_the_verifiers_own_words() -> None:
     agreed([1, 1], 3, " , ".join(["1 + 1 = 2"] * 600))
 
@@ -119,7 +118,6 @@ def test_long_answers_are_wrong_in_the_verifiers_own_words() -> None:
         {"numbers": [], "target": 16},
     ],
 )
-@pytest.mark.xfail(reason="details that the verifier fails on are judged wrong at a glance")
 def test_details_that_cannot_be_used_are_left_to_the_verifier(details: dict[str, object]) -> None:
     assert found_wrong(Case("3 + 5 = 8 , 8 + 1 = 9", details=details)) is None
 
