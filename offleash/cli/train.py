@@ -33,9 +33,9 @@ def train(
       offleash train examples/recipes/grpo.yaml method=mixed_policy traces=traces.jsonl steps=40 -o runs/mixed
     """
     needs_local("train")
-    from offleash.report.trained import trained_document, trained_text
     from offleash.training.loop import train as run
     from offleash.training.recipe import read_recipe
+    from offleash.training.told import trained_document, trained_text
 
     resolved = read_recipe(recipe, overrides or [])
     folder = into or Path("runs") / recipe.stem

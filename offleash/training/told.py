@@ -1,6 +1,7 @@
 """What a training came to, for people and programs."""
 
-from offleash.report.numbers import Json, number
+import math
+
 from offleash.study.pace import duration
 from offleash.training.loop import Trained
 
@@ -18,7 +19,7 @@ def trained_text(one: Trained) -> str:
     return "\n".join(lines + ([f"  {one.note}"] if one.note else []))
 
 
-def trained_document(one: Trained) -> Json:
+def trained_document(one: Trained) -> dict[str, object]:
     """A training as JSON."""
     return {
         "schema": 1,
@@ -27,6 +28,6 @@ def trained_document(one: Trained) -> Json:
         "steps": one.steps,
         "resumed": one.resumed,
         "seconds": round(one.seconds, 3),
-        "metrics": {name: number(value) for name, value in one.metrics.items()},
+        "metrics": {name: value if math.isfinite(value) else None for name, value in one.metrics.items()},
         "note": one.note,
     }

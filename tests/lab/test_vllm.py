@@ -1,0 +1,24 @@
+"""The lab's base in vLLM: a model as any other."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import offleash as ol
+from offleash.lab.bases import base_of
+from offleash.samplers.sampler import Decoding
+
+
+@pytest.mark.vllm
+def test_vllm_draws_the_base_as_often_correct_as_transformers_does(tmp_path: Path) -> None:
+    problems = ol.problem_set("countdown:dev", size=20)
+    rates = []
+    for name, settings in (("vllm", {"gpu_memory_utilization": "0.3"}), ("hf", {})):
+        model, decoding = f"{name}:{base_of('countdown')}", Decoding(max_tokens=18)
+        ol.draw(problems, model, k=64, into=tmp_path / name, decoding=decoding, settings=settings)
+        ol.verify(tmp_path / name)
+        tally = ol.tally({"base": ol.load(tmp_path / name)})
+        rates.append(tally.correct_PR.sum() / tally.drawn_PR.sum())
+    spread = np.sqrt(2 * rates[1] * (1 - rates[1]) / (20 * 64))
+    assert abs(rates[0] - rates[1]) < 4 * spread
