@@ -15,10 +15,10 @@ HEAD = (
 )
 
 
-def row(name: str, found: Mapping[str, Any]) -> str:
-    """The numbers of one demo: per problem, temperature 1, k the largest."""
-    passes, support, chance, again = (found[key] for key in ("pass_at_k", "support", "chance", "base_again"))
-    k, solutions = str(support["k"]), found["per_solution"]["support"]
+def row(name: str, found: Mapping[str, Any], rest: list[str]) -> str:
+    """One comparison of a demo, per problem, k the largest; `rest` are the last cells."""
+    passes, support, chance = (found[key] for key in ("pass_at_k", "support", "chance"))
+    k = str(support["k"])
     before, after = passes["before"], passes["after"]
     low, high = passes["difference_interval"][k]
     cells = [
@@ -31,11 +31,9 @@ def row(name: str, found: Mapping[str, Any]) -> str:
         f"{after[k] - before[k]:+.3f} [{low:+.3f}, {high:+.3f}]",
         f"{support['S']:g}",
         f"{chance['expected_S']:.1f}",
-        f"{chance['p_S']:.1g}",
+        f"{chance['p_S']:.1g}" if chance["p_S"] else "< 1e-300",
         f"{support['E']:g}",
-        f"{again['support']['S']:g}, {again['support']['E']:g}",
-        f"{solutions['P']:g} of {solutions['P'] + solutions['S']:g}",
-        f"{found['seconds']:.0f}",
+        *rest,
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -45,8 +43,14 @@ def main(paths: list[str]) -> None:
     print("|" + "---|" * (HEAD.count("|") - 1))
     for path in paths:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        print(row(Path(path).stem, found))
-        print(row(f"{Path(path).stem}, 0.6 / 0.95", {**found, **found["paper_decoding"]}))
+        again, solutions = (found[key]["support"] for key in ("base_again", "per_solution"))
+        rest = [
+            f"{again['S']:g}, {again['E']:g}",
+            f"{solutions['P']:g} of {solutions['P'] + solutions['S']:g}",
+            f"{found['seconds']:.0f}",
+        ]
+        print(row(Path(path).stem, found, rest))
+        print(row(f"{Path(path).stem}, 0.6 / 0.95", found["paper_decoding"], ["", "", ""]))
 
 
 if __name__ == "__main__":

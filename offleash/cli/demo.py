@@ -54,4 +54,4 @@ def demo(
     print()
     for sentence in (headline(done), *sentences(done)):
         print(printable(sentence))
-    print(f"\n{done.seconds:.0f} s. Models, samples, verdicts: {out}. Report: {path}")
+    print(printable(f"\n{done.seconds:.0f} s. Models, samples, verdicts: {out}. Report: {path}"))

@@ -7,6 +7,7 @@ import typer
 
 from offleash.cli.needs import needs_local
 from offleash.cli.reading import AsJson, printable, progress
+from offleash.errors import OffleashError
 
 lab = typer.Typer(
     name="lab",
@@ -126,13 +127,18 @@ def pretrain(
     from dataclasses import replace
 
     needs_local("lab pretrain")
+    from offleash.lab.bases import refuse_taken
     from offleash.lab.pretrain import pretrained, save
     from offleash.lab.worlds import world as world_of
 
     chosen = world_of(world)
     options = replace(chosen.pretraining, seed=seed, steps=steps or chosen.pretraining.steps)
-    with progress(as_json) as tell:
-        save(pretrained(chosen, options, tell), chosen, into)
+    refuse_taken(into)
+    try:
+        with progress(as_json) as tell:
+            save(pretrained(chosen, options, tell), chosen, into)
+    except KeyboardInterrupt:
+        raise OffleashError("The pretraining was interrupted; it keeps no checkpoints, and begins anew.") from None
     _said(
         {"model": str(into), "steps": options.steps}, f"{into} holds a base of {world}; use it as hf:{into}.", as_json
     )

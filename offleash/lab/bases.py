@@ -20,7 +20,12 @@ def base_of(world: str) -> Path:
 
 def copy_base(world: str, into: Path) -> Path:
     """A copy of a world's base, to be trained, served or changed."""
-    if into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise OffleashError(f"{into} is there already and not empty; choose another folder with -o.")
+    refuse_taken(into)
     shutil.copytree(base_of(world), into, dirs_exist_ok=True)
     return into
+
+
+def refuse_taken(folder: Path) -> None:
+    """Refuse a place where something stands already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OffleashError(f"{folder} is there already and not empty; choose another folder with -o.")

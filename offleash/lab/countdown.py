@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from offleash.errors import OffleashError
 from offleash.lab.world import Line, World
 from offleash.problems import countdown
 from offleash.problems.countdown import Step, numbers_of, question, value_of, wander, written
@@ -57,8 +58,16 @@ def solutions(numbers: Sequence[int], target: int) -> list[list[Step]]:
 
 def traces(problems: pl.DataFrame) -> list[list[str]]:
     """The expert: all ways to solve each problem."""
-    details = [json.loads(text) for text in problems["details"]]
-    return [[written(way) for way in solutions(one["numbers"], one["target"])] for one in details]
+    found = []
+    for name, text in problems.select("problem", "details").iter_rows():
+        details = json.loads(text or "{}")
+        if not isinstance(details, dict) or not {"numbers", "target"} <= set(details):
+            raise OffleashError(
+                f"Problem {name!r} has no numbers and target among its details, so it is none of {countdown.NAME}; "
+                f"problems of it: offleash lab problems {countdown.NAME} --part train -o FILE."
+            )
+        found.append([written(way) for way in solutions(details["numbers"], details["target"])])
+    return found
 
 
 def tokenizer() -> "PreTrainedTokenizerFast":

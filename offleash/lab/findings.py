@@ -77,7 +77,7 @@ def _losses(done: Demonstrated) -> str:
     change, evidence, again = done.plain.change, done.plain.evidence, done.null.change
     null = evidence.null
     chance = (
-        f"had no rate changed, chance alone would lose about {null.expected_S:.1f} (p = {null.p_S:.2g})" if null else ""
+        f"had no rate changed, chance alone would lose about {null.expected_S:.1f} (p {_p(null.p_S)})" if null else ""
     )
     return (
         f"Of the {change.P + change.S:,.0f} problems that the base reaches in {change.k:,} samples, {change.S:,.0f} "
@@ -86,9 +86,25 @@ def _losses(done: Demonstrated) -> str:
     )
 
 
+def _p(value: float) -> str:
+    return f"= {value:.2g}" if value else "< 1e-300"
+
+
 def _solutions(done: Demonstrated) -> str:
     change = done.solutions.change
+    kept, interval = change.value["SRR"], change.interval["SRR"]
     return (
         f"Of the {change.P + change.S:,.0f} solutions of these problems that the base writes, {change.S:,.0f} are lost "
-        f"and {change.E:,.0f} found: what counting problems hides."
+        f"and {change.E:,.0f} found: {kept:.0%} [{interval.low:.0%}, {interval.high:.0%}] are kept.{_halves(done)}"
+    )
+
+
+def _halves(done: Demonstrated) -> str:
+    """What chance alone does to solutions: the base's samples in two halves, one held against the other."""
+    again = done.solutions.evidence.retest
+    if again is None or not np.isfinite(again.SRR):
+        return ""
+    return (
+        f" Chance: of one half of the base's own samples the other half keeps {again.SRR:.0%}, where RL keeps "
+        f"{again.observed_SRR:.0%} (k = {again.k:,})."
     )

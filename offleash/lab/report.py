@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 
@@ -42,7 +43,7 @@ def demo_document(done: Demonstrated, path: Path) -> dict[str, object]:
 
 def report(done: Demonstrated) -> str:
     """The whole report."""
-    folder, plan = done.folder, done.plan
+    folder, plan = Path(quote(str(done.folder))), done.plan
     again = [
         f"offleash compare {folder / BASE} {folder / RL}",
         f"offleash compare {folder / BASE} {folder / RL} --per solution",
@@ -55,7 +56,7 @@ def report(done: Demonstrated) -> str:
         headline(done),
         *(f"* {sentence}" for sentence in sentences(done)),
         f"{plan.problems} problems that neither the corpus nor the training held; k = {plan.k:,}; seed {plan.seed}; "
-        f"{done.seconds:.0f} s. Values in brackets are 95% intervals.",
+        f"{done.seconds:.0f} s in the last call. Values in brackets are 95% intervals.",
         *_section("Per problem, temperature 1", done.plain),
         *_section("Per solution, temperature 1", done.solutions),
         *_section("Per problem, temperature 0.6, top-p 0.95", done.paper),

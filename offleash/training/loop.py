@@ -49,7 +49,7 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
                 lesson = student.collecting.step(student.policy, step)
                 moved = _learn(student, lesson, step)
                 last = {**_measured(lesson, moved), **_supervised(student, lesson, step)}
-                quiet = 0 if moved.signal or student.failed or "sft/loss" in last else quiet + 1
+                quiet = 0 if _taught(student, lesson, moved, "sft/loss" in last) else quiet + 1
                 if quiet >= QUIET:
                     raise _constant(lesson, quiet)
                 last |= _validated(student, step)
@@ -116,7 +116,7 @@ def _validated(student: Student, step: int) -> dict[str, float]:
 
 
 def _measured(lesson: Lesson, moved: Moved) -> dict[str, float]:
-    groups = [taught.group for taught in lesson.groups]
+    groups = [taught.group.own() for taught in lesson.groups]
     tokens = max(1, sum(int(group.length_G.sum()) for group in groups))
     mixed = sum(0 < group.reward_G.sum() < group.size for group in groups)
     return {
@@ -136,6 +136,12 @@ def _measured(lesson: Lesson, moved: Moved) -> dict[str, float]:
         "kl": moved.kl,
         "clipped": moved.clipped,
     }
+
+
+def _taught(student: Student, lesson: Lesson, moved: Moved, supervised: bool) -> bool:
+    """Whether a step had anything to learn from: samples of different reward, or traces from outside."""
+    outside = supervised or bool(student.failed) or any(taught.group.expert_G.any() for taught in lesson.groups)
+    return outside or (moved.signal and lesson.verdicts["correct"] > 0)
 
 
 def _constant(lesson: Lesson, steps: int) -> OffleashError:

@@ -41,6 +41,15 @@ def policy_loss(loss: Loss, terms: Terms, whole: Whole) -> Tensor:
     return _averaged(loss.average, total_NT, terms.real_NT, whole)
 
 
+def ratios(loss: Loss, terms: Terms) -> Tensor:
+    """How much more likely each token, or the sample that it belongs to, is than when it was drawn."""
+    change_NT = torch.where(terms.real_NT, terms.new_NT - terms.old_NT, 0.0)
+    if loss.ratio is Ratio.SEQUENCE:
+        length_N1 = terms.real_NT.sum(1, keepdim=True).clamp(min=1)
+        change_NT = (change_NT.sum(1, keepdim=True) / length_N1).expand_as(change_NT)
+    return change_NT.exp()
+
+
 def apart(loss: Loss, logprob_NT: Floats, entropy_NT: Floats, advantage_NT: Floats, real_NT: Flags, seed: int) -> Flags:
     """The tokens of a step that a loss treats apart, chosen among all of them as they were drawn."""
     if loss.chosen is Chosen.NONE or not real_NT.any():
@@ -76,11 +85,7 @@ def _top(value_NT: Floats, real_NT: Flags, share: float) -> Flags:
 
 def _objective(loss: Loss, terms: Terms) -> Tensor:
     """What is to grow, per token: ratio times advantage, clipped where growing further would pay."""
-    change_NT = torch.where(terms.real_NT, terms.new_NT - terms.old_NT, 0.0)
-    if loss.ratio is Ratio.SEQUENCE:
-        length_N1 = terms.real_NT.sum(1, keepdim=True).clamp(min=1)
-        change_NT = (change_NT.sum(1, keepdim=True) / length_N1).expand_as(change_NT)
-    ratio_NT = change_NT.exp()
+    ratio_NT = ratios(loss, terms)
     clipped_NT = ratio_NT.clamp(1 - loss.low, 1 + loss.high)
     objective_NT = torch.minimum(ratio_NT * terms.advantage_NT, clipped_NT * terms.advantage_NT)
     if loss.shaping:

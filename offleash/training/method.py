@@ -1,7 +1,7 @@
 """A method of RLVR in three parts: advantages of a group's samples, a loss, a schedule."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -32,6 +32,23 @@ class Group:
     @property
     def size(self) -> int:
         return len(self.reward_G)
+
+    def own(self) -> "Group":
+        """The group without traces from outside."""
+        mine = ~self.expert_G
+        return (
+            self
+            if mine.all()
+            else replace(
+                self,
+                reward_G=self.reward_G[mine],
+                length_G=self.length_G[mine],
+                logprob_GT=self.logprob_GT[mine],
+                entropy_GT=self.entropy_GT[mine],
+                answer_G=tuple(answer for answer, here in zip(self.answer_G, mine, strict=True) if here),
+                expert_G=self.expert_G[mine],
+            )
+        )
 
 
 class Ratio(StrEnum):

@@ -127,6 +127,8 @@ def open_policy(name: str) -> Policy:
     if model.sampler != "hf":
         raise OffleashError(f"Only models of transformers can be trained here: hf:PATH; found {name}.")
     settings = settings_of(model)
+    if settings["dtype"] == "auto":
+        settings["dtype"] = "float32"  # in half precision small steps of the optimizer round to nothing
     found = loaded(model, settings)
     if not found.ends:
         raise OffleashError(f"{name} has no token that ends a sample (eos_token): its samples would never stop.")

@@ -12,6 +12,7 @@ import polars as pl
 import torch
 
 from offleash.errors import OffleashError
+from offleash.samplers.fingerprint import fingerprint
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.study.load import Progress
@@ -41,6 +42,7 @@ class Kept(TypedDict):
     resets: int
     failed: list[str]
     reference: dict[str, torch.Tensor] | None
+    data: str  # a hash of what is trained on and of the first weights
 
 
 @dataclass
@@ -55,6 +57,7 @@ class Student:
     collecting: Collecting
     reference: Policy | None
     validation: tuple[list[Pupil], Rewards] | None
+    data: str
     step: int = 0
     best: float = -1.0  # of the validations since the last reset
     stalled: int = 0  # validations since the best one
@@ -118,6 +121,7 @@ class Student:
             "stalled": self.stalled,
             "resets": self.resets,
             "failed": list(self.failed),
+            "data": self.data,
             "reference": self.reference.loaded.model.state_dict() if reset and self.reference else None,
         }
         found = self.policy.loaded
@@ -140,6 +144,11 @@ def opened(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Student
     """A student at its first step, or where its folder says that it was; its judge is closed at the end."""
     last = _going_on(recipe, folder)
     method = method_of(recipe.method, recipe.options)
+    if method.schedule.reset_after and not (recipe.validation.every and recipe.validation.problems):
+        raise OffleashError(
+            f"The method {recipe.method} starts anew when validation stalls: give validation.every and "
+            "validation.problems, or method.reset_after=0."
+        )
     progress(f"reading {recipe.problems.name}")
     problems = _problems(recipe.problems)
     progress(f"loading {recipe.model}")
@@ -151,9 +160,16 @@ def opened(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Student
         pupils = _pupils(policy, problems, _traces(recipe, method, rewards))
         check_round_trip(policy, [*problems["prompt"], *(text for one in pupils for text in one.traces)])
         student = Student(
-            recipe, folder, method, policy, optimizer_of(policy, recipe), _collecting(recipe, method, pupils, rewards),
-            reference, _validation(recipe, policy, stack),
-        )  # fmt: skip
+            recipe=recipe,
+            folder=folder,
+            method=method,
+            policy=policy,
+            optimizer=optimizer_of(policy, recipe),
+            collecting=_collecting(recipe, method, policy, pupils, rewards),
+            reference=reference,
+            validation=_validation(recipe, policy, stack),
+            data=_data(recipe, pupils),
+        )
         student.collecting.base = reference if method.schedule.base_samples else None
         if last:
             _resume(student, last)
@@ -186,6 +202,11 @@ def _going_on(recipe: Recipe, folder: Path) -> Checkpoint | None:
 
 def _resume(student: Student, last: Checkpoint) -> None:
     state = cast(Kept, checkpoints.load_state(last))
+    if state["data"] != student.data:
+        raise OffleashError(
+            f"{student.recipe.problems.name}, its traces or {student.recipe.model} changed since the training in "
+            f"{student.folder} began. Choose another folder with -o."
+        )
     student.step = last.step
     student.optimizer.load_state_dict(state["optimizer"])
     student.collecting.asked, student.collecting.seen = state["asked"], state["seen"]
@@ -194,6 +215,12 @@ def _resume(student: Student, last: Checkpoint) -> None:
     student.failed = {name: by_name[name] for name in state["failed"]}
     if state["reference"] is not None and student.reference is not None:
         student.reference.loaded.model.load_state_dict(state["reference"])
+
+
+def _data(recipe: Recipe, pupils: Sequence[Pupil]) -> str:
+    """A hash of problems, prompts, traces and the weights that a training begins with."""
+    model = recipe.model.removeprefix("hf:")
+    return f"{seed_of(*((pupil.problem, pupil.prompt, pupil.traces) for pupil in pupils)):016x} {fingerprint(model)}"
 
 
 def _problems(asked: Asked) -> pl.DataFrame:
@@ -235,9 +262,12 @@ def _pupils(policy: Policy, problems: pl.DataFrame, traces: Mapping[str, Sequenc
     ]
 
 
-def _collecting(recipe: Recipe, method: Method, pupils: list[Pupil], rewards: Rewards) -> Collecting:
+def _collecting(recipe: Recipe, method: Method, policy: Policy, pupils: list[Pupil], rewards: Rewards) -> Collecting:
     sampling, schedule = recipe.sampling, method.schedule
-    decoding = Decoding(temperature=sampling.temperature * schedule.temperature, max_tokens=sampling.max_tokens)
+    longest = max(len(pupil.prompt) for pupil in pupils)
+    room = sampling.max_tokens if policy.loaded.context is None else policy.loaded.context - longest
+    tokens = max(1, min(sampling.max_tokens, room))  # no more than the model can read
+    decoding = Decoding(temperature=sampling.temperature * schedule.temperature, max_tokens=tokens)
     return Collecting(
         pupils, rewards, schedule, decoding, sampling.problems, sampling.group, recipe.refill, recipe.seed
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 from offleash.errors import OffleashError
 from offleash.samplers.seeds import seed_of
 from offleash.training.groups import Taught, trace_rows, wide
-from offleash.training.loss import Terms, Whole, apart, k3, policy_loss
+from offleash.training.loss import Terms, Whole, apart, k3, policy_loss, ratios
 from offleash.training.method import Flags, Floats, Method
 from offleash.training.policy import Policy
 from offleash.training.recipe import Optimizer
@@ -182,7 +182,7 @@ def _terms(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> Terms:
 def _outside(method: Method, terms: Terms) -> int:
     """Tokens whose ratio is beyond the clip."""
     with torch.no_grad():
-        ratio = torch.where(terms.real_NT, terms.new_NT - terms.old_NT, 0.0).exp()
+        ratio = ratios(method.loss, terms)
         far = (ratio < 1 - method.loss.low) | (ratio > 1 + method.loss.high)
         return int((far & terms.real_NT & ~terms.expert_N[:, None]).sum())
 
