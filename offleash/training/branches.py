@@ -14,6 +14,7 @@ from offleash.training.method import Ints
 from offleash.training.rows import Rows
 
 NAME = "offleash_branches"
+SHORT = 64  # tokens of a row up to which its attention is one product
 
 _layout: ContextVar["Layout"] = ContextVar("layout")
 
@@ -104,16 +105,23 @@ def attention(
     layout, scale = _layout.get(), options.get("scaling")
     if any(options.get(name) is not None for name in ("sliding_window", "softcap", "s_aux", "position_bias")):
         raise ValueError("windows, caps, sinks or biases")  # the model is then read by plain rows
-    out = scaled_dot_product_attention(
-        _laid_out(query, layout),
-        _laid_out(key, layout),
-        _laid_out(value, layout),
-        is_causal=True,
-        scale=scale if isinstance(scale, float) else None,
-        enable_gqa=query.shape[1] != key.shape[1],
-    )
+    query_rows, key_rows, value_rows = (_laid_out(one, layout) for one in (query, key, value))
+    out = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
     flat = out.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)
     return flat.index_select(0, layout.place_M)[None], None
+
+
+def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+    """Every token sees itself and what stands before it. Short rows are one product: quicker than tiles."""
+    L, shared = query.shape[2], query.shape[1] != key.shape[1]
+    if L > SHORT:
+        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=shared)
+    if shared:
+        repeats = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    later = torch.ones(L, L, dtype=torch.bool, device=query.device).triu(1)
+    scores = torch.matmul(query * scale, key.transpose(2, 3)).masked_fill(later, -torch.inf)
+    return torch.matmul(torch.softmax(scores, -1), value)
 
 
 def _laid_out(nodes: Tensor, layout: Layout) -> Tensor:

@@ -190,4 +190,5 @@ def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> Rows:
 
 def wide(array_GT: NDArray[Kind], T: int) -> NDArray[Kind]:
     """The same, with zeros behind up to T tokens."""
-    return np.pad(array_GT, ((0, 0), (0, T - array_GT.shape[1])))
+    lacking = T - array_GT.shape[1]
+    return np.pad(array_GT, ((0, 0), (0, lacking))) if lacking else array_GT

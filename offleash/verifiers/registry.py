@@ -3,7 +3,7 @@
 from offleash.errors import unknown
 from offleash.verifiers.judgement import Room, Verifier
 from offleash.verifiers.maths.exact import decide_exactly
-from offleash.verifiers.numbers.steps import found_wrong
+from offleash.verifiers.numbers.steps import decide_steps
 
 GIB = 1 << 30
 
@@ -50,7 +50,7 @@ VERIFIERS: dict[str, Verifier] = {
         revision="1",
         ladder=("tag", "boxed", "after_think", "whole"),
         module="offleash.verifiers.countdown",
-        quick=found_wrong,
+        quick=decide_steps,
     ),
     "program": Verifier(
         name="program",

@@ -13,7 +13,7 @@ from offleash.study.verify import Verifying, judge_of
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.countdown import decide
 from offleash.verifiers.judgement import Case
-from offleash.verifiers.numbers.steps import found_wrong
+from offleash.verifiers.numbers.steps import decide_steps
 from offleash.verifiers.registry import VERIFIERS
 
 NUMBERS = st.one_of(st.integers(0, 12), st.sampled_from([0, 1, 2, 10, 99, 100, 999_999_999]))
@@ -53,7 +53,7 @@ def mutated(draw: st.DrawFn) -> tuple[list[int], str]:
 def agreed(numbers: list[int], target: int, text: str, **rules: bool) -> bool:
     """Whether it was found wrong at a glance; then the verifier itself says the same, in every field."""
     case = Case(text, details={"numbers": numbers, "target": target, **rules})
-    found = found_wrong(case)
+    found = decide_steps(case)
     assert found is None or found == decide(case)
     return found is not None
 
@@ -71,7 +71,7 @@ def agreed(numbers: list[int], target: int, text: str, **rules: bool) -> bool:
 @example(([3, 5], "03 + 005 = 08"), 8, True, True)
 @example(([999_999_999] * 2, "999999999 * 999999999 = 999999999 , 1 + 1 = 2"), 1, True, True)
 @example(([101, 100, 1], "100+1=101,101+101=202"), 303, True, True)
-def test_what_is_found_wrong_is_wrong_in_the_verifiers_own_words(
+def test_what_is_decide_steps_is_wrong_in_the_verifiers_own_words(
     steps: tuple[list[int], str], target: int, all_: bool, integers: bool
 ) -> None:
     agreed(steps[0], target, steps[1], all=all_, integers=integers)
@@ -119,7 +119,7 @@ def test_long_answers_are_wrong_in_the_verifiers_own_words() -> None:
     ],
 )
 def test_details_that_cannot_be_used_are_left_to_the_verifier(details: dict[str, object]) -> None:
-    assert found_wrong(Case("3 + 5 = 8 , 8 + 1 = 9", details=details)) is None
+    assert decide_steps(Case("3 + 5 = 8 , 8 + 1 = 9", details=details)) is None
 
 
 def test_judged_with_the_quick_way_or_without_it_samples_have_the_same_judgements() -> None:
@@ -135,4 +135,4 @@ def test_judged_with_the_quick_way_or_without_it_samples_have_the_same_judgement
     assert [(one.verdict, one.reason, one.solution, one.score) for one in found] == [
         (one.verdict, one.reason, one.solution, one.score) for one in slow
     ]
-    assert VERIFIERS["countdown"].quick is found_wrong
+    assert VERIFIERS["countdown"].quick is decide_steps
