@@ -1,4 +1,4 @@
-"""The Countdown world: step by step from four numbers to a target. A problem has many correct solutions.
+"""The Countdown world: step by step from four numbers to a target. A problem often has several correct solutions.
 
 Every number from 0 to 99 is one token. The corpus is what the web would hold: worked ways, two in five of which miss
 the target they announce, one in five with a slip.
@@ -85,7 +85,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
 
 COUNTDOWN = World(
     name=countdown.NAME,
-    about="four numbers, a target, three steps; many correct solutions a problem",
+    about="four numbers, a target, three steps; often several correct solutions a problem",
     problems=countdown.generate,
     lines=lines,
     tokenizer=tokenizer,
