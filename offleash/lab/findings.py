@@ -102,9 +102,9 @@ def _solutions(done: Demonstrated) -> str:
 def _halves(done: Demonstrated) -> str:
     """What chance alone does to solutions: the base's samples in two halves, one held against the other."""
     again = done.solutions.evidence.retest
-    if again is None or not np.isfinite(again.SRR):
+    if again is None or not np.isfinite(again.redraw_SRR):
         return ""
     return (
-        f" Chance: of one half of the base's own samples the other half keeps {again.SRR:.0%}, where RL keeps "
-        f"{again.observed_SRR:.0%} (k = {again.k:,})."
+        f" Chance: of what one half of the base's own samples reach, the other half keeps {again.redraw_SRR:.0%}, where "
+        f"RL keeps {again.observed_SRR:.0%} (k = {again.k:,})."
     )

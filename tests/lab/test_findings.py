@@ -64,6 +64,10 @@ def test_what_shows_at_the_other_decoding_alone_is_said(tmp_path: Path, base_P: 
 
 def test_sentences_carry_the_numbers_of_the_comparison(tmp_path: Path, base_P: np.ndarray) -> None:
     plain = comparison(tmp_path, ("base", "rl"), (base_P, sharpened(base_P)), 1)
-    first, _, losses, _ = sentences(demonstrated(tmp_path, plain, plain))
+    first, _, losses, solutions = sentences(demonstrated(tmp_path, plain, plain))
+    again = plain.evidence.retest
+    assert again is not None
+    assert f"the other half keeps {again.redraw_SRR:.0%}, where RL keeps {again.observed_SRR:.0%}" in solutions
+    assert again.redraw_SRR > again.observed_SRR
     assert f"pass@1 {plain.curves['before'].value_K[0]:.3f}" in first
     assert f"{plain.change.S:,.0f} are lost" in losses
