@@ -105,6 +105,6 @@ def _halves(done: Demonstrated) -> str:
     if again is None or not np.isfinite(again.redraw_SRR):
         return ""
     return (
-        f" Chance: of what one half of the base's own samples reach, the other half keeps {again.redraw_SRR:.0%}, where "
-        f"RL keeps {again.observed_SRR:.0%} (k = {again.k:,})."
+        f" Chance: of what one half of the base's own samples reach, the other half keeps {again.redraw_SRR:.0%}, "
+        f"where RL keeps {again.observed_SRR:.0%} (k = {again.k:,})."
     )
