@@ -54,7 +54,7 @@ class Optimizer:
     decay: Amount = 0.0  # of the weights
     clip: Positive = 1.0  # the norm of the gradient
     updates: Count = 1  # passes over the same samples
-    tokens: Count = 16384  # in one forward pass
+    tokens: Count = 32768  # in one forward pass, at most
 
 
 @dataclass(frozen=True)

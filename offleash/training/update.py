@@ -44,6 +44,7 @@ class Moved:
 
 
 NOTHING = Moved(0.0, 0.0)
+CELLS = 1 << 28  # logits in one forward pass: a gigabyte
 
 
 def batch_of(groups: Sequence[Taught], method: Method, seed: int) -> Batch:
@@ -91,7 +92,7 @@ def update(
     """Move the weights along the gradient of the loss, `updates` times on the same samples."""
     if not len(batch.rows.length_N):
         return NOTHING
-    parts = [_some(batch, samples) for samples in batch.rows.parts(options.tokens)]
+    parts = [_some(batch, samples) for samples in batch.rows.parts(_room(policy, options))]
     with torch.no_grad():
         references = [reference.logprobs(one.rows, temperature) if reference else None for one in parts]
     moved = NOTHING
@@ -118,7 +119,7 @@ def supervise(
     rows = trace_rows(policy, pairs)
     tokens, loss = int(rows.length_N.sum()), 0.0
     optimizer.zero_grad(set_to_none=True)
-    for samples in rows.parts(options.tokens):
+    for samples in rows.parts(_room(policy, options)):
         part = rows.part(samples)
         real = torch.from_numpy(part.real_NT)
         new = policy.logprobs(part, 1.0)
@@ -137,6 +138,12 @@ def step(policy: Policy, optimizer: torch.optim.Optimizer, options: Optimizer, l
         )
     optimizer.step()
     return gradient
+
+
+def _room(policy: Policy, options: Optimizer) -> int:
+    """Tokens in one forward pass: as many as wanted, and fewer where the vocabulary is large."""
+    vocabulary = int(policy.loaded.model.config.get_text_config().vocab_size)
+    return max(1, min(options.tokens, CELLS // vocabulary))
 
 
 def _spread(method: Method, taught: Taught) -> Floats:
