@@ -9,7 +9,6 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from offleash.errors import OffleashError, unknown
 from offleash.lab.world import Line, Pretraining, World
+from offleash.problems.parts import PARTS, part_of_text
 from offleash.problems.reasoning_gym import STRIDE, library_seed
 from offleash.tables.encoded import encoded
 from offleash.tables.problem import as_problems
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 NAME = "chain_sum"
-PARTS = ("train", "dev", "test")
-HELD_OUT = {0: "test", 1: "dev"}  # of every 16 sets of terms one is for tests, one for choices made before them
 TERMS, DIGITS = (2, 3), (2, 2)  # least and most
 # the library's names for them; it asks for no negative numbers, though answers can be
 SETTINGS: Mapping[str, int | bool] = {
@@ -48,8 +46,7 @@ Terms = tuple[int, ...]  # signed; the first is positive
 
 def part_of(terms: Terms) -> str:
     """The part that signed terms belong to."""
-    digest = blake2b(" ".join(map(str, sorted(terms))).encode(), digest_size=2).digest()
-    return HELD_OUT.get(digest[0] % 16, "train")
+    return part_of_text(" ".join(map(str, sorted(terms))))
 
 
 def question(terms: Terms) -> str:

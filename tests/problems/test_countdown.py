@@ -6,7 +6,8 @@ import random
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.problems.countdown import LIMIT, PARTS, generate, numbers_of, part_of, value_of, wander, written
+from offleash.problems.countdown import LIMIT, generate, numbers_of, part_of, value_of, wander, written
+from offleash.problems.parts import PARTS
 from offleash.study.problems import problem_set
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.countdown import decide
