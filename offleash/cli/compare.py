@@ -4,6 +4,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from offleash.cli.asking import (
+    After,
+    At,
+    Before,
+    Guess,
+    PerTarget,
+    Replicates,
+    RuleName,
+    Runs,
+    Seed,
+    Tau,
+    Unread,
+)
 from offleash.cli.judging import Jobs, TrustCode
 from offleash.cli.reading import AsJson, Filter, FormatName, Map, SplitBy, Threshold, Verifier, progress, reading
 
@@ -12,33 +25,21 @@ if TYPE_CHECKING:
 
 
 def compare(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="BEFORE AFTER...", help="Run folders, log files, folders, quoted globs, counts; NAME=PATH."
-        ),
-    ],
-    at: Annotated[
-        int | None, typer.Option(metavar="K", help="Compare at this budget instead of the largest common.")
-    ] = None,
-    rule: Annotated[
-        str | None,
-        typer.Option(help="When a problem is reached: seen (default), above, confident, posterior; certified."),
-    ] = None,
+    runs: Runs,
+    at: At = None,
+    rule: RuleName = None,
     certified: Annotated[
         str | None,
         typer.Option("--question", help="Of certificates: completion (default) or mass; both are shown."),
     ] = None,
-    per: Annotated[str, typer.Option(help="What is counted: problem, answer, solution.")] = "problem",
-    tau: Annotated[float, typer.Option(help="The rate of the rule `above`.")] = 0.0,
-    unread: Annotated[str, typer.Option(help="Unread samples: keep (not correct) or drop (a sensitivity).")] = "keep",
-    guess: Annotated[
-        float | None, typer.Option(metavar="RATE", help="Guess floor of every problem, e.g. 0.001.")
-    ] = None,
-    before: Annotated[str | None, typer.Option(metavar="NAME", help="The run to compare with, by name.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="NAME", help="The run that is compared, by name.")] = None,
-    replicates: Annotated[int, typer.Option(help="Bootstrap replicates of the intervals.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0,
+    per: PerTarget = "problem",
+    tau: Tau = 0.0,
+    unread: Unread = "keep",
+    guess: Guess = None,
+    before: Before = None,
+    after: After = None,
+    replicates: Replicates = 10_000,
+    seed: Seed = 0,
     flips: Annotated[
         bool, typer.Option("--flips", help="List the problems whose class depends on how samples are judged.")
     ] = False,

@@ -57,6 +57,7 @@ class Comparison:
     before: Run
     after: Run
     tally: Tally
+    counted: Counted  # per problem, whatever the targets of `tally` are
     question: Question
     change: SupportChange
     curves: dict[str, Curve]
@@ -131,6 +132,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         before=before,
         after=after,
         tally=pair,
+        counted=counted,
         question=asked,
         change=change,
         curves={name: curve(sums, name, shown) for name in CURVES},

@@ -16,6 +16,7 @@ from offleash.study.gather import Part, gather, part_of
 from offleash.tables.folder import is_run, open_run
 from offleash.tables.notes import Note
 from offleash.tables.run import Run
+from offleash.tables.scores import scan_scores, scored_models
 from offleash.tables.verdicts import VERDICTS
 
 Progress = Callable[[str], None]
@@ -80,12 +81,17 @@ def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
 
 def _load(argument: Argument, reading: Reading, progress: Progress) -> list[Run]:
     if all(is_run(path) for path in argument.paths):
-        runs = [open_run(path, argument.name, reading.verifier) for path in argument.paths]
+        runs = [_opened(path, argument.name, reading.verifier) for path in argument.paths]
         return [runs[0] if len(runs) == 1 else _joined(runs)]
     parts, logs = read_parts(argument, reading, progress)
     if reading.options.split_by is None:
         return [_run(argument, parts, logs, argument.name)]
     return [_run(argument, _with_split(parts, value), logs, value) for value in _split_values(parts)]
+
+
+def _opened(path: Path, name: str, verifier: str | None) -> Run:
+    run = open_run(path, name, verifier)
+    return replace(run, scores={model: scan_scores(path, model) for model in scored_models(path)})
 
 
 def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: str) -> Run:

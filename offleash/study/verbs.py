@@ -80,9 +80,15 @@ def compare_arguments(
     before: str | None = None,
     after: str | None = None,
     progress: Progress = silent,
+    copied: Mapping[str, tuple[Note, ...]] | None = None,
 ) -> tuple[list[Comparison], Union | None]:
-    """Load the runs and compare the first with each of the others; with several others, also with their union."""
-    runs = _chosen(load(*arguments, reading=reading, progress=progress), before, after)
+    """Load the runs and compare the first with each of the others; with several others, also with their union.
+
+    `copied` has the notes of logs that were copied into run folders, by run.
+    """
+    runs = load(*arguments, reading=reading, progress=progress)
+    runs = [replace(run, notes=(copied or {}).get(run.name, ()) + run.notes) for run in runs]
+    runs = _chosen(runs, before, after)
     notes = tuple(note for note in (_unquoted(arguments), _versions(runs)) if note is not None)
     runs = [replace(runs[0], notes=notes + runs[0].notes), *runs[1:]]
     progress(f"comparing {', '.join(run.name for run in runs)}")

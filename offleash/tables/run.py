@@ -39,13 +39,14 @@ class Run:
     name: str
     problems: pl.DataFrame  # PROBLEMS, one row a problem
     verdicts: pl.LazyFrame | None  # VERDICTS, one row a sample; None: counts only
-    samples: pl.LazyFrame | None = None  # of SAMPLES: problem, index, tokens, finish; None: not kept
+    samples: pl.LazyFrame | None = None  # of SAMPLES: problem, index, tokens, finish, and the rest where it is kept
     counts: pl.DataFrame | None = None  # problem, n, c
     verifier: str | None = None
     budget: Budget = field(default_factory=Budget)
     notes: tuple[Note, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)  # model, decoding, source: what is known of who answered
     unverified_hint: str = ""
+    scores: dict[str, pl.LazyFrame] = field(default_factory=dict)  # SCORES of its samples, by the name of the model
     draw: str = ""  # the key of the draw that made the samples; runs that share it hold the same samples
 
 

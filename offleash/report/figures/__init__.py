@@ -1,0 +1,1 @@
+"""Figures: one file a figure, in one grammar for the page, for papers and for notebooks."""

@@ -1,0 +1,42 @@
+"""From what the user names to what a page or a figure is made of."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from offleash.errors import OffleashError
+from offleash.report.figures.figure import Subject
+from offleash.study.certified import named_certificates
+from offleash.study.checkpoints import Union
+from offleash.study.compare import Comparison, Question
+from offleash.study.detail import detail
+from offleash.study.load import Progress, Reading, silent
+from offleash.study.texts import with_texts
+from offleash.study.verbs import compare_arguments
+
+
+@contextmanager
+def subject_of(
+    arguments: Sequence[str],
+    reading: Reading,
+    asked: Question,
+    before: str | None = None,
+    after: str | None = None,
+    texts: bool = False,
+    progress: Progress = silent,
+) -> Iterator[Subject]:
+    """The comparison of the runs named, ready to be drawn; with `texts` the samples of logs can be read meanwhile."""
+    if named_certificates(arguments, None, None):
+        raise OffleashError(
+            "Certificates hold exact probabilities and no samples, so there is nothing to draw here; "
+            "offleash compare shows them, with --json for programs."
+        )
+    if not texts:
+        yield subject(*compare_arguments(arguments, reading, asked, before, after, progress))
+        return
+    with with_texts(arguments, reading, progress) as readable:
+        yield subject(*compare_arguments(readable.arguments, reading, asked, before, after, progress, readable.notes))
+
+
+def subject(comparisons: Sequence[Comparison], together: Union | None = None) -> Subject:
+    """Comparisons as figures take them."""
+    return Subject(tuple(comparisons), together, detail(comparisons[-1]))
