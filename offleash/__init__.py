@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from offleash.errors import OffleashError as OffleashError
     from offleash.report.document import document as document
+    from offleash.report.face import figure as figure
+    from offleash.report.face import write_report as write_report
+    from offleash.report.notebook import notebook_html as notebook_html
     from offleash.report.words import finding as finding
     from offleash.samplers.sampler import Decoding as Decoding
     from offleash.study.face import compare as compare
@@ -30,8 +33,10 @@ _FACE = {
     "compare": "offleash.study.face",
     "document": "offleash.report.document",
     "draw": "offleash.study.face",
+    "figure": "offleash.report.face",
     "finding": "offleash.report.words",
     "load": "offleash.study.face",
+    "notebook_html": "offleash.report.notebook",
     "pass_at_k": "offleash.support.estimators",
     "pass_curve": "offleash.support.passes",
     "problem_set": "offleash.study.problems",
@@ -41,6 +46,7 @@ _FACE = {
     "tally_of_counts": "offleash.tables.tally",
     "train": "offleash.training.face",
     "verify": "offleash.study.face",
+    "write_report": "offleash.report.face",
 }
 __all__ = sorted(_FACE)
 

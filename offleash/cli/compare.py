@@ -1,5 +1,7 @@
 """offleash compare: what RL kept, lost and found."""
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +24,10 @@ from offleash.cli.reading import AsJson, Filter, FormatName, Map, SplitBy, Thres
 
 if TYPE_CHECKING:
     from offleash.study.certified import Sought
+    from offleash.study.checkpoints import Union
+    from offleash.study.compare import Comparison
+    from offleash.study.flips import Flips
+    from offleash.study.load import Progress
 
 
 def compare(
@@ -46,6 +52,9 @@ def compare(
     verify: Annotated[
         str | None, typer.Option("--verify", metavar="NAME", help="Judge the samples with this verifier first.")
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Also write it as a page (.html), samples and all.")
+    ] = None,
     jobs: Jobs = 0,
     trust_code: TrustCode = False,
     columns: Map = None,
@@ -66,12 +75,15 @@ def compare(
       offleash compare base.csv rl.csv                       (columns problem,n,c)
       offleash compare outputs.jsonl --split-by model --before base --after rl
       offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
+      offleash compare runs/base runs/rl --report report.html
       offleash compare runs/base runs/rl --flips             (what to look at before believing it)
       offleash compare base.jsonl rl.jsonl --verify math     (judge other tools' samples anew, and count differences)
       offleash compare certs/base certs/rl                   (of offleash certify: without sampling noise)
     """
+    from offleash.report.place import check_place
     from offleash.study.certified import named_certificates
     from offleash.study.flips import flippable
+    from offleash.study.texts import Readable, with_texts
     from offleash.study.verbs import certified_question, compare_arguments, flips_arguments, question, verified_first
 
     if named_certificates(runs, rule, certified):
@@ -83,6 +95,7 @@ def compare(
             "--guess": guess is not None,
             "--flips": flips,
             "--verify": verify is not None,
+            "--report": page is not None,
             "--split-by": split_by is not None,
         }
         sought = certified_question(certified or "completion", replicates, seed, samples_only)
@@ -92,9 +105,17 @@ def compare(
     if flips:
         flippable(asked)
     how = reading(columns, split_by, format_name, filter_name, threshold, verifier)
-    with progress(as_json) as tell, verified_first(runs, how, verify, jobs, trust_code, tell) as (named, how, judged):
-        comparisons, together = compare_arguments(named, how, asked, before, after, tell)
+    if page is not None:
+        check_place(page)
+    with (
+        progress(as_json) as tell,
+        verified_first(runs, how, verify, jobs, trust_code, tell) as (named, how, judged),
+        nullcontext(Readable(named)) if page is None else with_texts(named, how, tell) as read,
+    ):
+        comparisons, together = compare_arguments(read.arguments, how, asked, before, after, tell, read.notes)
         turned = flips_arguments(named, comparisons, how, tell) if flips else []
+        if page is not None:
+            _write_page(page, comparisons, together, turned, tell)
     if as_json:
         import json
 
@@ -112,6 +133,18 @@ def compare(
         show_disagreements(console, judged)
         show(console, comparisons, together)
         show_flips(console, turned)
+        print(f"\nReport: {page}" if page is not None else "\nAs a page with figures and samples: --report report.html")
+
+
+def _write_page(
+    path: Path, comparisons: "list[Comparison]", together: "Union | None", turned: "list[Flips]", tell: "Progress"
+) -> None:
+    from offleash.cli.command import command_line
+    from offleash.report.page.build import Telling, report_page
+    from offleash.report.place import write_text
+    from offleash.report.subject import subject
+
+    write_text(path, report_page(subject(comparisons, together, turned), Telling(command=command_line()), tell))
 
 
 def _compare_certificates(

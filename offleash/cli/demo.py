@@ -40,7 +40,7 @@ def demo(
     with progress(as_json) as tell:
         plan = replace(QUICK if quick else Plan(), seed=seed)
         done = demonstrate(world_of(world), plan, out, tell)
-    path = write_report(done)
+        path = write_report(done, tell)
     if as_json:
         import json
 

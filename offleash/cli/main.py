@@ -16,6 +16,7 @@ from offleash.cli.check import check
 from offleash.cli.compare import compare
 from offleash.cli.demo import demo
 from offleash.cli.draw import draw
+from offleash.cli.figure import figure
 from offleash.cli.formats import formats
 from offleash.cli.fsck import fsck
 from offleash.cli.import_ import import_
@@ -23,10 +24,12 @@ from offleash.cli.lab import lab
 from offleash.cli.plan import plan
 from offleash.cli.problems import problems
 from offleash.cli.reading import printable
+from offleash.cli.report import report
 from offleash.cli.score import score
 from offleash.cli.study import study
 from offleash.cli.train import train
 from offleash.cli.verify import verify
+from offleash.cli.view import view
 from offleash.errors import OffleashError
 
 app = typer.Typer(
@@ -41,6 +44,9 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(study)
 app.command()(compare)
+app.command()(report)
+app.command()(view)
+app.command()(figure)
 app.command("import")(import_)
 app.command()(draw)
 app.command()(certify)

@@ -12,7 +12,8 @@ from offleash.cli.problems import Map, ProblemSeed, ProblemsName, Size, Source
 from offleash.cli.reading import AsJson, named_columns, printable, progress
 
 if TYPE_CHECKING:
-    from offleash.study.two_models import Cost
+    from offleash.study.load import Progress
+    from offleash.study.two_models import Cost, Studied
 
 
 def study(
@@ -50,7 +51,7 @@ def study(
     """Draw from two models, judge their samples and compare them: two models in, one answer out.
 
     Run it again after a kill: it goes on where it was. One model is in memory at a time. The two run folders can be
-    used by every other command; `offleash compare DIR/base DIR/rl` shows the result again.
+    used by every other command; DIR/report.html is the page of the result.
 
     \b
     Examples:
@@ -87,19 +88,34 @@ def study(
             asked, into, judging, None, tell,
             lambda prospect: say(prospect_text(prospect)), lambda drawn: say(drawn_text(drawn, alone=False)),
         )  # fmt: skip
+        path = _page(done, tell)
     if as_json:
         import json
 
-        print(json.dumps(studied_document(done), ensure_ascii=False, allow_nan=False))
+        print(json.dumps(studied_document(done, path), ensure_ascii=False, allow_nan=False))
     elif done.comparison is not None:
         from rich.console import Console
 
         from offleash.report.terminal import show
 
         show(Console(markup=False, emoji=False, highlight=False), [done.comparison])
-        print(f"\nAgain: offleash compare {into / 'base'} {into / 'rl'}   What to doubt: ... --flips")
+        print(f"\nAgain: offleash compare {into / 'base'} {into / 'rl'}   What to doubt: ... --flips\nReport: {path}")
     if done.comparison is None or any(drawn.failed for drawn in done.drawn):
         raise typer.Exit(1)
+
+
+def _page(done: "Studied", tell: "Progress") -> Path | None:
+    """The page of a study, in its folder; none while samples are missing."""
+    if done.comparison is None:
+        return None
+    from offleash.cli.command import command_line
+    from offleash.report.page.build import Telling, report_page
+    from offleash.report.place import write_text
+    from offleash.report.subject import subject
+
+    path = done.folder / "report.html"
+    write_text(path, report_page(subject([done.comparison]), Telling(command=command_line()), tell))
+    return path
 
 
 def _dry(cost: "Cost", as_json: bool) -> None:

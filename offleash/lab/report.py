@@ -1,29 +1,24 @@
-"""The report of a demo: what was found, the tables, and the commands that show it again, as Markdown."""
+"""The report of a demo: the page of what was found, with the questions that were asked beside the main one."""
 
-import platform
-from collections.abc import Sequence
-from importlib.metadata import version
-from io import StringIO
 from pathlib import Path
 from shlex import quote
 
-from rich.console import Console
-
-from offleash import __version__
 from offleash.lab.demo import AGAIN, BASE, PAPER, RL, TRAINING, Demonstrated
 from offleash.lab.findings import headline, sentences
 from offleash.report.document import document
-from offleash.report.terminal import show
-from offleash.study.compare import Comparison
+from offleash.report.page.build import Telling, report_page
+from offleash.report.page.chapters import Chapter
+from offleash.report.place import write_text
+from offleash.report.subject import subject
+from offleash.study.load import Progress, silent
 
-WIDTH = 110
-NAME = "report.md"
+NAME = "report.html"
 
 
-def write_report(done: Demonstrated) -> Path:
-    """Write the report into the folder of the demo."""
+def write_report(done: Demonstrated, progress: Progress = silent) -> Path:
+    """Write the page into the folder of the demo."""
     path = done.folder / NAME
-    path.write_text(report(done), encoding="utf-8")
+    write_text(path, report_page(subject([done.plain]), telling(done), progress))
     return path
 
 
@@ -41,39 +36,33 @@ def demo_document(done: Demonstrated, path: Path) -> dict[str, object]:
     }
 
 
-def report(done: Demonstrated) -> str:
-    """The whole report."""
-    folder, plan = Path(quote(str(done.folder))), done.plan
-    again = [
-        f"offleash compare {folder / BASE} {folder / RL}",
+def telling(done: Demonstrated) -> Telling:
+    """What the page says beside the main comparison: how it was made, and the same question asked otherwise."""
+    plan = done.plan
+    made = (
+        f"{done.world}: a base and the same model after {plan.steps} steps of GRPO; {plan.problems} problems that "
+        f"neither the corpus nor the training held, seed {plan.seed}; {done.seconds:.0f} s in the last call."
+    )
+    return Telling(
+        command="\n".join(again(done)),
+        headline=headline(done),
+        sentences=[*sentences(done), made],
+        chapters=[
+            Chapter("Per solution instead of per problem, temperature 1", done.solutions),
+            Chapter("At the paper's decoding: temperature 0.6, top-p 0.95", done.paper),
+            Chapter("The base drawn again: what chance alone does", done.null),
+        ],
+    )
+
+
+def again(done: Demonstrated) -> list[str]:
+    """Commands that show it again."""
+    folder = Path(quote(str(done.folder)))
+    return [
+        f"offleash demo --seed {done.plan.seed} -o {folder}",
+        f"offleash view {folder / BASE} {folder / RL}",
         f"offleash compare {folder / BASE} {folder / RL} --per solution",
         f"offleash compare {folder / PAPER / BASE} {folder / PAPER / RL}",
         f"offleash compare {folder / BASE} {folder / AGAIN}",
         f"offleash train {folder / TRAINING / 'recipe.yaml'} -o ANOTHER seed=1",
     ]
-    parts = [
-        f"# {done.world}: a base and the same model after {plan.steps} steps of GRPO",
-        headline(done),
-        *(f"* {sentence}" for sentence in sentences(done)),
-        f"{plan.problems} problems that neither the corpus nor the training held; k = {plan.k:,}; seed {plan.seed}; "
-        f"{done.seconds:.0f} s in the last call. Values in brackets are 95% intervals.",
-        *_section("Per problem, temperature 1", done.plain),
-        *_section("Per solution, temperature 1", done.solutions),
-        *_section("Per problem, temperature 0.6, top-p 0.95", done.paper),
-        *_section("The base drawn again: what chance alone does", done.null),
-        "## Again",
-        _block(again),
-        f"offleash {__version__}, torch {version('torch')}, transformers {version('transformers')}, "
-        f"Python {platform.python_version()}.",
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _section(title: str, one: Comparison) -> list[str]:
-    text = StringIO()
-    show(Console(file=text, width=WIDTH, markup=False, emoji=False, highlight=False), [one])
-    return [f"## {title}", _block(text.getvalue().rstrip().splitlines())]
-
-
-def _block(lines: Sequence[str]) -> str:
-    return "\n".join(["```text", *(line.rstrip().replace("```", "'''") for line in lines), "```"])

@@ -48,6 +48,24 @@ def show_flips(console: Console, turned: Sequence[Flips]) -> None:
     console.print(Group(*parts))
 
 
+def cautions(found: Flips) -> list[str]:
+    """The flips in a sentence for whoever reads the result; none where no class depends on how samples are judged.
+
+    A way to judge that leaves nothing reached (the one step that reads all answers left out) tells nothing.
+    """
+    telling = {way.name for way in found.alternatives if any(way.cells[name] for name in "PES")}
+    review = [flip for flip in found.to_review if telling & flip.under.keys()]
+    if not review:
+        return []
+    changed = sum(flip.now in ("E", "S") for flip in review)
+    which = f", {changed:,} of them lost or found now" if changed else ""
+    first = ", ".join(clean(flip.problem)[:60] for flip in review[:3])
+    return [
+        f"The class of {_problems(len(review))} depends on how samples are judged{which}: {first}"
+        f"{', ...' if len(review) > 3 else ''}. offleash compare --flips shows the samples that decide."
+    ]
+
+
 def _table_json(way: Alternative) -> Json:
     cells: Json = {name: way.cells[name] for name in CELLS}
     return {

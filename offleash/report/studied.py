@@ -1,5 +1,7 @@
 """A study of two models: what it may cost, and what it came to, for people and programs."""
 
+from pathlib import Path
+
 from offleash.report.document import document
 from offleash.report.drawn import decoding_text, drawn_document, many
 from offleash.study.two_models import Cost, Studied, TwoModels
@@ -19,7 +21,8 @@ def cost_text(asked: TwoModels, cost: Cost) -> str:
     )
 
 
-def studied_document(one: Studied) -> dict[str, object]:
+def studied_document(one: Studied, page: Path | None = None) -> dict[str, object]:
     """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
     found = document([one.comparison]) if one.comparison is not None else {"schema": 1}
-    return {**found, "drawn": [drawn_document(run) for run in one.drawn], "folder": str(one.folder)}
+    drawn = [drawn_document(run) for run in one.drawn]
+    return {**found, "drawn": drawn, "folder": str(one.folder), "report": None if page is None else str(page)}

@@ -9,9 +9,10 @@ from offleash.study.certified import named_certificates
 from offleash.study.checkpoints import Union
 from offleash.study.compare import Comparison, Question
 from offleash.study.detail import detail
+from offleash.study.flips import Flips, can_flip
 from offleash.study.load import Progress, Reading, silent
 from offleash.study.texts import with_texts
-from offleash.study.verbs import compare_arguments
+from offleash.study.verbs import compare_arguments, flips_arguments
 
 
 @contextmanager
@@ -34,9 +35,11 @@ def subject_of(
         yield subject(*compare_arguments(arguments, reading, asked, before, after, progress))
         return
     with with_texts(arguments, reading, progress) as readable:
-        yield subject(*compare_arguments(readable.arguments, reading, asked, before, after, progress, readable.notes))
+        found = compare_arguments(readable.arguments, reading, asked, before, after, progress, readable.notes)
+        turned = flips_arguments(readable.arguments, found[0][-1:], reading, progress) if can_flip(asked) else []
+        yield subject(*found, turned)
 
 
-def subject(comparisons: Sequence[Comparison], together: Union | None = None) -> Subject:
+def subject(comparisons: Sequence[Comparison], together: Union | None = None, turned: Sequence[Flips] = ()) -> Subject:
     """Comparisons as figures take them."""
-    return Subject(tuple(comparisons), together, detail(comparisons[-1]))
+    return Subject(tuple(comparisons), together, detail(comparisons[-1]), turned[-1] if turned else None)

@@ -72,6 +72,8 @@ def _certainty(one: Comparison) -> str:
             return ""
         return f"Corrected for what a redraw of {one.before.name} would show, it keeps {again.SRR:.1%} (k = {again.k})."
     lost, gained = found.losses_at_least, found.gains_at_least
+    if found.null is None and not lost and not gained:
+        return "None of it is certain."
     if found.null is None:
         return f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)."
     expected = f"{found.null.expected_S:.1f} losses and {found.null.expected_E:.1f} gains"
@@ -100,8 +102,10 @@ def _trade(one: Comparison) -> str:
         parts.append(f"One try of {rl} is worth {worth.text()} of {base}")
     elif worth.reason and "neither" not in worth.reason:
         parts.append(f"One try of {rl} is worth {worth.reason.replace('the run before', base)}")
-    if cross.k is not None:
+    if cross.resolved:
         parts.append(f"beyond {cross.text()} {base} is ahead")
+    elif cross.k is not None:
+        parts.append(f"whether {base} is ahead beyond some number of tries is not settled")
     return "; ".join(parts) + "." if parts else ""
 
 

@@ -84,6 +84,11 @@ class Comparison:
             return None
         return sampling_efficiency_gap(float(before.value_K[place[0]]), float(after.value_K[0]))
 
+    def _repr_html_(self) -> str:
+        import offleash  # the public face: a result does not know who shows it
+
+        return offleash.notebook_html(self)
+
 
 def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[Comparison]:
     """The first run against each of the others; several runs are checkpoints of one training."""

@@ -65,6 +65,11 @@ class Flips:
         return tuple(flip for flip in self.problems if flip.review)
 
 
+def can_flip(asked: Question) -> bool:
+    """Whether the classes asked for are those of problems by their first k samples."""
+    return asked.per is Per.PROBLEM and not asked.drop_unread
+
+
 def flippable(asked: Question) -> None:
     """Refuse a question whose classes are not those of problems by their first k samples."""
     if asked.per is not Per.PROBLEM:

@@ -53,6 +53,11 @@ class SupportChange:
         )
         return f"{self.before} -> {self.after}, per {self.per}, rule {self.rule}, k={self.k}\n{cells}\n{metrics}"
 
+    def _repr_html_(self) -> str:
+        import offleash  # the public face: a result does not know who shows it
+
+        return offleash.notebook_html(self)
+
 
 def support_change(
     tally: Tally,

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, xlog1py, xlogy
 from scipy.stats import binom
 
 Floats = NDArray[np.float64]
@@ -128,14 +129,23 @@ def _race(ballot: _Ballot, k: int) -> _Race:
     n, every_U = ballot.n, ballot.right_U + ballot.wrong_U
     most = min(k, int(ballot.count_U.max()))
     m_M = np.arange(most + 1)
-    pmf_UM = np.asarray(binom.pmf(m_M, ballot.count_U[:, None], k / n))
+    pmf_UM = _binomial(m_M, ballot.count_U[:, None], k / n)
     none_above_M = np.prod(np.minimum(np.cumsum(pmf_UM, axis=1), 1.0) ** every_U[:, None], axis=0)
     wins_M = np.max(pmf_UM * (ballot.right_U > 0)[:, None], axis=0)
     ties_M = np.minimum(every_U @ (ballot.count_U[:, None] >= m_M), k // np.maximum(m_M, 1)) - 1
-    alone = float(binom.pmf(k, n, k / n))
+    alone = float(_binomial(np.int64(k), np.int64(n), k / n))
     winning = [m for m in range(1, most + 1) if min(wins_M[m], none_above_M[m]) > NEGLIGIBLE * alone]
     sums = sum(int(ties_M[m]) // 2 + 2 for m in winning)
     return _Race(pmf_UM, winning, ties_M, ballot.roots, float(ballot.kinds * ballot.roots * sums))
+
+
+def _binomial(hits: Ints | np.int64, draws: Ints | np.int64, rate: float) -> Floats:
+    """Chance of so many hits; as scipy.stats has it, without the checks that cost ten times as much as the chance."""
+    misses = np.maximum(draws - hits, 0)
+    log = (
+        gammaln(draws + 1.0) - gammaln(hits + 1.0) - gammaln(misses + 1.0) + xlogy(hits, rate) + xlog1py(misses, -rate)
+    )
+    return np.where(hits <= draws, np.exp(log), 0.0)
 
 
 def _exact(ballot: _Ballot, k: int, race: _Race) -> float:

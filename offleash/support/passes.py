@@ -42,6 +42,11 @@ class PassCurve:
             rows.append(f"{k:8d}" + "".join(cell.rjust(24) for cell in cells))
         return "\n".join(rows)
 
+    def _repr_html_(self) -> str:
+        import offleash  # the public face: a result does not know who shows it
+
+        return offleash.notebook_html(self)
+
 
 def pass_curve(tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> PassCurve:
     """The unbiased pass@k curve of every run, up to the largest budget that every problem has."""

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN
 from offleash.lab.demo import Demonstrated, Plan, demonstrate, recipe_of
 from offleash.lab.findings import headline, sentences
-from offleash.lab.report import demo_document, report, write_report
+from offleash.lab.report import again, demo_document, write_report
 from offleash.study.load import load
 from offleash.training.recipe import read_recipe
 
@@ -52,15 +53,16 @@ def test_the_json_is_that_of_compare_with_seconds_and_the_report(done: Demonstra
     assert found["support"]["k"] == SMALL.k
     assert found["support"]["per"] == "problem"
     assert found["seconds"] > 0
-    assert Path(found["report"]).read_text(encoding="utf-8") == report(done)
+    assert Path(found["report"]) == done.folder / "report.html"
     assert found["per_solution"]["support"]["per"] == "solution"
 
 
 def test_the_report_holds_what_was_found_and_the_commands_that_show_it_again(done: Demonstrated) -> None:
-    text = report(done)
+    text = unescape(write_report(done).read_text(encoding="utf-8"))
     assert headline(done) in text
     assert all(sentence in text for sentence in sentences(done))
-    assert f"offleash compare {done.folder / 'base'} {done.folder / 'rl'} --per solution" in text
+    assert all(command in text for command in again(done))
+    assert "The base drawn again" in text
 
 
 def test_a_finished_demo_is_not_done_again(done: Demonstrated) -> None:

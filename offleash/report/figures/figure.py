@@ -8,6 +8,7 @@ import altair as alt
 from offleash.study.checkpoints import Union
 from offleash.study.compare import Comparison
 from offleash.study.detail import Detail
+from offleash.study.flips import Flips
 
 Panel = alt.Chart | alt.LayerChart
 
@@ -19,6 +20,7 @@ class Subject:
     comparisons: tuple[Comparison, ...]
     together: Union | None
     detail: Detail
+    turned: Flips | None = None  # classes that depend on how samples are judged, where that was asked
 
     @property
     def one(self) -> Comparison:
@@ -40,13 +42,14 @@ PAPER = Look(width=236, height=170, paper=True)
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: panels side by side, a title that names the question, how to read it, and what it shows in words."""
+    """A figure: its panels, a title that names the question, how to read it, and what it shows in words."""
 
     name: str
     title: str
     caption: str
     alt: str
     panels: tuple[Panel, ...]
+    look: Look = PAGE  # the one it was drawn for
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,138 @@
+"""offleash report: one page that says what was found and leads down to the single sample."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from offleash.cli.asking import (
+    After,
+    At,
+    Before,
+    Guess,
+    LogFormat,
+    PerTarget,
+    Replicates,
+    RuleName,
+    Runs,
+    Seed,
+    Tau,
+    Unread,
+)
+from offleash.cli.reading import AsJson, Filter, Map, SplitBy, Threshold, Verifier, progress, reading
+from offleash.errors import OffleashError, unknown
+
+if TYPE_CHECKING:
+    from offleash.report.figures.figure import Subject
+    from offleash.study.load import Progress
+
+ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}
+FORMATS = ("html", "md", "latex")
+
+
+def report(
+    runs: Runs,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Where it goes; report.html unless another format is asked."),
+    ] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option("--format", metavar="NAME", help="html (a page), md (a pull request), latex (rows of a table)."),
+    ] = None,
+    at: At = None,
+    rule: RuleName = None,
+    per: PerTarget = "problem",
+    tau: Tau = 0.0,
+    unread: Unread = "keep",
+    guess: Guess = None,
+    before: Before = None,
+    after: After = None,
+    replicates: Replicates = 10_000,
+    seed: Seed = 0,
+    columns: Map = None,
+    split_by: SplitBy = None,
+    log_format: LogFormat = None,
+    filter_name: Filter = None,
+    threshold: Threshold = 1.0,
+    verifier: Verifier = None,
+    as_json: AsJson = False,
+) -> None:
+    """One page to open, understand and send on: what RL kept, lost and found, and whether to believe it.
+
+    The page is a single file that needs no network: the finding with its uncertainty, figures with how to read them,
+    and a table of problems that opens down to the single sample. Large studies hold the problems that were lost and
+    found and a sample of the others; `offleash view` shows everything.
+
+    \b
+    Examples:
+      offleash report runs/base runs/rl -o report.html
+      offleash report base=logs/base.jsonl rl=logs/rl.jsonl
+      offleash report base.csv rl.csv -o report.html         (counts: no samples to show, all else is there)
+      offleash report runs/base step100 step200 step300      (checkpoints: each against the first)
+      offleash report runs/base runs/rl --format md          (for a pull request; to the screen without -o)
+      offleash report runs/base runs/rl --format latex       (rows as in Table 1 of arXiv:2507.14843)
+    """
+    from offleash.report.place import check_place, write_text
+    from offleash.report.subject import subject_of
+    from offleash.study.verbs import question
+
+    kind = _kind(format_name, out)
+    asked = question(rule or "seen", per, at, tau, unread, guess, replicates, seed)
+    how = reading(columns, split_by, log_format, filter_name, threshold, verifier)
+    path = out or (Path("report.html") if kind == "html" else None)
+    if path is not None:
+        check_place(path)
+    with (
+        progress(as_json) as tell,
+        subject_of(runs, how, asked, before, after, texts=kind == "html", progress=tell) as subject,
+    ):
+        text = _written(kind, subject, tell)
+    if path is None:
+        print(text, end="")
+        return
+    write_text(path, text)
+    _say(path, kind, subject, as_json)
+
+
+def _kind(format_name: str | None, out: Path | None) -> str:
+    """Which kind of report: the one named, else by the ending of the file."""
+    if format_name is not None:
+        if format_name not in FORMATS:
+            raise unknown("format of a report", format_name, FORMATS)
+        return format_name
+    ending = "" if out is None else out.suffix.lower()
+    if ending and ending not in ENDINGS:
+        raise OffleashError(f"{out} ends in {ending!r}; a report is .html, .md or .tex: name one, or say --format.")
+    return ENDINGS.get(ending, "html")
+
+
+def _written(kind: str, subject: "Subject", tell: "Progress") -> str:
+    from offleash.cli.command import command_line
+
+    command = command_line()
+    if kind == "md":
+        from offleash.report.summary.markdown import markdown
+
+        return markdown(subject.comparisons, subject.together, command)
+    if kind == "latex":
+        from offleash.report.summary.latex import latex
+
+        return latex(subject.comparisons)
+    from offleash.report.page.build import Telling, report_page
+
+    return report_page(subject, Telling(command=command), tell)
+
+
+def _say(path: Path, kind: str, subject: "Subject", as_json: bool) -> None:
+    from offleash.cli.reading import printable
+    from offleash.report.words import finding
+
+    if as_json:
+        import json
+
+        size = path.stat().st_size
+        print(json.dumps({"report": str(path), "format": kind, "bytes": size, "finding": finding(subject.one)}))
+        return
+    print(printable(finding(subject.one)))
+    print(printable(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)" if kind == "html" else f"Report: {path}"))

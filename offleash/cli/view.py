@@ -1,0 +1,90 @@
+"""offleash view: the page with every sample behind it, served from the run folders to this machine alone."""
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from offleash.cli.asking import (
+    After,
+    At,
+    Before,
+    Guess,
+    LogFormat,
+    PerTarget,
+    Replicates,
+    RuleName,
+    Runs,
+    Seed,
+    Tau,
+    Unread,
+)
+from offleash.cli.reading import AsJson, Filter, Map, SplitBy, Threshold, Verifier, progress, reading
+
+if TYPE_CHECKING:
+    from offleash.report.view.server import Server
+
+
+def view(
+    runs: Runs,
+    port: Annotated[int, typer.Option(metavar="N", help="The port of 127.0.0.1 to serve on; 0: any free one.")] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    at: At = None,
+    rule: RuleName = None,
+    per: PerTarget = "problem",
+    tau: Tau = 0.0,
+    unread: Unread = "keep",
+    guess: Guess = None,
+    before: Before = None,
+    after: After = None,
+    replicates: Replicates = 10_000,
+    seed: Seed = 0,
+    columns: Map = None,
+    split_by: SplitBy = None,
+    log_format: LogFormat = None,
+    filter_name: Filter = None,
+    threshold: Threshold = 1.0,
+    verifier: Verifier = None,
+    as_json: AsJson = False,
+) -> None:
+    """The page of `report` with everything behind it: every sample of every problem, read when it is looked at.
+
+    It is served on 127.0.0.1, to this machine alone, until Ctrl-C. Samples stay in their run folders; logs of other
+    tools are copied to a scratch place first, which is removed at the end.
+
+    \b
+    Examples:
+      offleash view runs/base runs/rl --open
+      offleash view base=logs/base.jsonl rl=logs/rl.jsonl
+      offleash view runs/base runs/rl --port 8000            (from elsewhere: ssh -L 8000:127.0.0.1:8000 HOST)
+      offleash view runs/base runs/rl --json                 (prints the address as JSON, and serves)
+    """
+    from offleash.cli.command import command_line
+    from offleash.report.page.build import Telling, view_page
+    from offleash.report.subject import subject_of
+    from offleash.report.view.server import Server, check_port
+    from offleash.study.shelf import Shelf
+    from offleash.study.verbs import question
+
+    check_port(port)
+    asked = question(rule or "seen", per, at, tau, unread, guess, replicates, seed)
+    how = reading(columns, split_by, log_format, filter_name, threshold, verifier)
+    with ExitStack() as held:
+        with progress(as_json) as tell:
+            subject = held.enter_context(subject_of(runs, how, asked, before, after, texts=True, progress=tell))
+            page = view_page(subject, Telling(command=command_line()), tell)
+        server = held.enter_context(Server(Shelf(subject.one), page, port))
+        _serve(server, open_, as_json)
+
+
+def _serve(server: "Server", in_browser: bool, as_json: bool) -> None:
+    """Say where the page is, and serve it until Ctrl-C."""
+    import json
+    import sys
+    import webbrowser
+
+    print(json.dumps({"url": server.url}) if as_json else f"{server.url}   (Ctrl-C to stop)", flush=True)
+    if in_browser and not webbrowser.open(server.url):
+        print(f"No browser was found; open {server.url} by hand.", file=sys.stderr)
+    server.serve()
+    print("Stopped; nothing was changed.", file=sys.stderr if as_json else sys.stdout, flush=True)

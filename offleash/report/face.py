@@ -1,0 +1,38 @@
+"""What a notebook calls: a page of a comparison, and its figures as charts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import altair as alt
+
+from offleash.errors import OffleashError
+from offleash.report.figures.figure import Look, Missing
+from offleash.report.figures.registry import figure as drawn
+from offleash.report.page.build import Telling, report_page
+from offleash.report.place import check_place, write_text
+from offleash.report.subject import subject
+from offleash.study.compare import Comparison
+
+WIDTH = 520
+
+
+def write_report(path: str | Path, comparison: Comparison | Sequence[Comparison], *, command: str = "") -> Path:
+    """Write the page of a comparison, or of several with one base; `command` is what the page says made it."""
+    place = Path(path)
+    check_place(place)
+    write_text(place, report_page(subject(_several(comparison)), Telling(command=command)))
+    return place
+
+
+def figure(
+    name: str, comparison: Comparison | Sequence[Comparison], *, width: int = WIDTH, height: int = 300
+) -> alt.Chart | alt.LayerChart | alt.HConcatChart:
+    """A figure of the page by its name, as a chart of Altair: shown by a notebook, saved by its `save`."""
+    found = drawn(name, subject(_several(comparison)), Look(width=width, height=height))
+    if isinstance(found, Missing):
+        raise OffleashError(f"{found.title} {found.reason}")
+    return found.panels[0] if len(found.panels) == 1 else alt.hconcat(*found.panels)
+
+
+def _several(comparison: Comparison | Sequence[Comparison]) -> list[Comparison]:
+    return [comparison] if isinstance(comparison, Comparison) else list(comparison)

@@ -1,0 +1,129 @@
+"""Axes, legends and values that all figures share. Names come from logs: they are values of data, never expressions."""
+
+from collections.abc import Mapping, Sequence
+from math import floor, isfinite, log10
+from typing import cast
+
+import altair as alt
+import numpy as np
+
+from offleash.report.figures.figure import Look, Panel
+from offleash.report.figures.style import DASHES, RUN_SHAPES, run_colours
+from offleash.study.compare import Comparison
+
+Row = dict[str, object]
+
+DIGITS = 5
+WIDE = 44  # letters of all labels of a legend that still stand side by side on a phone
+STAND = {"before": 0, "after": 1}
+
+
+def rounded(value: float, digits: int = DIGITS) -> float | None:
+    """A number as data holds it: few digits keep a page small; None where there is none."""
+    if not isfinite(value):
+        return None
+    return 0.0 if value == 0 else round(float(value), digits - 1 - floor(log10(abs(value))))
+
+
+def data(rows: Sequence[Row]) -> alt.Data:
+    """Rows that stand inside the figure itself."""
+    return alt.Data(values=list(rows))
+
+
+def short(name: str, letters: int) -> str:
+    """A name that fits: what would steer a terminal or turn the writing is replaced, the middle is left out."""
+    plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name.strip())
+    if len(plain) <= letters:
+        return plain
+    head = (letters - 1) * 2 // 3
+    return f"{plain[:head]}…{plain[len(plain) - (letters - 1 - head) :]}"
+
+
+def shortened(names: Sequence[str], letters: int) -> list[str]:
+    """Names that fit and still differ, in their order."""
+    out: list[str] = []
+    for name in names:
+        fit, number = short(name, letters) or "(unnamed)", 2
+        while fit in out:
+            fit, number = f"{short(name, letters - 4)} ({number})", number + 1
+        out.append(fit)
+    return out
+
+
+def run_names(one: Comparison, look: Look) -> dict[str, str]:
+    """The names of the runs before and after as legends show them."""
+    before, after = shortened([one.before.name, one.after.name], 30 if look.paper else 36)
+    return {"before": before, "after": after}
+
+
+def legend(
+    labels: Sequence[str], look: Look, columns: int | None = None, symbol: str = "", words: str = ""
+) -> alt.Legend:
+    """A legend above the panel, in one column where its labels are wide; `words` is an expression, never of names."""
+    wide = sum(map(len, labels)) > WIDE
+    return alt.Legend(
+        symbolType=symbol or alt.Undefined,
+        labelExpr=words or alt.Undefined,
+        orient="top",
+        title=None,
+        columns=columns if columns is not None else 1 if wide else 0,
+        labelLimit=190 if look.paper else 260,
+        symbolLimit=40,
+        symbolOpacity=1,
+    )
+
+
+def layered(*charts: Panel) -> alt.LayerChart:
+    """Charts above each other."""
+    return cast(alt.LayerChart, alt.layer(*charts))
+
+
+def run_scale(names: Mapping[str, str], look: Look) -> alt.Scale:
+    """Colours of the names of both runs."""
+    return alt.Scale(domain=list(names.values()), range=[run_colours(look)[side] for side in names])
+
+
+def by_run(names: Mapping[str, str], look: Look) -> alt.Color:
+    """Colour by the field `run`, which holds the names."""
+    return alt.Color("run:N", scale=run_scale(names, look), legend=legend(list(names.values()), look), title=None)
+
+
+def run_dash(names: Mapping[str, str]) -> alt.StrokeDash:
+    """Dashes by run: what colour says, said once more."""
+    scale = alt.Scale(domain=list(names.values()), range=[DASHES[side] for side in names])
+    return alt.StrokeDash("run:N", scale=scale, legend=None)
+
+
+def run_shape(names: Mapping[str, str], look: Look) -> alt.Shape:
+    """Shapes of points by run."""
+    scale = alt.Scale(domain=list(names.values()), range=[RUN_SHAPES[side] for side in names])
+    return alt.Shape("run:N", scale=scale, legend=legend(list(names.values()), look), title=None)
+
+
+def budget_axis(most: int, look: Look, field: str = "k:Q") -> alt.X:
+    """The axis of budgets: powers of two, as many as fit."""
+    octaves = max(int(most).bit_length() - 1, 0)
+    step = max(1, -(-octaves // (5 if look.paper else 8)))
+    ticks = [2**power for power in range(0, octaves + 1, step)]
+    axis = alt.Axis(
+        values=ticks, format="~s" if most > 1 << 20 else "d", labelOverlap=True, labelSeparation=5, grid=True
+    )
+    scale = alt.Scale(type="log", base=2, domain=[1, max(int(most), 2)], nice=False)
+    return alt.X(field, title="k, samples a problem", axis=axis, scale=scale)
+
+
+def share_top(values: Sequence[float] | np.ndarray) -> float:
+    """Where an axis of shares that starts at 0 ends: at 1, or lower where all shares are small."""
+    known = [float(value) for value in np.ravel(values) if isfinite(value)]
+    most = max(known, default=1.0)
+    if most > 0.5 or most <= 0:
+        return 1.0
+    unit = 10.0 ** floor(log10(most))
+    return float(next(step * unit for step in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= most * 1.02))
+
+
+def sized(chart: Panel, look: Look, height: int | None = None, title: str | None = None) -> Panel:
+    """A chart at the size of its look; a title only where panels need to be told apart."""
+    width = "container" if look.width is None else look.width
+    whole = chart.properties(width=width, height=look.height if height is None else height)
+    return whole if title is None else whole.properties(title=alt.TitleParams(title, anchor="start"))

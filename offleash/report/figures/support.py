@@ -1,0 +1,149 @@
+"""Support against the budget: P, E, S and O as k grows, and the ratios made of them."""
+
+import altair as alt
+import numpy as np
+
+from offleash.report.figures.encodings import Row, budget_axis, data, layered, legend, rounded, sized
+from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
+from offleash.report.figures.style import (
+    CLASS_NAMES,
+    CLASSES,
+    METRIC_DASHES,
+    METRIC_NAMES,
+    METRIC_SHAPES,
+    METRICS,
+    class_fills,
+    pale,
+)
+from offleash.report.figures.wording import CELLS, METRIC_WORDS, basis, names, share, unit, whole
+from offleash.study.compare import Comparison
+from offleash.support.cells import thinned_cells
+from offleash.support.change import common_budget
+from offleash.support.counting import Float, Integer
+from offleash.support.curves import dense_budgets
+from offleash.support.rules import Rule
+from offleash.tables.tally import Per
+
+OCTAVE = 3  # budgets in each octave
+
+
+def support(subject: Subject, look: Look) -> Figure | Missing:
+    """P/E/S/O, and SRR, NDR and NSCR, against k."""
+    one = subject.one
+    k_K = dense_budgets(common_budget(one.tally), OCTAVE)
+    cells = _cells(one, k_K)
+    panels = (_areas(one, k_K, cells, look), _ratios(one, look))
+    return Figure("support", "What is kept, found and lost as the budget grows?", *_words(one, k_K, cells), panels)
+
+
+def _cells(one: Comparison, k_K: Integer) -> dict[str, Float]:
+    """Expected numbers in each class at each budget; O only where it can be observed."""
+    thin = thinned_cells(one.tally, k_K)
+    cells = {name: np.asarray(getattr(thin, f"{name}_PK").sum(axis=0)) for name in ("P", "E", "S")}
+    if one.tally.per is Per.PROBLEM:
+        rest = thin.determined_PK.sum(axis=0) - sum(cells.values())
+        cells["O"] = np.maximum(rest, 0.0)
+    return cells
+
+
+def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: Look) -> Panel:
+    order = [name for name in ("P", "E", "S", "O") if name in cells]
+    rows: list[Row] = [
+        {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": place}
+        for place, name in enumerate(order)
+        for k, value in zip(k_K, cells[name], strict=True)
+    ]
+    labels = [CLASS_NAMES[name] for name in order]
+    several = legend(labels, look, 4, symbol="square")
+    total = float(sum(cells[name][-1] for name in order))
+    fills = class_fills(look)
+    areas = (
+        alt.Chart(data(rows))
+        .mark_area(opacity=1, strokeWidth=0.6)
+        .encode(
+            x=budget_axis(int(k_K[-1]), look),
+            y=alt.Y("value:Q", title=unit(one), stack="zero", scale=alt.Scale(domain=[0, total], nice=False)),
+            fill=alt.Fill(
+                "class:N",
+                scale=alt.Scale(domain=labels, range=[pale(CLASSES[n], fills[n]) for n in order]),
+                legend=several,
+            ),
+            stroke=alt.Stroke(
+                "class:N", scale=alt.Scale(domain=labels, range=[CLASSES[n] for n in order]), legend=several
+            ),
+            order=alt.Order("place:Q"),
+            tooltip=[
+                alt.Tooltip("class:N", title="class"),
+                alt.Tooltip("k:Q"),
+                alt.Tooltip("value:Q", title=unit(one)),
+            ],
+        )
+    )
+    return sized(areas, look)
+
+
+def _ratios(one: Comparison, look: Look) -> Panel:
+    rows: list[Row] = [
+        {"k": int(k), "ratio": label, "value": rounded(value), "low": rounded(low), "high": rounded(high)}
+        for name, label in METRIC_NAMES.items()
+        for k, value, low, high in zip(
+            one.curves[name].k_K,
+            one.curves[name].value_K,
+            one.curves[name].band_low_K,
+            one.curves[name].band_high_K,
+            strict=True,
+        )
+    ]
+    labels = list(METRIC_NAMES.values())
+    several = legend(labels, look, 3)
+
+    def scale(values: list[str] | list[list[int]]) -> alt.Scale:
+        return alt.Scale(domain=labels, range=values)
+
+    lowest = min((float(row["low"]) for row in rows if isinstance(row["low"], float)), default=0.0)
+    bottom = 0.0 if lowest >= 0 else max(-1.0, -0.2 * np.ceil(-lowest / 0.2))
+    y = alt.Scale(domain=[bottom, 1], nice=False)
+    chart = alt.Chart(data(rows)).encode(
+        x=budget_axis(int(one.curves["SRR"].k_K[-1]), look),
+        color=alt.Color("ratio:N", scale=scale(list(METRICS.values())), legend=several),
+    )
+    band = chart.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", title="ratio", scale=y), y2="high:Q")
+    line = chart.mark_line().encode(
+        y="value:Q", strokeDash=alt.StrokeDash("ratio:N", scale=scale(list(METRIC_DASHES.values())), legend=None)
+    )
+    points = chart.mark_point(filled=True, size=20 if look.paper else 40, opacity=1).encode(
+        y="value:Q",
+        shape=alt.Shape("ratio:N", scale=scale(list(METRIC_SHAPES.values())), legend=several),
+        tooltip=[
+            alt.Tooltip("ratio:N"),
+            alt.Tooltip("k:Q"),
+            alt.Tooltip("value:Q"),
+            alt.Tooltip("low:Q", title="band from"),
+            alt.Tooltip("high:Q", title="band to"),
+        ],
+    )
+    zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8).encode(y="value:Q")
+    return sized(layered(zero, band, line, points), look)
+
+
+def _words(one: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
+    again, change, (before, _) = one.evidence.retest, one.change, names(one)
+    metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
+    read = f"First panel: how many {unit(one)} each class holds when k samples are drawn of each ({CELLS})"
+    second = f"Second panel: {metrics}. Bands hold a whole curve at once with 95% confidence"
+    note = "" if one.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
+    rule = "" if change.rule is Rule.SEEN else f" Both panels use the rule seen at every k, not {change.rule.value}."
+    chance = ""
+    if again is not None and np.isfinite(again.redraw_SRR):
+        chance = (
+            f" Two draws of {before} itself would show SRR {share(again.redraw_SRR)} at k = {again.k:,} by chance "
+            f"alone, where this pair has {share(again.observed_SRR)}."
+        )
+    mislead = "E and S at small k are mostly luck: a rare success is found by one run and missed by the other."
+    caption = f"{read}. {second}.{note}{rule}{chance} {mislead} {basis(one)}"
+    ends = "; ".join(
+        f"at k = {int(k_K[i]):,} {', '.join(f'{name} {whole(round(float(v[i]), 1))}' for name, v in cells.items())}"
+        for i in (0, -1)
+    )
+    last = ", ".join(f"{name} {share(float(one.curves[name].value_K[-1]))}" for name in METRIC_NAMES)
+    return caption, f"Classes over k: {ends}. At the largest k {last}."

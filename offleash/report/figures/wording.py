@@ -1,0 +1,86 @@
+"""Words that captions share: how many problems and samples, by which rule, and numbers as a reader likes them."""
+
+from math import isfinite
+
+import numpy as np
+
+from offleash.report.figures.encodings import short
+from offleash.study.compare import Comparison
+from offleash.support.resampling import Interval
+from offleash.support.rules import Rule
+from offleash.tables.tally import Per
+
+REACHED = {
+    Rule.SEEN: "at least one of the k samples is right",
+    Rule.ABOVE: "the share of right samples is above tau",
+    Rule.CONFIDENT: "the lower bound of its rate is above epsilon",
+    Rule.POSTERIOR: "the posterior says so",
+    Rule.CERTIFIED: "its certificate says so",
+}
+UNITS = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}
+METRIC_WORDS = {
+    "SRR": "support retention rate (SRR), the share of what was reached before that is still reached",
+    "NDR": "net discovery rate (NDR), the share of what is reached after that is new",
+    "NSCR": "net support change rate (NSCR), found minus lost over all that either run reached",
+}
+CELLS = "P: reached by both runs, kept; E: only after, found; S: only before, lost; O: by neither"
+
+
+def names(one: Comparison) -> tuple[str, str]:
+    """The names of both runs as sentences hold them."""
+    return short(one.before.name, 60), short(one.after.name, 60)
+
+
+def counted(number: float, word: str) -> str:
+    """A number and its noun: 1 problem, 2 problems."""
+    return f"{whole(number)} {word}{'' if number == 1 else 's'}"
+
+
+def unit(one: Comparison, many: bool = True) -> str:
+    """What is counted."""
+    return UNITS[one.tally.per] + ("s" if many else "")
+
+
+def basis(one: Comparison, per: Per | None = None) -> str:
+    """How many problems, samples and k stand behind a figure, and when a problem (or what else `per`) is reached."""
+    change, before, after = one.change, *names(one)
+    problems = counted(len(set(one.tally.problem_P.tolist())), "problem")
+    target = UNITS[per or one.tally.per]
+    rule = f"rule {change.rule.value}: a {target} is reached when {REACHED[change.rule]}"
+    return f"{problems}, {drawn(one)}, {before} before and {after} after; k = {change.k:,}, {rule}."
+
+
+def drawn(one: Comparison) -> str:
+    """How many samples of each problem were drawn, in words."""
+    least, most = int(one.tally.drawn_PR.min()), int(one.tally.drawn_PR.max())
+    if (one.tally.until_R > 0).any():
+        until = int(one.tally.until_R.max())
+        return f"up to {most:,} samples of each (a run stopped a problem at {until} successes)"
+    return f"{most:,} samples of each" if least == most else f"{least:,} to {most:,} samples of each"
+
+
+def whole(value: float) -> str:
+    """A count: whole where it is whole."""
+    if not isfinite(value):
+        return "?"
+    return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
+
+
+def share(value: float) -> str:
+    """A share or a rate in three digits."""
+    return "unknown" if not isfinite(value) else f"{value:.3f}"
+
+
+def between(value: float, interval: Interval) -> str:
+    """A value with its 95% interval."""
+    return f"{share(value)} [{share(interval.low)}, {share(interval.high)}]" if isfinite(value) else "undefined"
+
+
+def odds(rate: float) -> str:
+    """A rate; a small one as 1 in so many."""
+    return share(rate) if not 0 < rate < 0.01 else f"1 in {float(f'{1 / rate:.2g}'):,.0f}"
+
+
+def short_number(value: float) -> str:
+    """A number in three digits, without an exponent where it is short."""
+    return "unknown" if not np.isfinite(value) else f"{value:.3g}"

@@ -1,0 +1,111 @@
+"""Build the page: the finding, the figures, the problems, and all that is needed to read them, in one file."""
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from markupsafe import Markup
+
+from offleash import __version__
+from offleash.report.figures.figure import PAGE, Figure, Missing, Subject
+from offleash.report.figures.registry import FIGURES
+from offleash.report.flips import cautions
+from offleash.report.glossary import GLOSSARY, MISLEADS
+from offleash.report.page.bundle import charting, own_script, policy, style
+from offleash.report.page.chapters import Chapter, sources, standing, steps
+from offleash.report.page.chosen import Held, chosen
+from offleash.report.page.compiled import panels, unchecked
+from offleash.report.page.rows import table
+from offleash.report.page.safe import script_json
+from offleash.report.page.templates import template
+from offleash.report.page.tiles import rates, tiles
+from offleash.report.words import finding, warnings
+from offleash.study.load import Progress, silent
+from offleash.study.shelf import Shelf
+
+LIBRARIES = ("numpy", "scipy", "polars", "altair", "vl-convert-python")
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What a page says beside its comparison."""
+
+    command: str = ""  # that made it
+    headline: str = ""  # before the finding
+    sentences: Sequence[str] = ()
+    chapters: Sequence[Chapter] = ()  # other comparisons, in short
+
+
+def report_page(subject: Subject, telling: Telling | None = None, progress: Progress = silent) -> str:
+    """A page that needs nothing but itself: all figures, and the samples of some problems."""
+    progress("page: choosing the problems it holds")
+    shelf = Shelf(subject.one)
+    held = chosen(subject.detail, shelf) if _looks(shelf) else Held({}, _nothing_to_see(shelf))
+    return _page(subject, telling or Telling(), held, served=False, progress=progress)
+
+
+def view_page(subject: Subject, telling: Telling | None = None, progress: Progress = silent) -> str:
+    """The same page for a server that hands out every sample of every problem."""
+    shelf = Shelf(subject.one)
+    words = "Every sample of every problem, read from the run folders." if _looks(shelf) else _nothing_to_see(shelf)
+    return _page(subject, telling or Telling(), Held({}, words), served=_looks(shelf), progress=progress)
+
+
+def _page(subject: Subject, telling: Telling, held: Held, served: bool, progress: Progress) -> str:
+    one, detail = subject.one, subject.detail
+    drawn: list[Figure] = []
+    missing: list[Missing] = []
+    for name, draw in FIGURES.items():
+        progress(f"page: figure {name}")
+        with unchecked():
+            found = draw(subject, PAGE)
+        (drawn if isinstance(found, Figure) else missing).append(found)  # type: ignore[arg-type]
+    progress("page: putting it together")
+    scripts = [charting(), own_script()]
+    about = {
+        "runs": [one.change.before, one.change.after],
+        "k": one.change.k,
+        "served": served,
+        "problems": table(detail, set(held.documents)),
+    }
+    return template("page.html.j2").render(
+        one=one,
+        change=one.change,
+        problems=len(detail.class_P),
+        telling=telling,
+        finding=finding(one),
+        tiles=tiles(one),
+        rates=rates(one),
+        warnings=[*warnings(one), *([] if subject.turned is None else cautions(subject.turned))],
+        standing=standing(one),
+        notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(one.notes)],
+        steps=steps(subject),
+        figures=[(figure, panels(figure)) for figure in drawn],
+        missing=missing,
+        held=held.words,
+        documents={row: Markup(text) for row, text in held.documents.items()},
+        about=Markup(script_json(about)),
+        glossary=GLOSSARY,
+        misleads=MISLEADS,
+        sources=sources(one),
+        versions=f"offleash {__version__}, Python {platform.python_version()}, "
+        + ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
+        policy=policy(scripts, served),
+        style=Markup(style()),
+        scripts=[Markup(script) for script in scripts],
+        served=served,
+    )
+
+
+def _looks(shelf: Shelf) -> bool:
+    """Whether there is a sample to look at, of either run."""
+    return any(shelf.run(r).verdicts is not None for r in range(2))
+
+
+def _nothing_to_see(shelf: Shelf) -> str:
+    names = " and ".join(shelf.run(r).name for r in range(2))
+    return (
+        f"{names} hold counts alone, so no answer and no sample can be shown here; the figures that need answers are "
+        "left out. Give logs or run folders with samples to look at them."
+    )

@@ -1,0 +1,66 @@
+// Charts are drawn one after the other, in short tasks, so that the page can be scrolled and searched meanwhile.
+const charts = [];
+
+// The figures name three colours of the page by stand-ins, since they are drawn on light and on dark ground.
+const STAND_INS = { "#010101": "--ink", "#020202": "--quiet", "#030303": "--line" };
+
+function coloured(text) {
+  const style = getComputedStyle(document.documentElement);
+  return text.replace(/#(?:010101|020202|030303)/g, (found) => style.getPropertyValue(STAND_INS[found]).trim());
+}
+
+// All data stand in the page: nothing is loaded, and no link leads anywhere.
+const refuse = () => Promise.reject(new Error("this page loads nothing"));
+const LOADER = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
+
+async function draw(chart) {
+  const spec = JSON.parse(coloured(document.getElementById(chart.place.dataset.spec).textContent));
+  chart.width = chart.place.getBoundingClientRect().width;
+  await pause();
+  const options = { mode: "vega", ast: true, actions: false, renderer: chart.place.dataset.renderer, tooltip: { theme: "custom" }, loader: LOADER };
+  const result = await vegaEmbed(chart.place, spec, options);
+  if (chart.view) chart.view.finalize();
+  chart.view = result.view;
+  chart.place.view = result.view; // for whoever looks at the page with the tools of a browser
+  chart.place.dataset.drawn = "yes";
+  const figure = chart.place.closest("figure").dataset.figure;
+  result.view.addEventListener("click", (event, item) => {
+    const row = item?.datum?.row;
+    if (figure === "plane" && Number.isInteger(row)) openProblem(row);
+  });
+}
+
+let drawing = false;
+async function drawAll() {
+  if (drawing) return;
+  drawing = true;
+  for (let next = charts.find((chart) => chart.stale); next; next = charts.find((chart) => chart.stale)) {
+    next.stale = false;
+    try {
+      await draw(next);
+    } catch (error) {
+      next.place.textContent = `This figure could not be drawn: ${error.message}`;
+      console.error(error);
+    }
+    await pause();
+  }
+  drawing = false;
+  document.documentElement.dataset.charts = "drawn";
+}
+
+function redraw(which = () => true) {
+  document.documentElement.dataset.charts = "drawing";
+  for (const chart of charts) if (which(chart)) chart.stale = true;
+  drawAll();
+}
+
+function startCharts() {
+  for (const place of document.querySelectorAll(".chart")) charts.push({ place, stale: true, view: null });
+  themeListeners.push(() => redraw());
+  let waiting = 0;
+  addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => redraw((chart) => Math.abs(chart.place.getBoundingClientRect().width - chart.width) > 4), 200);
+  });
+  redraw();
+}

@@ -1,0 +1,4 @@
+startTheme();
+startTable();
+startProblem();
+startCharts();

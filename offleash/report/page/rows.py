@@ -1,0 +1,35 @@
+"""The table of problems: a column a list, since a page of thousands of rows repeats no names."""
+
+import math
+
+from offleash.report.numbers import Json
+from offleash.report.page.safe import one_line
+from offleash.study.detail import Detail
+
+NAME, TEXT = 80, 140  # letters of an id and of a question that the table shows
+
+
+def table(detail: Detail, held: set[int]) -> Json:
+    """Every problem of a comparison: what it is, its class, its counts and the evidence of a change."""
+    tally, problems = detail.tally, detail.problems
+    benchmarks = [one_line(str(name), NAME) for name in tally.benchmark_P]
+    return {
+        "problem": [one_line(name, NAME) for name in problems["problem"].to_list()],
+        "text": [one_line(text or "", TEXT) for text in problems["question"].to_list()],
+        "benchmark": benchmarks if len(set(benchmarks)) > 1 else None,
+        "class": "".join(detail.class_P.tolist()),
+        "correct": [tally.correct_PR[:, r].tolist() for r in range(2)],
+        "drawn": [_one_or_all(tally.drawn_PR[:, r].tolist()) for r in range(2)],
+        "p": [_rounded(p) for p in detail.p_P.tolist()],
+        "sure": [int(row) for row in detail.sure_P.nonzero()[0]],
+        "held": sorted(held),
+    }
+
+
+def _one_or_all(values: list[int]) -> int | list[int]:
+    """One number where all are the same."""
+    return values[0] if len(set(values)) == 1 else values
+
+
+def _rounded(p: float) -> float | None:
+    return None if math.isnan(p) else float(f"{p:.2g}")

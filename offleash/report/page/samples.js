@@ -1,0 +1,91 @@
+// The samples of one run of a problem: folded, and where the page is served, all of them, a few at a time.
+const PAGE_OF_SAMPLES = 20;
+
+async function ask(path, parameters) {
+  const answer = await fetch(`/api/${path}?${new URLSearchParams(parameters)}`);
+  const found = await answer.json();
+  if (!answer.ok) throw new Error(found.error || `the server said ${answer.status}`);
+  return found;
+}
+
+function written(sample, row, run) {
+  if (sample.head === null) return element("p", { class: "facts-line" }, "The run keeps no text of this sample.");
+  const box = element("pre", { class: "text", dir: "auto", tabindex: "0" }, sample.head);
+  const out = sample.letters - [...sample.head].length - (about.served ? 0 : [...sample.tail].length);
+  if (out <= 0) return box;
+  if (!about.served) {
+    box.append(element("span", { class: "left-out" }, `… ${plural(out, "letter")} left out; offleash view shows them …`), visible(sample.tail));
+    return box;
+  }
+  let start = [...sample.head].length;
+  const button = element("button", { type: "button" }, `${plural(out, "letter")} more`);
+  button.addEventListener("click", async () => {
+    const part = await ask("text", { row, run, index: sample.index, start });
+    box.append(visible(part.text));
+    start += [...part.text].length;
+    if (start >= part.letters || !part.text) button.remove();
+    else button.textContent = `${plural(part.letters - start, "letter")} more`;
+  });
+  return element("div", {}, box, button);
+}
+
+function sampleBox(sample, row, run) {
+  const verdict = element("b", { class: `verdict-${sample.verdict}` }, sample.verdict);
+  const answer = sample.answer === null ? "no answer found" : sample.answer;
+  const line = element("summary", {}, `#${sample.index} `, verdict, " ", element("bdi", { class: "answer" }, answer));
+  const box = element("details", { class: "sample", "data-index": sample.index }, line);
+  box.addEventListener("toggle", () => {
+    if (!box.open || box.childElementCount > 1) return;
+    const facts = [
+      sample.tokens === null ? null : plural(sample.tokens, "token"),
+      sample.finish === "length" ? "cut at the token limit" : null,
+      sample.step ? `answer read by: ${sample.step}` : null,
+      sample.reason ? `verifier: ${sample.reason}` : null,
+    ].filter(Boolean);
+    box.append(element("p", { class: "facts-line" }, facts.join(" · ")), written(sample, row, run));
+  });
+  return box;
+}
+
+// A list that asks the server for more when its end comes into sight.
+function streamed(row, run, kinds) {
+  const place = element("div", { class: "stream" });
+  const end = element("p", { class: "facts-line" });
+  const state = { verdict: "all", start: 0, busy: false, done: false };
+  async function more() {
+    if (state.busy || state.done) return;
+    state.busy = true;
+    const { verdict, start } = state;
+    try {
+      const found = await ask("samples", { row, run, verdict, start, size: PAGE_OF_SAMPLES });
+      if (verdict !== state.verdict) return;
+      place.append(...found.samples.map((sample) => sampleBox(sample, row, run)));
+      state.start += found.samples.length;
+      state.done = !found.samples.length || state.start >= found.total;
+      end.textContent = state.done ? `That is all: ${plural(found.total, "sample")}.` : `${number(state.start)} of ${plural(found.total, "sample")}`;
+    } catch (error) {
+      state.done = true;
+      end.textContent = visible(`Could not be read: ${error.message}`);
+    } finally {
+      state.busy = false;
+    }
+  }
+  const buttons = ["all", ...Object.keys(kinds)].map((name) =>
+    element("button", { type: "button", "data-verdict": name, "aria-pressed": String(name === "all") }, name === "all" ? "all" : `${name} (${number(kinds[name])})`),
+  );
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
+      Object.assign(state, { verdict: button.dataset.verdict, start: 0, done: false, busy: false });
+      place.replaceChildren();
+      more();
+    });
+  }
+  new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && more(), { root: document.getElementById("problem-body"), rootMargin: "300px" }).observe(end);
+  return [element("div", { class: "kinds", role: "group", "aria-label": "Verdicts shown" }, buttons), place, end];
+}
+
+function heldSamples(samples, row, run) {
+  if (!samples.length) return [element("p", { class: "facts-line" }, "No sample is kept.")];
+  return samples.map((sample) => sampleBox(sample, row, run));
+}

@@ -1,0 +1,114 @@
+// The table of problems: search, classes, sorting; rows are added as the reader comes near the end.
+const problems = about.problems;
+const total = problems.problem.length;
+const sure = new Set(problems.sure);
+const heldRows = new Set(problems.held);
+const drawnOf = (row, run) => (Array.isArray(problems.drawn[run]) ? problems.drawn[run][row] : problems.drawn[run]);
+const rateOf = (row, run) => problems.correct[run][row] / Math.max(drawnOf(row, run), 1);
+const CHUNK = 60;
+const ORDER = { S: 0, E: 1, "?": 2, P: 3, O: 4 };
+const state = { words: "", classes: new Set("PESO?"), key: "class", down: false, rows: [], shown: 0 };
+const haystack = problems.problem.map((name, row) =>
+  [name, problems.text[row], problems.benchmark ? problems.benchmark[row] : ""].join("\n").toLowerCase(),
+);
+
+const byEvidence = (a, b) =>
+  Number(sure.has(b)) - Number(sure.has(a)) || (problems.p[a] ?? 2) - (problems.p[b] ?? 2) || a - b;
+const SORTS = {
+  class: (a, b) => ORDER[problems.class[a]] - ORDER[problems.class[b]] || byEvidence(a, b),
+  problem: (a, b) => problems.problem[a].localeCompare(problems.problem[b], "en", { numeric: true }),
+  benchmark: (a, b) => problems.benchmark[a].localeCompare(problems.benchmark[b]) || a - b,
+  before: (a, b) => rateOf(a, 0) - rateOf(b, 0) || a - b,
+  after: (a, b) => rateOf(a, 1) - rateOf(b, 1) || a - b,
+  p: byEvidence,
+};
+
+function columns() {
+  const base = [["class", "class", "col-class"], ["problem", "problem", "col-problem"], ["text", "question", "col-text"]];
+  const bench = problems.benchmark ? [["benchmark", "benchmark", "col-benchmark"]] : [];
+  const counts = [["before", about.runs[0], "col-n"], ["after", about.runs[1], "col-n"]];
+  return [...base, ...bench, ...counts, ["p", "p of a change", "col-p"]];
+}
+
+function head() {
+  const cells = columns().map(([key, title, size]) => {
+    if (!(key in SORTS)) return element("th", { scope: "col", class: size }, title);
+    const sorted = state.key === key ? (state.down ? "descending" : "ascending") : "none";
+    const button = element("button", { type: "button", "data-sort": key, onclick: () => sortBy(key) }, title);
+    return element("th", { scope: "col", class: size, "aria-sort": sorted }, button);
+  });
+  document.querySelector("#table thead").replaceChildren(element("tr", {}, cells));
+}
+
+function sortBy(key) {
+  state.down = state.key === key ? !state.down : key === "before" || key === "after";
+  state.key = key;
+  head();
+  document.querySelector(`[data-sort="${key}"]`).focus();
+  list();
+}
+
+function cell(key, row) {
+  const name = problems.class[row];
+  if (key === "class") return element("td", { class: `mark ${classOf(name)}` }, `${name} ${CLASS_WORDS[name]}`, sure.has(row) ? " ●" : "");
+  if (key === "problem") return element("td", {}, element("button", { type: "button", class: "open" }, element("bdi", {}, problems.problem[row])));
+  if (key === "text") return element("td", { class: "text" }, element("bdi", {}, problems.text[row]));
+  if (key === "benchmark") return element("td", {}, problems.benchmark[row]);
+  if (key === "p") return element("td", { class: "n" }, problems.p[row] === null ? "–" : String(problems.p[row]));
+  const run = key === "before" ? 0 : 1;
+  return element("td", { class: "n" }, `${number(problems.correct[run][row])} of ${number(drawnOf(row, run))}`);
+}
+
+function addRows() {
+  const body = document.querySelector("#table tbody");
+  const next = state.rows.slice(state.shown, state.shown + CHUNK);
+  body.append(...next.map((row) => element("tr", { "data-row": row }, columns().map(([key]) => cell(key, row)))));
+  state.shown += next.length;
+  const rest = state.rows.length - state.shown;
+  document.getElementById("more").replaceChildren(
+    ...(rest > 0 ? [element("button", { type: "button", onclick: addRows }, `${plural(rest, "problem")} more`)] : []),
+  );
+}
+
+function list() {
+  const words = state.words.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = (row) => state.classes.has(problems.class[row]) && words.every((word) => haystack[row].includes(word));
+  state.rows = [...Array(total).keys()].filter(wanted);
+  const sort = SORTS[state.key];
+  state.rows.sort(state.down ? (a, b) => sort(b, a) : sort);
+  state.shown = 0;
+  document.querySelector("#table tbody").replaceChildren();
+  document.getElementById("count").textContent = `${number(state.rows.length)} of ${plural(total, "problem")}${sure.size ? "; ● surely lost or found (5% false discoveries)" : ""}`;
+  addRows();
+}
+
+function startTable() {
+  const box = document.getElementById("classes");
+  for (const name of "SEPO?") {
+    const every = [...problems.class].filter((one) => one === name).length;
+    if (!every) continue;
+    const tick = element("input", { type: "checkbox", checked: true, "data-class": name });
+    tick.addEventListener("change", () => {
+      tick.checked ? state.classes.add(name) : state.classes.delete(name);
+      list();
+    });
+    box.append(element("label", { class: classOf(name) }, tick, " ", element("b", {}, name), ` ${CLASS_WORDS[name]} (${number(every)})`));
+  }
+  let waiting = 0;
+  document.getElementById("search").addEventListener("input", (event) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      state.words = event.target.value;
+      list();
+    }, 120);
+  });
+  document.querySelector("#table tbody").addEventListener("click", (event) => {
+    const line = event.target.closest("tr");
+    if (line) openProblem(Number(line.dataset.row));
+  });
+  new IntersectionObserver((seen) => {
+    if (seen.some((one) => one.isIntersecting) && state.shown < state.rows.length) addRows();
+  }, { rootMargin: "400px" }).observe(document.getElementById("more"));
+  head();
+  list();
+}

@@ -1,0 +1,82 @@
+"""`offleash view` in a real browser: every sample, a few at a time, and nothing of it run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import Open
+from tests.browser.world import HOSTILE, make_pair
+
+api = pytest.importorskip("playwright.sync_api", reason="no Playwright here: make test-browser installs it")
+MANY, LONG = 16_384, 5_000_000
+
+
+@contextmanager
+def served(*runs: Path) -> Iterator[str]:
+    """The address of a server over some runs, as a user starts it."""
+    command = [sys.executable, "-m", "offleash", "view", *map(str, runs), "--json", "--replicates", "200"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        assert process.stdout is not None
+        yield str(json.loads(process.stdout.readline())["url"])
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+@pytest.fixture(scope="module")
+def many(browser: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two problems of 16,384 samples, one text of five million letters in each."""
+    with served(*make_pair(tmp_path_factory.mktemp("many"), problems=2, k=MANY, long=LONG)) as url:
+        yield url
+
+
+def test_a_problem_of_16384_samples_comes_a_few_at_a_time(opened: Open, many: str) -> None:
+    with opened(many, offline=False) as page:
+        answers: list[str] = []
+        page.on("response", lambda reply: answers.append(reply.url) if "/api/samples" in reply.url else None)
+        page.click("tr[data-row='1'] .open")
+        side = page.locator(".side[data-run='0']")
+        api.expect(side.locator("details.sample").first).to_be_attached()
+        page.wait_for_timeout(500)
+        first = side.locator("details.sample").count()
+        assert 20 <= first <= 80
+        for _ in range(5):
+            page.locator("#problem-body").evaluate("body => body.scrollTo(0, body.scrollHeight)")
+            page.wait_for_timeout(250)
+        assert first < side.locator("details.sample").count() < 1000
+        assert f"of {MANY:,} samples" in side.inner_text()
+        assert 2 < len(answers) < 60
+
+
+def test_a_verdict_can_be_chosen_and_a_long_text_read_on(opened: Open, many: str) -> None:
+    with opened(many, offline=False) as page:
+        page.click("tr[data-row='1'] .open")
+        side = page.locator(".side[data-run='0']")
+        side.locator("button[data-verdict=correct]").click()
+        api.expect(side.locator("details.sample")).to_have_count(5)
+        api.expect(side.locator(".verdict-wrong")).to_have_count(side.locator(".answers .verdict-wrong").count())
+        side.locator("button[data-verdict=wrong]").click()
+        sample = side.locator("details.sample[data-index='5']")
+        sample.locator("summary").click()
+        before = len(sample.locator("pre").inner_text())
+        assert before < 10_000
+        sample.locator("button").click()
+        page.wait_for_timeout(500)
+        assert len(sample.locator("pre").inner_text()) > before + 50_000
+
+
+def test_hostile_texts_are_shown_as_text_by_the_server_too(opened: Open, pair: tuple[Path, Path]) -> None:
+    with served(*pair) as url, opened(url, offline=False) as page:
+        for row in range(len(HOSTILE)):
+            page.click(f"tr[data-row='{row}'] .open")
+            page.wait_for_selector(f"#problem-body[data-row='{row}'] details.sample")
+            for line in page.locator("details.sample summary").all()[:12]:
+                line.click()
+            assert page.locator("main script:not([type='application/json']), dialog script, img").count() == 0
+            page.keyboard.press("Escape")
