@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint test-slow test-hub test-real test-browser test-vllm fixtures bench wheel-check clean
+.PHONY: install demo test lint test-slow test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
 
 install: .venv/.installed
 
@@ -33,6 +33,9 @@ test-real: install     ## draws from SmolLM2-135M-Instruct, a real small model o
 test-browser: install  ## the page in a real browser: Debian's Chromium, driven by Playwright
 	command -v chromium >/dev/null || $(if $(filter 0,$(shell id -u)),,sudo) apt-get install -y --no-install-recommends chromium fonts-dejavu-core
 	$(BIN)/pytest tests/browser
+
+picture: install       ## the picture of the README, from the page of `make demo`
+	$(BIN)/python docs/picture.py runs/demo/report.html docs/page.png
 
 test-vllm: install .envs/vllm/.installed   ## vLLM for CPU in an environment of its own (3.5 GB): engine and server
 	OFFLEASH_VLLM_PYTHON=$(CURDIR)/.envs/vllm/bin/python HF_HUB_OFFLINE=1 $(BIN)/pytest -s -m vllm

@@ -91,7 +91,7 @@ def measure(problems: int, place: Path) -> dict[str, float]:
 
 
 def browse(page: Path, peer: Path) -> dict[str, float]:
-    """The longest tasks of the main thread, in ms: while loading, while somebody reads, and of the peer while loading."""
+    """The longest tasks of the main thread in ms: while loading, while somebody reads, and while the peer loads."""
     from playwright.sync_api import sync_playwright
 
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")

@@ -17,7 +17,7 @@ from tests.cli.command import offleash
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE = ["compare", "examples/counts/base.csv", "examples/counts/rl.csv", "--replicates", "200", "--json"]
-TAKES_A_PATH = {"compare", "import", "plan", "verify", "check"}
+TAKES_A_PATH = {"compare", "report", "view", "figure", "import", "plan", "verify", "check"}
 SWITCHES = {"--json"}  # options that take no value
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -19,7 +19,7 @@ from offleash.cli.asking import (
     Tau,
     Unread,
 )
-from offleash.cli.reading import AsJson, Filter, Map, SplitBy, Threshold, Verifier, progress, reading
+from offleash.cli.reading import AsJson, Filter, Map, SplitBy, Threshold, Verifier, printable, progress, reading
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ def report(
     filter_name: Filter = None,
     threshold: Threshold = 1.0,
     verifier: Verifier = None,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="With --format latex: put the 95% intervals beside the rates.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """One page to open, understand and send on: what RL kept, lost and found, and whether to believe it.
@@ -75,6 +78,7 @@ def report(
     """
     from offleash.report.place import check_place, write_text
     from offleash.report.subject import subject_of
+    from offleash.report.words import finding
     from offleash.study.verbs import question
 
     kind = _kind(format_name, out)
@@ -87,12 +91,13 @@ def report(
         progress(as_json) as tell,
         subject_of(runs, how, asked, before, after, texts=kind == "html", progress=tell) as subject,
     ):
-        text = _written(kind, subject, tell)
-    if path is None:
+        text = _written(kind, subject, intervals, tell)
+    if path is None and not as_json:
         print(text, end="")
         return
-    write_text(path, text)
-    _say(path, kind, subject, as_json)
+    if path is not None:
+        write_text(path, text)
+    _say(path, kind, text, finding(subject.one), as_json)
 
 
 def _kind(format_name: str | None, out: Path | None) -> str:
@@ -107,7 +112,7 @@ def _kind(format_name: str | None, out: Path | None) -> str:
     return ENDINGS.get(ending, "html")
 
 
-def _written(kind: str, subject: "Subject", tell: "Progress") -> str:
+def _written(kind: str, subject: "Subject", intervals: bool, tell: "Progress") -> str:
     from offleash.cli.command import command_line
 
     command = command_line()
@@ -118,21 +123,18 @@ def _written(kind: str, subject: "Subject", tell: "Progress") -> str:
     if kind == "latex":
         from offleash.report.summary.latex import latex
 
-        return latex(subject.comparisons)
+        return latex(subject.comparisons, intervals)
     from offleash.report.page.build import Telling, report_page
 
     return report_page(subject, Telling(command=command), tell)
 
 
-def _say(path: Path, kind: str, subject: "Subject", as_json: bool) -> None:
-    from offleash.cli.reading import printable
-    from offleash.report.words import finding
-
+def _say(path: Path | None, kind: str, text: str, found: str, as_json: bool) -> None:
+    size = len(text.encode())
     if as_json:
         import json
 
-        size = path.stat().st_size
-        print(json.dumps({"report": str(path), "format": kind, "bytes": size, "finding": finding(subject.one)}))
+        place = {"report": str(path)} if path is not None else {"text": text}
+        print(json.dumps({**place, "format": kind, "bytes": size, "finding": found}, ensure_ascii=False))
         return
-    print(printable(finding(subject.one)))
-    print(printable(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)" if kind == "html" else f"Report: {path}"))
+    print(printable(f"{found}\nReport: {path} ({size / 1e6:.1f} MB)" if kind == "html" else f"Report: {path}"))

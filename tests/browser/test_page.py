@@ -132,20 +132,20 @@ def test_the_keyboard_opens_walks_and_closes(opened: Open, report: Path) -> None
         assert page.evaluate("document.activeElement.className") == "open"
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_is_shown_as_text(name: str, opened: Open, report: Path) -> None:
-    row = list(HOSTILE).index(name)
-    shown = {
+def test_hostile_text_is_shown_as_text(opened: Open, report: Path) -> None:
+    shown = HOSTILE | {
         "direction": "abc [U+202E]gpj.exe[U+202C] [U+2067]x[U+2069] [U+200F]",
         "null": "before␀after ␛[31m ␇",
-    }.get(name, HOSTILE[name])
+    }
     with opened(report.as_uri()) as page:
-        page.click(f"tr[data-row='{row}'] .open")
-        page.wait_for_selector(f"#problem-body[data-row='{row}']")
-        assert shown.split("\n")[0] in page.text_content("#problem-body pre")
-        for sample in page.locator("details.sample summary").all():
-            sample.click()
-        assert page.locator("main script:not([type='application/json']), dialog script, img").count() == 0
+        for row, text in enumerate(shown.values()):
+            page.click(f"tr[data-row='{row}'] .open")
+            page.wait_for_selector(f"#problem-body[data-row='{row}']")
+            assert text.split("\n")[0] in page.text_content("#problem-body pre")
+            for sample in page.locator("details.sample summary").all():
+                sample.click()
+            assert page.locator("main script:not([type='application/json']), dialog script, img").count() == 0
+            page.keyboard.press("Escape")
         assert page.title().endswith("offleash")
 
 

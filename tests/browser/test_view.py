@@ -73,10 +73,10 @@ def test_a_verdict_can_be_chosen_and_a_long_text_read_on(opened: Open, many: str
 
 def test_hostile_texts_are_shown_as_text_by_the_server_too(opened: Open, pair: tuple[Path, Path]) -> None:
     with served(*pair) as url, opened(url, offline=False) as page:
-        for row in range(len(HOSTILE)):
+        for row in range(3):
             page.click(f"tr[data-row='{row}'] .open")
             page.wait_for_selector(f"#problem-body[data-row='{row}'] details.sample")
-            for line in page.locator("details.sample summary").all()[:12]:
+            for line in page.locator("details.sample summary").all()[: len(HOSTILE)]:
                 line.click()
             assert page.locator("main script:not([type='application/json']), dialog script, img").count() == 0
             page.keyboard.press("Escape")

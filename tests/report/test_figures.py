@@ -298,6 +298,16 @@ def test_perplexities_are_quartiles_over_the_traces_of_each_class(tmp_path: Path
     assert drawn("perplexity", told).panels
 
 
+def test_what_is_told_apart_by_colour_is_explained(tmp_path: Path, counts: Subject) -> None:
+    logs = answered(tmp_path)
+    for name in ("passes", "plane", "support", "evidence", "accuracy", "distinct", "guessing"):
+        found = figure(name, counts, PAPER)
+        shown = found if isinstance(found, Figure) else figure(name, logs, PAPER)
+        assert isinstance(shown, Figure) or name == "guessing"
+        for panel in shown.panels if isinstance(shown, Figure) else ():
+            assert vega(panel)["legends"], name
+
+
 def test_an_unknown_figure_is_refused_with_the_nearest_name(counts: Subject) -> None:
     with pytest.raises(OffleashError, match="plane"):
         figure("plain", counts)

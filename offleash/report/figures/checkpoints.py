@@ -3,7 +3,7 @@
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, data, layered, legend, rounded, shortened, sized
+from offleash.report.figures.encodings import Row, data, layered, legend, lines, rounded, shortened, sized
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.style import METRIC_DASHES, METRIC_NAMES, METRIC_SHAPES, METRICS
 from offleash.report.figures.wording import METRIC_WORDS, basis, names, share, whole
@@ -83,22 +83,19 @@ def _panel(
     look: Look,
 ) -> Panel:
     several = legend(kinds, look)
-    colours, dashes, shapes = (alt.Scale(domain=kinds, range=part[: len(kinds)]) for part in style)
+    colours, shapes = (alt.Scale(domain=kinds, range=part[: len(kinds)]) for part in (style[0], style[2]))
     wide = sum(map(len, labels)) > (30 if look.paper else 60)
     axis = alt.Axis(labelAngle=-35 if wide else 0, labelLimit=110, labelOverlap=True, grid=False, title=None)
-    chart = alt.Chart(data(rows)).encode(
-        x=alt.X("run:O", axis=axis, scale=alt.Scale(domain=labels)),
-        color=alt.Color("kind:N", scale=colours, legend=several),
-    )
-    y = alt.Y("value:Q", title=title, scale=alt.Scale(domain=[0, 1]))
-    line = chart.mark_line().encode(y=y, strokeDash=alt.StrokeDash("kind:N", scale=dashes, legend=None))
-    bars = chart.mark_rule(strokeWidth=1 if look.paper else 1.5).encode(y="low:Q", y2="high:Q")
+    x = alt.X("run:O", axis=axis, scale=alt.Scale(domain=labels))
+    y, low = (alt.Y(field, title=title, scale=alt.Scale(domain=[0, 1])) for field in ("value:Q", "low:Q"))
+    traces = {kind: (style[0][i], style[1][i]) for i, kind in enumerate(kinds)}
+    chart = alt.Chart(data(rows)).encode(x=x, color=alt.Color("kind:N", scale=colours, legend=several))
+    bars = chart.mark_rule(strokeWidth=1 if look.paper else 1.5).encode(y=low, y2="high:Q")
     tips = [alt.Tooltip("run:N"), alt.Tooltip("kind:N", title="what"), alt.Tooltip("value:Q")]
     tips += [alt.Tooltip("low:Q", title="95% from"), alt.Tooltip("high:Q", title="95% to")]
-    points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1).encode(
-        y="value:Q", shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips
-    )
-    return sized(layered(line, bars, points), look)
+    points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1)
+    marked = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
+    return sized(layered(*lines(rows, "kind", traces, x, y), bars, marked), look)
 
 
 def _words(subject: Subject) -> tuple[str, str]:

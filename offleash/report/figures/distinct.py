@@ -9,10 +9,11 @@ from offleash.report.figures.encodings import (
     by_run,
     data,
     layered,
+    lines,
     rounded,
-    run_dash,
     run_names,
     run_shape,
+    run_traces,
     sized,
 )
 from offleash.report.figures.figure import Figure, Look, Missing, Subject
@@ -35,16 +36,12 @@ def distinct(subject: Subject, look: Look) -> Figure | Missing:
         for side, r in SIDES.items()
         for k, value in zip(k_K, mean_KR[:, r], strict=True)
     ]
-    chart = alt.Chart(data(rows)).encode(
-        x=budget_axis(int(k_K[-1]), look),
-        y=_number_axis(top),
-        color=by_run(shown, look),
-    )
+    x, y = budget_axis(int(k_K[-1]), look), _number_axis(top)
     tips = [alt.Tooltip("run:N"), alt.Tooltip("k:Q"), alt.Tooltip("answers:Q", title="different answers")]
-    points = chart.mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
-    lines = chart.mark_line().encode(strokeDash=run_dash(shown))
-    marked = points.encode(shape=run_shape(shown, look), tooltip=tips)
-    panel = sized(layered(_all_new(min(float(k_K[-1]), top)), lines, marked), look)
+    points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
+    marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
+    curves = [_all_new(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(shown, look), x, y), marked]
+    panel = sized(layered(*curves), look)
     return Figure("distinct", TITLE, *_words(subject), (panel,))
 
 

@@ -12,6 +12,7 @@ from offleash.report.figures.style import DASHES, RUN_SHAPES, run_colours
 from offleash.study.compare import Comparison
 
 Row = dict[str, object]
+Trace = tuple[str, list[int]]  # colour and dashes
 
 DIGITS = 5
 WIDE = 44  # letters of all labels of a legend that still stand side by side on a phone
@@ -84,14 +85,33 @@ def run_scale(names: Mapping[str, str], look: Look) -> alt.Scale:
 
 
 def by_run(names: Mapping[str, str], look: Look) -> alt.Color:
-    """Colour by the field `run`, which holds the names."""
+    """Colour of points by the field `run`, which holds the names."""
     return alt.Color("run:N", scale=run_scale(names, look), legend=legend(list(names.values()), look), title=None)
 
 
-def run_dash(names: Mapping[str, str]) -> alt.StrokeDash:
-    """Dashes by run: what colour says, said once more."""
-    scale = alt.Scale(domain=list(names.values()), range=[DASHES[side] for side in names])
-    return alt.StrokeDash("run:N", scale=scale, legend=None)
+def run_traces(names: Mapping[str, str], look: Look) -> dict[str, Trace]:
+    """Colours and dashes of both runs, by name."""
+    return {name: (run_colours(look)[side], DASHES[side]) for side, name in names.items()}
+
+
+def lines(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y) -> list[Panel]:
+    """A line for each value of a field; points explain them, since a dash would tear the symbols of a legend."""
+    return [
+        alt.Chart(data([row for row in rows if row[field] == name]))
+        .mark_line(color=colour, strokeDash=dash)
+        .encode(x=x, y=y)
+        for name, (colour, dash) in traces.items()
+    ]
+
+
+def bands(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y) -> list[Panel]:
+    """A band from `low`, the field of `y`, to `high` for each value of a field."""
+    return [
+        alt.Chart(data([row for row in rows if row[field] == name]))
+        .mark_area(color=colour, opacity=0.17)
+        .encode(x=x, y=y, y2="high:Q")
+        for name, (colour, _) in traces.items()
+    ]
 
 
 def run_shape(names: Mapping[str, str], look: Look) -> alt.Shape:

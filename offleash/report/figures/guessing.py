@@ -10,7 +10,7 @@ from offleash.support.cells import AFTER, BEFORE
 
 TITLE = "How much of what is reached could be guessing?"
 ABOVE, GUESS = "reached", "of them as often as a guess"
-COLOURS = {ABOVE: "#2383c4", GUESS: "#e69f00"}
+COLOURS = {ABOVE: "#2383c4", GUESS: "#c44e00"}
 FILLS = {ABOVE: 0.35, GUESS: 1.0}
 SIDES = {"before": BEFORE, "after": AFTER}
 FLOORS = {

@@ -6,14 +6,16 @@ import altair as alt
 
 from offleash.report.figures.encodings import (
     Row,
+    bands,
     budget_axis,
     by_run,
     data,
     layered,
+    lines,
     rounded,
-    run_dash,
     run_names,
     run_shape,
+    run_traces,
     share_top,
     short,
     sized,
@@ -31,15 +33,14 @@ def passes(subject: Subject, look: Look) -> Figure | Missing:
     rows = [row for side in shown for row in _rows(one, side, shown[side])]
     most = int(one.curves["before"].k_K[-1])
     top = share_top([one.curves[side].band_high_K.max() for side in shown])
-    y = alt.Y("low:Q", title=_name(one), scale=alt.Scale(domain=[0, top], nice=False))
-    chart = alt.Chart(data(rows)).encode(x=budget_axis(most, look), color=by_run(shown, look))
-    band = chart.mark_area(opacity=0.18).encode(y=y, y2="high:Q")
-    line = chart.mark_line().encode(y="value:Q", strokeDash=run_dash(shown))
+    scale = alt.Scale(domain=[0, top], nice=False)
+    x, y, low = budget_axis(most, look), *(alt.Y(f, title=_name(one), scale=scale) for f in ("value:Q", "low:Q"))
     tips = [alt.Tooltip(field, title=title) for field, title in _TIPS.items()]
-    points = chart.mark_point(filled=True, size=25 if look.paper else 45, opacity=1).encode(
-        y="value:Q", shape=run_shape(shown, look), tooltip=tips
-    )
-    panel = sized(layered(*_crossing(one, look), band, line, points), look)
+    points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
+    marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
+    traces = run_traces(shown, look)
+    curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), marked]
+    panel = sized(layered(*_crossing(one, look), *curves), look)
     return Figure("passes", f"How often does one of k samples reach a {unit(one, False)}?", *_words(one), (panel,))
 
 

@@ -3,7 +3,7 @@
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, budget_axis, data, layered, legend, rounded, sized
+from offleash.report.figures.encodings import Row, bands, budget_axis, data, layered, legend, lines, rounded, sized
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.style import (
     CLASS_NAMES,
@@ -96,24 +96,17 @@ def _ratios(one: Comparison, look: Look) -> Panel:
     ]
     labels = list(METRIC_NAMES.values())
     several = legend(labels, look, 3)
-
-    def scale(values: list[str] | list[list[int]]) -> alt.Scale:
-        return alt.Scale(domain=labels, range=values)
-
     lowest = min((float(row["low"]) for row in rows if isinstance(row["low"], float)), default=0.0)
     bottom = 0.0 if lowest >= 0 else max(-1.0, -0.2 * np.ceil(-lowest / 0.2))
-    y = alt.Scale(domain=[bottom, 1], nice=False)
-    chart = alt.Chart(data(rows)).encode(
-        x=budget_axis(int(one.curves["SRR"].k_K[-1]), look),
-        color=alt.Color("ratio:N", scale=scale(list(METRICS.values())), legend=several),
-    )
-    band = chart.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", title="ratio", scale=y), y2="high:Q")
-    line = chart.mark_line().encode(
-        y="value:Q", strokeDash=alt.StrokeDash("ratio:N", scale=scale(list(METRIC_DASHES.values())), legend=None)
-    )
-    points = chart.mark_point(filled=True, size=20 if look.paper else 40, opacity=1).encode(
-        y="value:Q",
-        shape=alt.Shape("ratio:N", scale=scale(list(METRIC_SHAPES.values())), legend=several),
+    scale = alt.Scale(domain=[bottom, 1], nice=False)
+    x = budget_axis(int(one.curves["SRR"].k_K[-1]), look)
+    y, low = (alt.Y(field, title="ratio", scale=scale) for field in ("value:Q", "low:Q"))
+    points = alt.Chart(data(rows)).mark_point(filled=True, size=20 if look.paper else 40, opacity=1)
+    marked = points.encode(
+        x=x,
+        y=y,
+        color=alt.Color("ratio:N", scale=alt.Scale(domain=labels, range=list(METRICS.values())), legend=several),
+        shape=alt.Shape("ratio:N", scale=alt.Scale(domain=labels, range=list(METRIC_SHAPES.values())), legend=several),
         tooltip=[
             alt.Tooltip("ratio:N"),
             alt.Tooltip("k:Q"),
@@ -122,8 +115,10 @@ def _ratios(one: Comparison, look: Look) -> Panel:
             alt.Tooltip("high:Q", title="band to"),
         ],
     )
+    traces = {label: (METRICS[name], METRIC_DASHES[name]) for name, label in METRIC_NAMES.items()}
     zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8).encode(y="value:Q")
-    return sized(layered(zero, band, line, points), look)
+    curves = [*bands(rows, "ratio", traces, x, low), *lines(rows, "ratio", traces, x, y)]
+    return sized(layered(zero, *curves, marked), look)
 
 
 def _words(one: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
