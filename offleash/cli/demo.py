@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from offleash.cli.command import command_line
 from offleash.cli.needs import needs_local
 from offleash.cli.reading import AsJson, printable, progress
 
@@ -40,7 +41,7 @@ def demo(
     with progress(as_json) as tell:
         plan = replace(QUICK if quick else Plan(), seed=seed)
         done = demonstrate(world_of(world), plan, out, tell)
-        path = write_report(done, tell)
+        path = write_report(done, command_line(), tell)
     if as_json:
         import json
 

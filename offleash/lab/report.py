@@ -15,10 +15,10 @@ from offleash.study.load import Progress, silent
 NAME = "report.html"
 
 
-def write_report(done: Demonstrated, progress: Progress = silent) -> Path:
-    """Write the page into the folder of the demo."""
+def write_report(done: Demonstrated, command: str = "", progress: Progress = silent) -> Path:
+    """Write the page into the folder of the demo; `command` is what the page says made it."""
     path = done.folder / NAME
-    write_text(path, report_page(subject([done.plain]), telling(done), progress))
+    write_text(path, report_page(subject([done.plain]), telling(done, command), progress))
     return path
 
 
@@ -36,7 +36,7 @@ def demo_document(done: Demonstrated, path: Path) -> dict[str, object]:
     }
 
 
-def telling(done: Demonstrated) -> Telling:
+def telling(done: Demonstrated, command: str = "") -> Telling:
     """What the page says beside the main comparison: how it was made, and the same question asked otherwise."""
     plan = done.plan
     made = (
@@ -44,7 +44,7 @@ def telling(done: Demonstrated) -> Telling:
         f"neither the corpus nor the training held, seed {plan.seed}; {done.seconds:.0f} s in the last call."
     )
     return Telling(
-        command="\n".join(again(done)),
+        command="\n".join([*([command] if command else []), *again(done)]),
         headline=headline(done),
         sentences=[*sentences(done), made],
         chapters=[
@@ -59,7 +59,6 @@ def again(done: Demonstrated) -> list[str]:
     """Commands that show it again."""
     folder = Path(quote(str(done.folder)))
     return [
-        f"offleash demo --seed {done.plan.seed} -o {folder}",
         f"offleash view {folder / BASE} {folder / RL}",
         f"offleash compare {folder / BASE} {folder / RL} --per solution",
         f"offleash compare {folder / PAPER / BASE} {folder / PAPER / RL}",

@@ -298,13 +298,50 @@ def test_perplexities_are_quartiles_over_the_traces_of_each_class(tmp_path: Path
     assert drawn("perplexity", told).panels
 
 
-def test_what_is_told_apart_by_colour_is_explained(tmp_path: Path, counts: Subject) -> None:
-    logs = answered(tmp_path)
+def test_the_means_of_both_entropies_are_marked(tmp_path: Path) -> None:
+    told = answered(tmp_path)
+    alone = drawn("entropy", told)
+    assert "offleash score" in alone.caption
+    table = pl.DataFrame([{"problem": f"p{p}", "index": 0, "tokens": 4, "entropy_raw": 4.0 + p} for p in range(12)])
+    one = told.one
+    samples = table.with_columns(pl.lit("stop").alias("finish")).lazy()
+    runs = (replace(one.before, samples=samples), replace(one.after, samples=samples))
+    told = subject([replace(one, before=runs[0], after=runs[1])])
+    found, answers = drawn("entropy", told), told.detail.entropy_PR
+    assert answers is not None
+    big = {row["run"]: row for row in rows(found.panels[0]) if "k" in row}
+    for r, name in enumerate(("base", "rl")):
+        assert big[name]["token"] == pytest.approx(np.mean(1 + np.arange(12) / 4), rel=1e-4)
+        assert big[name]["answer"] == pytest.approx(answers[:, r].mean(), rel=1e-4)
+
+
+def test_different_answers_and_guesses_are_those_of_the_comparison(tmp_path: Path) -> None:
+    told = answered(tmp_path)
+    found = told.detail.distinct_KR
+    assert found is not None
+    last = {row["run"]: row["answers"] for row in rows(drawn("distinct", told).panels[0]) if row.get("k") == 16}
+    assert last == pytest.approx({"base": found[1][-1, 0], "rl": found[1][-1, 1]}, rel=1e-4)
+    bars = {(row["run"], row["place"]): row["problems"] for row in rows(drawn("guessing", told).panels[0])}
+    for r, (name, side) in enumerate((("base", "before"), ("rl", "after"))):
+        assert bars[name, 0] == int((told.detail.tally.correct_PR[:, r] > 0).sum())
+        assert bars[name, 1] == len(told.one.guessing.problems[side])
+    assert sum(bars[name, 1] for name in ("base", "rl")) > 0
+
+
+def test_the_best_split_stands_on_the_curve_between_its_ends(counts: Subject) -> None:
+    split, marks = counts.one.portfolio, list(rows(drawn("portfolio", counts).panels[0]))
+    assert split is not None
+    curve = {row["base"]: row["coverage"] for row in marks if "name" not in row}
+    named = {row["name"]: (row["base"], row["coverage"]) for row in marks if "name" in row}
+    assert named["all base"] == (64, curve[64])
+    assert named["all rl"] == (0, curve[0])
+    assert named[f"best: {split.best}"] == (split.best, max(curve.values()))
+
+
+def test_what_is_told_apart_by_colour_is_explained(tmp_path: Path) -> None:
+    told = answered(tmp_path)
     for name in ("passes", "plane", "support", "evidence", "accuracy", "distinct", "guessing"):
-        found = figure(name, counts, PAPER)
-        shown = found if isinstance(found, Figure) else figure(name, logs, PAPER)
-        assert isinstance(shown, Figure) or name == "guessing"
-        for panel in shown.panels if isinstance(shown, Figure) else ():
+        for panel in drawn(name, told, paper=True).panels:
             assert vega(panel)["legends"], name
 
 

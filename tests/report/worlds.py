@@ -1,6 +1,7 @@
 """Small comparisons for figures: counts written as CSV, and logs with answers."""
 
 import csv
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from offleash.report.figures.figure import Subject
 from offleash.report.subject import subject
 from offleash.study.compare import Question
 from offleash.study.verbs import compare_arguments
-from tests.study.world import drawn, write_log
+from tests.study.world import drawn
 
 FEW = 200  # replicates
 
@@ -55,6 +56,23 @@ def spread(problems: int, n: int, seed: int = 0) -> tuple[list[int], list[int]]:
 
 
 def answered(folder: Path, problems: int = 12, samples: int = 16) -> Subject:
-    """A comparison of logs that keep answers."""
-    files = [write_log(folder / f"m{step}.jsonl", drawn(problems, samples, step)) for step in (0, 1)]
+    """A comparison of logs that keep answers: 7 or 8 is right, wrong ones are right answers to other problems."""
+    files = []
+    for step in (0, 1):
+        rng, path = np.random.default_rng([step, problems]), folder / f"m{step}.jsonl"
+        hits = drawn(problems, samples, step)
+        rows = [
+            {
+                "id": f"p{p}",
+                "question": f"Question {p}?",
+                "gold": str(7 + p % 2),
+                "response": "...",
+                "correct": hit,
+                "prediction": str(7 + p % 2 if hit else 8 - p % 2 if rng.random() < 0.5 else rng.integers(100)),
+            }
+            for p in range(problems)
+            for hit in hits[p]
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        files.append(path)
     return compared(*(f"{name}={file}" for name, file in zip(("base", "rl"), files, strict=True)))

@@ -70,7 +70,7 @@ def tiles(one: Comparison) -> list[Tile]:
         value = float(getattr(change, name))
         chance = f"{expected[name]:.1f} by chance alone" if name in expected else ""
         least = surely.get(name)
-        certain = "" if least is None else f"at least {least:,} real (95% confidence)"
+        certain = "" if least is None else f"{f'at least {least:,}' if least else 'none surely'} real (95% confidence)"
         meaning = MEANS[name].format(before=change.before, after=change.after)
         out.append(Tile(name, CLASS_NAMES[name][2:], shown(value), count(value), meaning, chance, certain))
     return out
