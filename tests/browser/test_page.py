@@ -55,8 +55,8 @@ def test_hovering_a_dot_tells_its_problem_and_a_click_opens_it(opened: Open, rep
         page.locator("#figure-plane").scroll_into_view_if_needed()
         dot = page.evaluate(DOT)
         page.mouse.move(dot["x"], dot["y"])
-        page.wait_for_selector("#vg-tooltip-element.visible")
-        told = re.search(r"problem (\d{3})", page.inner_text("#vg-tooltip-element"))
+        page.wait_for_selector("#tip:visible")
+        told = re.search(r"problem (\d{3})", page.inner_text("#tip"))
         assert told is not None
         page.mouse.click(dot["x"], dot["y"])
         page.wait_for_selector(f"#problem-body[data-row='{int(told[1])}']")

@@ -78,7 +78,6 @@ def _dots(told: Detail, frame: Frame, look: Look) -> Panel:
     present = [name for name in CLASSES if (told.class_P == name).any()]
     labels = [f"{CLASS_NAMES[name]} {int((told.class_P == name).sum()):,}" for name in present]
     columns = _columns(told, frame)
-    hover = alt.selection_point(name="near", on="pointerover", clear="pointerout", empty=False)
     several = legend(labels, look, 2, words=f"{dict(zip(present, labels, strict=True))!r}[datum.label]")
     size = float(np.clip(6000 / max(len(told.tally), 1), 11, 36)) * (0.4 if look.paper else 1)
     tips = {"id": "problem", "asked": "question", "part": "benchmark", "name": "class"}
@@ -87,7 +86,7 @@ def _dots(told: Detail, frame: Frame, look: Look) -> Panel:
         alt.Chart(data([columns]))
         .transform_flatten(list(columns))
         .transform_calculate(name=f"{CLASS_NAMES!r}[datum.cls]")
-        .mark_point(filled=True, cursor="pointer", strokeWidth=4)
+        .mark_point(filled=True, cursor="pointer", opacity=0.65 if len(told.tally) < MANY else 0.5)
         .encode(
             x=_x(frame),
             y=_y(frame),
@@ -98,12 +97,10 @@ def _dots(told: Detail, frame: Frame, look: Look) -> Panel:
                 "cls:N", scale=alt.Scale(domain=present, range=[SHAPES[c] for c in present]), legend=several
             ),
             size=alt.Size("sure:Q", scale=alt.Scale(domain=[0, SUREST], range=[size, 4 * size]), legend=None),
-            opacity=alt.condition(hover, alt.value(1), alt.value(0.65 if len(told.tally) < MANY else 0.5)),
-            stroke=alt.condition(hover, alt.value("#e6b800"), alt.value("transparent")),
             tooltip=[alt.Tooltip(f"{field}:N", title=title) for field, title in tips.items()],
         )
     )
-    named: alt.Chart = dots.add_params(hover).properties(name="dots")
+    named: alt.Chart = dots.properties(name="dots")
     return named
 
 

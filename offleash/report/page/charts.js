@@ -13,11 +13,29 @@ function coloured(text) {
 const refuse = () => Promise.reject(new Error("this page loads nothing"));
 const LOADER = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
 
+// What is under the pointer, as text: the fields and titles that a layer of the figure names.
+const tip = element("table", { id: "tip", role: "tooltip", hidden: true });
+
+function tell(tips) {
+  return (handler, event, item, datum) => {
+    const fields = datum && tips.find((one) => one.every(([field]) => field in datum));
+    tip.hidden = !fields;
+    if (!fields) return;
+    const shown = (value) => (typeof value === "number" ? value.toLocaleString("en-US", { maximumSignificantDigits: 5 }) : value);
+    tip.replaceChildren(...fields.filter(([field]) => datum[field] !== "").map(([field, title]) =>
+      element("tr", {}, element("th", { scope: "row" }, title), element("td", {}, element("bdi", {}, shown(datum[field])))),
+    ));
+    const { width, height } = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
+    tip.style.top = `${event.clientY + 14 + height < innerHeight ? event.clientY + 14 : Math.max(4, event.clientY - height - 10)}px`;
+  };
+}
+
 async function draw(chart) {
   const spec = JSON.parse(coloured(document.getElementById(chart.place.dataset.spec).textContent));
   chart.width = chart.place.getBoundingClientRect().width;
   await pause();
-  const options = { mode: "vega", ast: true, actions: false, renderer: chart.place.dataset.renderer, tooltip: { theme: "custom" }, loader: LOADER };
+  const options = { mode: "vega", ast: true, actions: false, renderer: chart.place.dataset.renderer, tooltip: tell(spec.usermeta.tips), loader: LOADER };
   const result = await vegaEmbed(chart.place, spec, options);
   if (chart.view) chart.view.finalize();
   chart.view = result.view;
@@ -55,6 +73,7 @@ function redraw(which = () => true) {
 }
 
 function startCharts() {
+  document.body.append(tip);
   for (const place of document.querySelectorAll(".chart")) charts.push({ place, stale: true, view: null });
   themeListeners.push(() => redraw());
   let waiting = 0;

@@ -1,9 +1,11 @@
 """Figures as the page draws them: compiled beforehand, so that a browser has less to do, their colours left to it."""
 
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from markupsafe import Markup
 
@@ -71,7 +73,43 @@ def _vega(panel: Panel) -> dict[str, object]:
 
     spec = panel.to_dict(validate=False)
     spec["config"] = CONFIG
-    return dict(vl_convert.vegalite_to_vega(spec, vl_version=_version()))
+    tips = list(_tips(spec))
+    vega = dict(vl_convert.vegalite_to_vega(spec, vl_version=_version()))
+    for mark in _marks(vega):
+        _lighten(mark)
+    return vega | {"usermeta": {"tips": tips}}
+
+
+def _tips(spec: Mapping[str, Any]) -> Iterator[list[list[str]]]:
+    """What each layer tells of a mark under the pointer: fields and their titles."""
+    for layer in spec.get("layer", [spec]):
+        told = layer.get("encoding", {}).get("tooltip")
+        if isinstance(told, list):
+            yield [[one["field"], one.get("title", one["field"])] for one in told]
+        if "layer" in layer and layer is not spec:
+            yield from _tips(layer)
+
+
+def _marks(vega: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for mark in vega.get("marks", []):
+        yield mark
+        yield from _marks(mark)
+
+
+def _lighten(mark: dict[str, Any]) -> None:
+    """Take from a mark what would be worked out for each of thousands, and is asked for one, or never.
+
+    The page tells the tip of a mark when the pointer is on it, and each figure has one text for those who cannot see.
+    """
+    update = mark.get("encode", {}).get("update", {})
+    for name in ("description", "ariaRoleDescription"):
+        update.pop(name, None)
+    mark["aria"] = False
+    if "tooltip" in update:
+        update["tooltip"] = {"signal": "datum"}
+    if mark.get("name") == "dots_marks":
+        update |= {"stroke": {"value": "transparent"}, "strokeWidth": {"value": 4}}
+        mark["encode"]["hover"] = {"stroke": {"value": "#e6b800"}}
 
 
 @cache
