@@ -18,6 +18,7 @@ TITLE = "How strong is each loss and each gain?"
 SURE, OPEN = "sure (5% false discoveries)", "may be chance"
 CHANCE = "by chance alone"
 FEWEST = 4  # bins shown
+FEW = 4  # problems of the tallest bar, up to which each is a tick
 HEADS = {"S": "S lost: solved before, never after", "E": "E found: solved after, never before"}
 
 
@@ -100,7 +101,8 @@ def _panel(cell: str, rows: list[Row], bins: int, most: float, look: Look) -> Pa
     axis = alt.Axis(labelAngle=-40 if bins > 5 else 0, labelOverlap=False, grid=False)
     x = alt.X("successes:O", title="successes it rests on", scale=alt.Scale(domain=order), axis=axis)
     top = alt.Scale(domain=[0, max(1.0, most * 1.06)], nice=True)
-    y = alt.Y("problems:Q", title="problems", scale=top, axis=alt.Axis(tickMinStep=1, format="d", tickCount=5))
+    whole = alt.Axis(format="d", tickCount=5) if most > FEW else alt.Axis(format="d", values=list(range(FEW + 1)))
+    y = alt.Y("problems:Q", title="problems", scale=top, axis=whole)
     kinds = [SURE, OPEN]
     several = legend(kinds, look, 1, symbol="square")
     fills = [CLASSES[cell], pale(CLASSES[cell], 0.25)]
@@ -134,6 +136,8 @@ def _words(one: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str]:
         bound = (
             f" At least {found.losses_at_least} of the losses and {found.gains_at_least} of the gains are real "
             "(95% confidence)."
+            if found.losses_at_least or found.gains_at_least
+            else " None of them is surely real (95% confidence)."
         )
     mislead = (
         "A bar below its diamond says nothing about any single problem in it, and a bar above it not which are real."

@@ -72,7 +72,9 @@ def _marked(one: Comparison, found: Portfolio, x: alt.X, y: alt.Y, look: Look) -
     ]
     if inner:
         where = "left" if found.best < found.k / 3 else "right" if found.best > 2 * found.k / 3 else "center"
-        places.append((found.best, float(found.coverage_S[best]), f"best: {found.best:,}", "#d55e00", where, -10))
+        beside = left if found.best < found.k / 4 else right if found.best > 3 * found.k / 4 else 0
+        side = 14 if beside < 0 else -10  # near an end, on the side that its label leaves free
+        places.append((found.best, float(found.coverage_S[best]), f"best: {found.best:,}", "#d55e00", where, side))
     marks = []
     for base, value, name, colour, align, up in places:
         chart = alt.Chart(data([{"base": base, "coverage": rounded(value), "name": name}])).encode(x=x, y=y)

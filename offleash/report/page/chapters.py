@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from offleash.report.figures.figure import Subject
 from offleash.report.page.safe import clipped
@@ -11,6 +12,7 @@ from offleash.report.page.tiles import shown
 from offleash.report.words import finding
 from offleash.study.compare import Comparison
 from offleash.support.change import METRICS
+from offleash.tables.run import Run
 
 FACT = 300  # letters of a fact of a run
 
@@ -52,7 +54,11 @@ def standing(one: Comparison) -> Table:
     tally, rows = one.counted.tally, []
     for r, run in enumerate((one.before, one.after)):
         drawn = int(tally.drawn_PR[:, r].sum())
-        shares = (f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" for what in _RATES)
+        told = {"correct": True, "unread": _judged(run), "failed": _judged(run), "truncated": _ends(run)}
+        shares = [
+            f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if known else "not known"
+            for what, known in told.items()
+        ]
         a_problem = _range(tally.drawn_PR[:, r])
         rows.append([run.name, f"{len(tally):,}", f"{drawn:,}", a_problem, *shares, run.verifier or "as logged"])
     head = ["run", "problems", "samples", "samples a problem", "correct", "unread", "failed", "truncated", "verifier"]
@@ -89,7 +95,33 @@ def sources(one: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
     ]
 
 
-_RATES = ("correct", "unread", "failed", "truncated")
+def reassurance(one: Comparison) -> str:
+    """What was looked for and not found, where there is no warning; and what could not be looked for."""
+    runs = (one.before, one.after)
+    looked, unseen = [f"k = {one.change.k:,} is not small"], []
+    for what, known in (
+        ("samples without a readable answer or a verdict", all(_judged(run) for run in runs)),
+        ("samples cut at the token limit", all(_ends(run) for run in runs)),
+        ("problems reached only as often as by blind guessing", one.guessing.floor is not None),
+    ):
+        if known:
+            looked.append(f"there are few or no {what}")
+        else:
+            unseen.append(what)
+    checked = f"Of what was checked nothing would change the reading: {'; '.join(looked)}."
+    return f"{checked} Not known of these runs: {'; '.join(unseen)}." if unseen else checked
+
+
+def _ends(run: Run) -> bool:
+    """Whether a run says how its samples ended."""
+    if run.samples is None:
+        return False
+    return not run.samples.filter(pl.col("finish").is_not_null()).select("finish").head(1).collect().is_empty()
+
+
+def _judged(run: Run) -> bool:
+    """Whether a run has verdicts of samples, and not only counts."""
+    return run.verdicts is not None
 
 
 def _range(drawn_P: np.ndarray) -> str:
