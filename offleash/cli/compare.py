@@ -6,46 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.asking import (
-    After,
-    At,
-    Before,
-    Guess,
-    PerTarget,
-    Replicates,
-    RuleName,
-    Runs,
-    Seed,
-    Tau,
-    Unread,
-)
+from offleash.cli.asking import Asked, Runs, asking
 from offleash.cli.judging import Jobs, TrustCode
-from offleash.cli.reading import AsJson, Filter, FormatName, Map, SplitBy, Threshold, Verifier, progress, reading
+from offleash.cli.reading import AsJson, FormatName, progress
 
 if TYPE_CHECKING:
-    from offleash.study.certified import Sought
     from offleash.study.checkpoints import Union
     from offleash.study.compare import Comparison
     from offleash.study.flips import Flips
     from offleash.study.load import Progress
 
 
+@asking(log_format=FormatName)
 def compare(
     runs: Runs,
-    at: At = None,
-    rule: RuleName = None,
+    asked: Asked,
     certified: Annotated[
         str | None,
         typer.Option("--question", help="Of certificates: completion (default) or mass; both are shown."),
     ] = None,
-    per: PerTarget = "problem",
-    tau: Tau = 0.0,
-    unread: Unread = "keep",
-    guess: Guess = None,
-    before: Before = None,
-    after: After = None,
-    replicates: Replicates = 10_000,
-    seed: Seed = 0,
     flips: Annotated[
         bool, typer.Option("--flips", help="List the problems whose class depends on how samples are judged.")
     ] = False,
@@ -57,12 +36,6 @@ def compare(
     ] = None,
     jobs: Jobs = 0,
     trust_code: TrustCode = False,
-    columns: Map = None,
-    split_by: SplitBy = None,
-    format_name: FormatName = None,
-    filter_name: Filter = None,
-    threshold: Threshold = 1.0,
-    verifier: Verifier = None,
     as_json: AsJson = False,
 ) -> None:
     """What RL kept, lost and found, how sure that is, and what chance alone would give.
@@ -80,42 +53,32 @@ def compare(
       offleash compare base.jsonl rl.jsonl --verify math     (judge other tools' samples anew, and count differences)
       offleash compare certs/base certs/rl                   (of offleash certify: without sampling noise)
     """
-    from offleash.report.place import check_place
+    from offleash.report.place import PAGES, check_place
     from offleash.study.certified import named_certificates
-    from offleash.study.flips import flippable
+    from offleash.study.flips import can_flip, flippable
     from offleash.study.texts import Readable, with_texts
-    from offleash.study.verbs import certified_question, compare_arguments, flips_arguments, question, verified_first
+    from offleash.study.verbs import compare_arguments, flips_arguments, verified_first
 
-    if named_certificates(runs, rule, certified):
-        samples_only = {
-            "--at": at is not None,
-            "--per": per != "problem",
-            "--tau": bool(tau),
-            "--unread": unread != "keep",
-            "--guess": guess is not None,
-            "--flips": flips,
-            "--verify": verify is not None,
-            "--report": page is not None,
-            "--split-by": split_by is not None,
-        }
-        sought = certified_question(certified or "completion", replicates, seed, samples_only)
-        _compare_certificates(runs, sought, verifier, before, after, as_json)
+    if named_certificates(runs, asked.rule, certified):
+        chosen = {"--flips": flips, "--verify": verify is not None, "--report": page is not None}
+        _compare_certificates(runs, asked, certified or "completion", chosen, as_json)
         return
-    asked = question(rule or "seen", per, at, tau, unread, guess, replicates, seed)
+    question = asked.question()
     if flips:
-        flippable(asked)
-    how = reading(columns, split_by, format_name, filter_name, threshold, verifier)
+        flippable(question)
     if page is not None:
-        check_place(page)
+        check_place(page, PAGES)
     with (
         progress(as_json) as tell,
-        verified_first(runs, how, verify, jobs, trust_code, tell) as (named, how, judged),
+        verified_first(runs, asked.reading(), verify, jobs, trust_code, tell) as (named, how, judged),
         nullcontext(Readable(named)) if page is None else with_texts(named, how, tell) as read,
     ):
-        comparisons, together = compare_arguments(read.arguments, how, asked, before, after, tell, read.notes)
+        names = (asked.before, asked.after)
+        comparisons, together = compare_arguments(read.arguments, how, question, *names, tell, read.notes)
         turned = flips_arguments(named, comparisons, how, tell) if flips else []
         if page is not None:
-            _write_page(page, comparisons, together, turned, tell)
+            doubts = turned or (flips_arguments(named, comparisons[-1:], how, tell) if can_flip(question) else [])
+            _write_page(page, comparisons, together, doubts, tell)
     if as_json:
         import json
 
@@ -147,14 +110,23 @@ def _write_page(
     write_text(path, report_page(subject(comparisons, together, turned), Telling(command=command_line()), tell))
 
 
-def _compare_certificates(
-    runs: list[str], sought: "Sought", verifier: str | None, before: str | None, after: str | None, as_json: bool
-) -> None:
+def _compare_certificates(runs: list[str], asked: Asked, word: str, chosen: dict[str, bool], as_json: bool) -> None:
     from offleash.report.certified import certified_json, show_certified
     from offleash.study.certified import compare_certificates
+    from offleash.study.verbs import certified_question
 
+    samples_only = {
+        "--at": asked.at is not None,
+        "--per": asked.per != "problem",
+        "--tau": bool(asked.tau),
+        "--unread": asked.unread != "keep",
+        "--guess": asked.guess is not None,
+        "--split-by": asked.split_by is not None,
+        **chosen,
+    }
+    sought = certified_question(word, asked.replicates, asked.seed, samples_only)
     with progress(as_json) as tell:
-        comparisons = compare_certificates(runs, sought, verifier, before, after, tell)
+        comparisons = compare_certificates(runs, sought, asked.verifier, asked.before, asked.after, tell)
     if as_json:
         import json
 

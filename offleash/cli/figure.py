@@ -5,21 +5,8 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.asking import (
-    After,
-    At,
-    Before,
-    Guess,
-    LogFormat,
-    PerTarget,
-    Replicates,
-    RuleName,
-    Runs,
-    Seed,
-    Tau,
-    Unread,
-)
-from offleash.cli.reading import AsJson, Filter, Map, SplitBy, Threshold, Verifier, printable, progress, reading
+from offleash.cli.asking import Asked, Runs, asking
+from offleash.cli.reading import AsJson, printable, progress
 from offleash.errors import OffleashError, unknown
 
 # known without drawing anything; a test holds them equal to the figures there are
@@ -40,29 +27,15 @@ NAMES = (
 COLUMN, WIDEST = 236, 4000  # pixels
 
 
+@asking()
 def figure(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which figure: {', '.join(NAMES)}.")],
     runs: Runs,
+    asked: Asked,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="A file .pdf, .svg or .png.")],
     width: Annotated[
         int | None, typer.Option(metavar="PX", help="Width of the figure; default: a column of a paper, 236.")
     ] = None,
-    at: At = None,
-    rule: RuleName = None,
-    per: PerTarget = "problem",
-    tau: Tau = 0.0,
-    unread: Unread = "keep",
-    guess: Guess = None,
-    before: Before = None,
-    after: After = None,
-    replicates: Replicates = 10_000,
-    seed: Seed = 0,
-    columns: Map = None,
-    split_by: SplitBy = None,
-    log_format: LogFormat = None,
-    filter_name: Filter = None,
-    threshold: Threshold = 1.0,
-    verifier: Verifier = None,
     as_json: AsJson = False,
 ) -> None:
     """One figure of a comparison as PDF, SVG or PNG, with the caption that says how to read it.
@@ -84,14 +57,14 @@ def figure(
     from offleash.report.figures.registry import figure as draw_figure
     from offleash.report.place import check_place
     from offleash.report.subject import subject_of
-    from offleash.study.verbs import question
 
     kind_of(out)
     check_place(out)
-    asked = question(rule or "seen", per, at, tau, unread, guess, replicates, seed)
-    how = reading(columns, split_by, log_format, filter_name, threshold, verifier)
     look = PAPER if width is None else Look(width, max(PAPER.height, min(300, width * 3 // 5)), width <= 1.5 * COLUMN)
-    with progress(as_json) as tell, subject_of(runs, how, asked, before, after, progress=tell) as subject:
+    with (
+        progress(as_json) as tell,
+        subject_of(runs, asked.reading(), asked.question(), asked.before, asked.after, progress=tell) as subject,
+    ):
         drawn = draw_figure(name, subject, look)
     if isinstance(drawn, Missing):
         raise OffleashError(f"The figure {name!r} cannot be drawn: {drawn.reason}.")

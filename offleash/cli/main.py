@@ -91,9 +91,9 @@ def _run(ended: list[int]) -> None:
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
-        what = "ended by SIGTERM" if ended else "interrupted"
+        what = f"ended by {signal.Signals(ended[0]).name}" if ended else "interrupted"
         print(f"offleash: {what}; nothing was lost, run the same command again.", file=sys.stderr)
-        sys.exit(143 if ended else 130)
+        sys.exit(128 + ended[0] if ended else 130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
@@ -113,7 +113,7 @@ def _run(ended: list[int]) -> None:
 
 @contextmanager
 def _ended_gently() -> Iterator[list[int]]:
-    """SIGTERM does what Ctrl-C does: what is held is written first. Batch systems send it before they kill."""
+    """SIGTERM and SIGHUP do what Ctrl-C does: what is held is written first. Batch systems send one, then kill."""
     ended: list[int] = []
     own = os.getpid()
 
@@ -123,8 +123,11 @@ def _ended_gently() -> Iterator[list[int]]:
         ended.append(number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    # a closed terminal sends SIGHUP; who asked to go on after that (nohup) has it ignored
+    asked = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in asked}
     try:
         yield ended
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -5,21 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.asking import (
-    After,
-    At,
-    Before,
-    Guess,
-    LogFormat,
-    PerTarget,
-    Replicates,
-    RuleName,
-    Runs,
-    Seed,
-    Tau,
-    Unread,
-)
-from offleash.cli.reading import AsJson, Filter, Map, SplitBy, Threshold, Verifier, printable, progress, reading
+from offleash.cli.asking import Asked, Runs, asking
+from offleash.cli.reading import AsJson, printable, progress
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
@@ -30,8 +17,10 @@ ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}
 FORMATS = ("html", "md", "latex")
 
 
+@asking()
 def report(
     runs: Runs,
+    asked: Asked,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="Where it goes; report.html unless another format is asked."),
@@ -40,22 +29,6 @@ def report(
         str | None,
         typer.Option("--format", metavar="NAME", help="html (a page), md (a pull request), latex (rows of a table)."),
     ] = None,
-    at: At = None,
-    rule: RuleName = None,
-    per: PerTarget = "problem",
-    tau: Tau = 0.0,
-    unread: Unread = "keep",
-    guess: Guess = None,
-    before: Before = None,
-    after: After = None,
-    replicates: Replicates = 10_000,
-    seed: Seed = 0,
-    columns: Map = None,
-    split_by: SplitBy = None,
-    log_format: LogFormat = None,
-    filter_name: Filter = None,
-    threshold: Threshold = 1.0,
-    verifier: Verifier = None,
     intervals: Annotated[
         bool, typer.Option("--intervals", help="With --format latex: put the 95% intervals beside the rates.")
     ] = False,
@@ -79,17 +52,16 @@ def report(
     from offleash.report.place import check_place, write_text
     from offleash.report.subject import subject_of
     from offleash.report.words import finding
-    from offleash.study.verbs import question
 
     kind = _kind(format_name, out)
-    asked = question(rule or "seen", per, at, tau, unread, guess, replicates, seed)
-    how = reading(columns, split_by, log_format, filter_name, threshold, verifier)
     path = out or (Path("report.html") if kind == "html" else None)
     if path is not None:
         check_place(path)
     with (
         progress(as_json) as tell,
-        subject_of(runs, how, asked, before, after, texts=kind == "html", progress=tell) as subject,
+        subject_of(
+            runs, asked.reading(), asked.question(), asked.before, asked.after, texts=kind == "html", progress=tell
+        ) as subject,
     ):
         text = _written(kind, subject, intervals, tell)
     if path is None and not as_json:

@@ -5,46 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.asking import (
-    After,
-    At,
-    Before,
-    Guess,
-    LogFormat,
-    PerTarget,
-    Replicates,
-    RuleName,
-    Runs,
-    Seed,
-    Tau,
-    Unread,
-)
-from offleash.cli.reading import AsJson, Filter, Map, SplitBy, Threshold, Verifier, progress, reading
+from offleash.cli.asking import Asked, Runs, asking
+from offleash.cli.reading import AsJson, progress
 
 if TYPE_CHECKING:
     from offleash.report.view.server import Server
 
 
+@asking()
 def view(
     runs: Runs,
+    asked: Asked,
     port: Annotated[int, typer.Option(metavar="N", help="The port of 127.0.0.1 to serve on; 0: any free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    at: At = None,
-    rule: RuleName = None,
-    per: PerTarget = "problem",
-    tau: Tau = 0.0,
-    unread: Unread = "keep",
-    guess: Guess = None,
-    before: Before = None,
-    after: After = None,
-    replicates: Replicates = 10_000,
-    seed: Seed = 0,
-    columns: Map = None,
-    split_by: SplitBy = None,
-    log_format: LogFormat = None,
-    filter_name: Filter = None,
-    threshold: Threshold = 1.0,
-    verifier: Verifier = None,
     as_json: AsJson = False,
 ) -> None:
     """The page of `report` with everything behind it: every sample of every problem, read when it is looked at.
@@ -64,14 +37,15 @@ def view(
     from offleash.report.subject import subject_of
     from offleash.report.view.server import Server, check_port
     from offleash.study.shelf import Shelf
-    from offleash.study.verbs import question
 
     check_port(port)
-    asked = question(rule or "seen", per, at, tau, unread, guess, replicates, seed)
-    how = reading(columns, split_by, log_format, filter_name, threshold, verifier)
     with ExitStack() as held:
         with progress(as_json) as tell:
-            subject = held.enter_context(subject_of(runs, how, asked, before, after, texts=True, progress=tell))
+            subject = held.enter_context(
+                subject_of(
+                    runs, asked.reading(), asked.question(), asked.before, asked.after, texts=True, progress=tell
+                )
+            )
             page = view_page(subject, Telling(command=command_line()), tell)
         server = held.enter_context(Server(Shelf(subject.one), page, port))
         _serve(server, open_, as_json)

@@ -35,4 +35,9 @@ def figure(
 
 
 def _several(comparison: Comparison | Sequence[Comparison]) -> list[Comparison]:
-    return [comparison] if isinstance(comparison, Comparison) else list(comparison)
+    several = [comparison] if isinstance(comparison, Comparison) else list(comparison)
+    bases = {one.before.name for one in several}
+    if len(bases) != 1:
+        found = ", ".join(sorted(bases)) or "none"
+        raise OffleashError(f"A report is of comparisons with one base; found {found}: give those of one base.")
+    return several

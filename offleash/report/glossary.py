@@ -76,7 +76,8 @@ GLOSSARY: dict[str, str] = {
     # what else could explain it
     "guess floor": "How often a blind guess would be right on a problem: given with it, or measured with the wrong "
     "answers to other problems.",
-    "guess-support": "Problems that are reached, but not surely more often than by blind guessing.",
+    "guess-support": "Problems with a right sample among all drawn that are not surely more often right than by "
+    "blind guessing.",
     "answer entropy": "How widely the answers to a problem are spread (nats): 0 when all samples give one answer.",
     "token entropy": "How undecided the model is about the next token, mean over the tokens of its samples (nats).",
     "nats": "The unit of entropy with natural logarithms: ln(2), about 0.69, for two equally frequent answers.",

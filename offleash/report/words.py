@@ -7,6 +7,7 @@ from offleash.tables.tally import Per
 
 SMALL_K = 32
 NOTABLE = 0.05
+LEAST = 0.1  # a smaller number of problems would be printed as 0.0
 
 
 def finding(one: Comparison) -> str:
@@ -33,9 +34,8 @@ def warnings(one: Comparison) -> list[str]:
     for name, problems in one.guessing.problems.items():
         if problems:
             run = one.before.name if name == "before" else one.after.name
-            out.append(
-                f"{len(problems)} problems reached by {run} are no more often right than a blind guess would be."
-            )
+            some = _are(len(problems), "problem", f"with a right sample among all drawn by {run}")
+            out.append(f"{some} no more often right than a blind guess would be.")
     out += [f"{note.text.rstrip('.')}." for note in one.notes if "scores are above 1" in note.text]
     if one.undecided is not None and _table(one.undecided[0]) != _table(one.undecided[1]):
         low, high = (_table(bound) for bound in one.undecided)
@@ -44,7 +44,8 @@ def warnings(one: Comparison) -> list[str]:
     if same.all() and tally.ordered_R.all() and 0 < tally.correct_PR[:, 0].sum() < tally.drawn_PR[:, 0].sum():
         out.append("Both runs have the same successes on every problem: are they the same samples?")
     if change.undetermined:
-        out.append(f"{change.undetermined:g} problems are undetermined under the rule {change.rule.value!r}.")
+        some = _are(change.undetermined, _unit(one, 1))
+        out.append(f"{some} undetermined under the rule {change.rule.value!r}.")
     return out
 
 
@@ -52,15 +53,23 @@ def _counts(one: Comparison) -> str:
     change, base, rl = one.change, one.change.before, one.change.after
     reached = change.P + change.S
     about = "" if _whole(change.S) and _whole(change.E) and _whole(change.P) else "about "
-    if reached == 0:
+    alone = _whole(reached) and round(reached) == 1
+    of = f"the one {_unit(one, 1)}" if alone else f"the {_n(reached)} {_unit(one, 2)}"
+    all_of = of if alone else f"all of {of}"
+    if _zero(reached):
         lost = f"{base} reaches none of the {_unit(one, 2)}"
-    elif change.S == 0:
-        lost = f"{rl} reaches all of the {_n(reached)} {_unit(one, reached)} that {base} reaches"
+    elif reached < LEAST:
+        lost = f"{base} reaches fewer than {LEAST:g} {_unit(one, 2)}"
+    elif _zero(change.S):
+        lost = f"{rl} reaches {all_of} that {base} reaches"
+    elif change.S < LEAST:
+        lost = f"{rl} reaches all but fewer than {LEAST:g} of {of} that {base} reaches"
+    elif alone and _whole(change.S):
+        lost = f"{rl} no longer reaches {of} that {base} reaches"
     else:
-        of = f"{_n(reached)} {_unit(one, reached)}"
-        lost = f"{rl} no longer reaches {about}{_n(change.S)} of the {of} that {base} reaches"
-    found = f"{about}{_n(change.E)}" if change.E else "none"
-    subject = f"{rl} " if reached == 0 else ""
+        lost = f"{rl} no longer reaches {about}{_n(change.S)} of {of} that {base} reaches"
+    found = "none" if _zero(change.E) else _some(change.E, about)
+    subject = f"{rl} " if reached < LEAST else ""
     return f"{lost}, and {subject}reaches {found} that {base} does not (k = {change.k})."
 
 
@@ -72,20 +81,24 @@ def _certainty(one: Comparison) -> str:
             return ""
         return f"Corrected for what a redraw of {one.before.name} would show, it keeps {again.SRR:.1%} (k = {again.k})."
     lost, gained = found.losses_at_least, found.gains_at_least
+    if _nothing(one) and not lost and not gained:
+        return ""
     if found.null is None and not lost and not gained:
         return "None of it is certain."
-    if found.null is None:
+    if found.null is None or _nothing(one):
         return f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)."
-    expected = f"{found.null.expected_S:.1f} losses and {found.null.expected_E:.1f} gains"
+    losses, gains = found.null.expected_S, found.null.expected_E
+    repeated = "about " if losses < LEAST else ""  # one "about" serves both, "fewer than" does not
+    expected = f"{_rough(losses, 'about ')} losses and {_rough(gains, repeated)} gains"
     if not lost and not gained:
-        return f"None of it is certain: had no rate changed, chance alone would show about {expected}."
+        return f"None of it is certain: had no rate changed, chance alone would show {expected}."
     certain = f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)"
-    return f"{certain}; had no rate changed, chance alone would show about {expected}."
+    return f"{certain}; had no rate changed, chance alone would show {expected}."
 
 
 def _net(one: Comparison) -> str:
     found = one.evidence
-    if found.mcnemar_p is None or found.E is None or found.S is None:
+    if found.mcnemar_p is None or found.E is None or found.S is None or _nothing(one):
         return ""
     if found.mcnemar_p >= 0.05:
         return f"The net change is not significant (McNemar p = {_p(found.mcnemar_p)})."
@@ -116,6 +129,31 @@ def _table(change: object) -> str:
 def _unit(one: Comparison, number: float) -> str:
     word = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}[one.tally.per]
     return word if number == 1 else f"{word}s"
+
+
+def _are(number: float, word: str, which: str = "") -> str:
+    """How many there are, with the verb: 1 problem is, 2 problems are."""
+    one = number == 1
+    return " ".join(part for part in (_n(number), word if one else f"{word}s", which, "is" if one else "are") if part)
+
+
+def _nothing(one: Comparison) -> bool:
+    """Whether neither run reached anything, so that there is nothing to have changed."""
+    return _zero(one.change.P + one.change.E + one.change.S)
+
+
+def _zero(value: float) -> bool:
+    return _whole(value) and round(value) == 0
+
+
+def _some(value: float, about: str) -> str:
+    """A number above 0 that does not read as none."""
+    return f"fewer than {LEAST:g}" if value < LEAST else f"{about}{_n(value)}"
+
+
+def _rough(value: float, about: str) -> str:
+    """An expected number."""
+    return f"fewer than {LEAST:g}" if value < LEAST else f"{about}{value:.1f}"
 
 
 def _whole(value: float) -> bool:

@@ -72,7 +72,13 @@ def _split_name(text: str) -> tuple[str | None, str]:
     if Path(text).exists():  # a path may itself hold a '='
         return None, text
     found = re.match(r"([^=/\\]+)=(.+)", text, flags=re.DOTALL)
-    return (found[1], found[2]) if found else (None, text)
+    if found is None:
+        return None, text
+    for place in (one.start() for one in re.finditer("=", text)):  # a name may hold a '=' too: lr=1=runs/first
+        name, path = text[:place], text[place + 1 :]
+        if path and "/" not in name and Path(path).expanduser().exists():
+            return name, path
+    return found[1], found[2]
 
 
 def _files_below(folder: Path) -> tuple[Path, ...]:

@@ -214,7 +214,9 @@ def _without_unread(run: Run, notes: list[Note]) -> Run:
     unread = pl.col("verdict").eq_missing(pl.lit(Verdict.UNREAD.value, VERDICT))
     rows = int(run.verdicts.select(unread.sum()).collect(engine="streaming").item())
     notes.append(Note(f"{run.name}: unread samples were left out (--unread drop)", rows, left_out=True))
-    return replace(run, verdicts=run.verdicts.filter(~unread), samples=None)
+    kept = run.verdicts.filter(~unread)
+    samples = None if run.samples is None else run.samples.join(kept, on=["problem", "index"], how="semi")
+    return replace(run, verdicts=kept, samples=samples)
 
 
 def _named(run: Run) -> tuple[Note, ...]:

@@ -40,7 +40,7 @@ def with_texts(arguments: Sequence[str], reading: Reading, progress: Progress = 
     with TemporaryDirectory(prefix="offleash-") as scratch:
         out, notes = [], {}
         for number, (text, one, name) in enumerate(zip(arguments, parsed, names, strict=True)):
-            place = text.partition("=")[2] if one.given else text
+            place = text[len(one.name) + 1 :] if one.given else text
             if not _stays(one, reading):
                 done = import_logs(text, Path(scratch) / str(number), whole, progress)
                 if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself

@@ -70,8 +70,8 @@ def test_a_problem_shows_question_gold_answers_and_samples_of_both_runs(opened: 
         body = page.inner_text("#problem-body")
         assert "S lost" in body
         assert "7 <b>" in body
-        assert f"5 correct of {K}" in page.inner_text(".side[data-run='0']")
-        assert f"0 correct of {K}" in page.inner_text(".side[data-run='1']")
+        assert f"correct: 5 of {K}" in page.inner_text(".side[data-run='0']")
+        assert f"correct: 0 of {K}" in page.inner_text(".side[data-run='1']")
         assert page.locator(".side[data-run='0'] details.sample:has(.verdict-correct)").count() > 0
         assert page.locator(".side[data-run='1'] details.sample:has(.verdict-wrong)").count() > 0
         assert page.locator(".side[data-run='1'] details.sample:has(.verdict-unread)").count() > 0

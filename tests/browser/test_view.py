@@ -71,6 +71,18 @@ def test_a_verdict_can_be_chosen_and_a_long_text_read_on(opened: Open, many: str
         assert len(sample.locator("pre").inner_text()) > before + 50_000
 
 
+def test_a_tall_window_is_filled_and_quick_clicks_bring_no_sample_twice(opened: Open, many: str) -> None:
+    with opened(many, offline=False, viewport={"width": 1400, "height": 2400}) as page:
+        page.click("tr[data-row='1'] .open")
+        side = page.locator(".side[data-run='1']")
+        api.expect(side.locator("details.sample").nth(39)).to_be_attached()
+        for verdict in ("wrong", "all", "wrong", "all"):
+            side.locator(f"button[data-verdict={verdict}]").click()
+        page.wait_for_timeout(800)
+        indices = side.locator("details.sample").evaluate_all("all => all.map(one => one.dataset.index)")
+        assert len(indices) == len(set(indices)) >= 40
+
+
 def test_hostile_texts_are_shown_as_text_by_the_server_too(opened: Open, pair: tuple[Path, Path]) -> None:
     with served(*pair) as url, opened(url, offline=False) as page:
         for row in range(3):

@@ -1,6 +1,7 @@
 """offleash report as a user types it: formats, places, and what is refused."""
 
 import json
+import os
 from html import unescape
 from pathlib import Path
 
@@ -86,3 +87,54 @@ def test_per_solution_and_other_rules_have_a_page_too(tmp_path: Path) -> None:
     for number, options in enumerate((["--per", "answer"], ["--rule", "confident"], ["--unread", "drop"])):
         done = offleash("report", *runs, "-o", tmp_path / f"{number}.html", *FEW, *options)
         assert done.code == 0, done.err
+
+
+def test_a_link_keeps_its_target_and_a_pipe_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "target.html").write_text("old")
+    (tmp_path / "link.html").symlink_to(tmp_path / "target.html")
+    assert offleash("report", *TWO, "-o", tmp_path / "link.html", *FEW).code == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "target.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    os.mkfifo(tmp_path / "pipe.html")
+    refused(offleash("report", *TWO, "-o", tmp_path / "pipe.html"), "pipe or a device")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "pipe.html", "target.html"]
+
+
+def test_logs_with_an_equals_sign_in_their_names_are_read(tmp_path: Path) -> None:
+    rows = [{"problem": f"p{i}", "text": f"text {i}", "answer": "1", "correct": i % 2 == 0} for i in range(4)]
+    for name in ("lr=1", "lr=2"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = offleash("report", tmp_path / "lr=1.jsonl", tmp_path / "lr=2.jsonl", "-o", tmp_path / "r.html", *FEW)
+    assert done.code == 0, done.err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "lr=1" in page
+    assert "text 3" in page
+
+
+def test_a_smaller_k_is_explained_beside_the_tiles_and_in_the_table(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    assert offleash("report", *pair, "--at", "4", "-o", tmp_path / "r.html", *FEW).code == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "means over all ways to take k of them" in page
+    about = json.loads(page.partition('id="about">')[2].partition("</script>")[0])
+    assert about["k"] == 4
+    assert about["problems"]["first"][0][:4] == [4, 4, 0, 0]
+
+
+def test_dropping_unread_samples_keeps_the_texts_of_the_others(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    assert offleash("report", *pair, "--unread", "drop", "-o", tmp_path / "r.html", *FEW).code == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "sample 0 of 1" in page
+    assert "not read" not in page.partition('id="held">')[2].partition("</p>")[0]
+
+
+def test_compare_refuses_a_page_of_another_ending(tmp_path: Path) -> None:
+    refused(offleash("compare", *TWO, "--report", tmp_path / "summary.md"), ".md", ".html")
+
+
+def test_checkpoints_per_answer_have_no_pass_at_k_and_no_union(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    later = make_run(tmp_path / "later", "E")
+    done = offleash("report", *pair, later, "--per", "answer", "-o", tmp_path / "r.html", *FEW)
+    assert done.code == 0, done.err
+    table = (tmp_path / "r.html").read_text(encoding="utf-8").partition("steps-title")[2].partition("</table>")[0]
+    assert "any of 2" not in table
+    assert "pass@" not in table

@@ -73,6 +73,17 @@ def test_chance_rates_are_those_of_the_table_that_the_exchange_null_expects(one:
     assert all(rate.left <= rate.at <= rate.left + rate.width for rate in rates(one))
 
 
+def test_chance_marks_are_for_the_rule_seen_alone(tmp_path: Path) -> None:
+    for name, correct in (("a", 8), ("b", 0)):
+        lines = "".join(f"p{i},100,{correct}\n" for i in range(50))
+        (tmp_path / f"{name}.csv").write_text("problem,n,c\n" + lines)
+    runs = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    above = compare_arguments(runs, asked=question("above", tau=0.05, replicates=200))[0][0]
+    assert chance_rates(above) == {}
+    seen = compare_arguments(runs, asked=question(replicates=200))[0][0]
+    assert chance_rates(seen)["SRR"] == pytest.approx(1.0, abs=0.01)
+
+
 def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> None:
     detail = subject([one]).detail
     first = [class_of(row) for row in order(detail)[:12]]
@@ -82,6 +93,11 @@ def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> Non
     assert sum(len(text.encode()) for text in few.documents.values()) <= 20_000
     assert f"holds {len(few.documents)} of 24 problems" in few.words
     assert "All 24 problems" in chosen(detail, Shelf(one)).words
+
+
+def test_comparisons_of_different_bases_and_none_at_all_are_refused(one: Comparison, tmp_path: Path) -> None:
+    with pytest.raises(offleash.OffleashError, match="one base"):
+        offleash.write_report(tmp_path / "report.html", [])
 
 
 def luminance(colour: str) -> float:

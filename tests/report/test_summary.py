@@ -19,6 +19,7 @@ from offleash.study.compare import Comparison, Question, compare
 from offleash.study.load import load
 from offleash.support.change import METRICS, change_of_table
 from offleash.support.rules import Rule
+from offleash.tables.tally import Per
 from tests.support.test_published_tables import EXCEPTIONS, TABLE_1, TABLES_6_12, counts, read
 
 NASTY = [
@@ -150,6 +151,22 @@ def test_benchmarks_and_checkpoints_have_their_tables(tmp_path: Path) -> None:
     assert cell(text, "mean of benchmarks", 6) == f"{one.macro.value['SRR']:.3f}" if one.macro else "?"
     assert cell(text, "`rl`", 9) == str(one.evidence.losses_at_least)
     assert cell(text, "any of 2", 5) == "5"
+
+
+def test_checkpoints_per_solution_have_no_pass_and_no_union_of_problems(tmp_path: Path) -> None:
+    one, together = comparison(tmp_path), Union(N, 2, 12, (3.0, 1.0, 5.0, 3.0), (2.0, 1.0, 6.0, 3.0))
+    told = replace(one, tally=replace(one.tally, per=Per.SOLUTION), change=replace(one.change, per=Per.SOLUTION))
+    problems, solutions = (markdown([step, step], together).split("### Each against")[1] for step in (one, told))
+    assert cell(problems, "any of 2, 64 samples in all", 3) == "2"
+    assert cell(solutions, "`rl`", 1) == "3"
+    assert "any of 2" not in solutions
+    assert "pass@" not in solutions
+
+
+def test_the_union_says_its_rule_where_the_rows_above_it_have_another(tmp_path: Path) -> None:
+    one = comparison(tmp_path, question=Question(rule=Rule.ABOVE, tau=0.3, replicates=200))
+    text = markdown([one, one], Union(N, 2, 12, (3.0, 1.0, 5.0, 3.0), None))
+    assert cell(text, "any of 2, 64 samples of each (rule seen)", 5) == "5"
 
 
 def test_the_passes_at_a_k_between_the_budgets_of_the_curves_are_given(tmp_path: Path) -> None:

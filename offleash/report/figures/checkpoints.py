@@ -8,47 +8,60 @@ from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.style import METRIC_DASHES, METRIC_NAMES, METRIC_SHAPES, METRICS
 from offleash.report.figures.wording import METRIC_WORDS, basis, names, share, whole
 from offleash.study.compare import Comparison
+from offleash.support.rules import Rule
+from offleash.tables.tally import Per
 
 TITLE = "How does support change over training?"
 PASS_COLOURS, PASS_DASHES, PASS_SHAPES = ["#5b7db1", "#9b5de5"], [[5, 3], [1, 0]], ["circle", "square"]
+SHARE_REACHED = "share reached"
 RATIOS = ("SRR", "NDR")
 
 
 def checkpoints(subject: Subject, look: Look) -> Figure | Missing:
-    """pass@1, pass@k, SRR and NDR of every checkpoint, in the order in which they were named."""
+    """pass@1, pass@k, SRR and NDR of every checkpoint, as named; per answer or solution there is no pass@k."""
     steps = subject.comparisons
     if len(steps) < 2:
         return Missing(
             "checkpoints", TITLE, "there is one run after the first; name several checkpoints, in their order"
         )
     labels = shortened([steps[0].before.name, *(one.after.name for one in steps)], 14 if look.paper else 20)
-    panels = (_reach(steps, labels, look), _ratios(steps, labels, look))
-    return Figure("checkpoints", TITLE, *_words(subject), panels)
+    kinds, ratios = _kinds(steps), _ratios(steps, labels, look)
+    panels = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
+    return Figure("checkpoints", TITLE, *_words(subject, kinds), panels)
 
 
-def _reach(steps: tuple[Comparison, ...], labels: list[str], look: Look) -> Panel:
-    k = steps[0].change.k
-    kinds = ["pass@1", f"pass@{k}"] if k > 1 else ["pass@1"]
+def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
+    """What is shown of each run: pass@1 and pass@k, or instead of pass@k the share that another rule reaches."""
+    change = steps[0].change
+    if change.per is not Per.PROBLEM:
+        return []
+    if change.k == 1:
+        return ["pass@1"]
+    # by the rule seen the share reached is pass@k, so it serves where the curves leave out k
+    known = change.rule is Rule.SEEN or all(change.k in one.curves["after"].k_K for one in steps)
+    return ["pass@1", f"pass@{change.k}" if known else SHARE_REACHED]
+
+
+def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: Look) -> Panel:
     sides = [(steps[0], "before"), *((one, "after") for one in steps)]
-    rows: list[Row] = []
-    for place, (one, side) in enumerate(sides):
-        curve = one.curves[side]
-        for kind, budget in zip(kinds, (1, k), strict=False):
-            at = np.flatnonzero(curve.k_K == budget)
-            if at.size:
-                ends = curve.value_K[at[0]], curve.low_K[at[0]], curve.high_K[at[0]]
-                rows.append(_row(labels[place], place, kind, *map(float, ends)))
-            elif side == "after":
-                rows.append(_row(labels[place], place, kind, _reached(one, "E"), np.nan, np.nan))
-            else:
-                rows.append(_row(labels[place], place, kind, _reached(one, "S"), np.nan, np.nan))
-    return _panel(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), "share of problems reached", look)
+    rows = [
+        _row(labels[place], place, kind, *_value(one, side, kind, budget))
+        for place, (one, side) in enumerate(sides)
+        for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
+    ]
+    title = "share of problems" if SHARE_REACHED in kinds else "chance of a right sample"
+    return _panel(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look)
 
 
-def _reached(one: Comparison, only: str) -> float:
-    """Share of problems that a run reaches at the budget of the comparison: P and what it alone reaches."""
-    determined = one.change.problems - one.change.undetermined
-    return float((one.change.P + getattr(one.change, only)) / determined) if determined > 0 else float("nan")
+def _value(one: Comparison, side: str, kind: str, budget: int) -> tuple[float, float, float]:
+    """pass@k of a run with its interval, or the share of problems that it reaches by the rule in force."""
+    curve, change = one.curves[side], one.change
+    at = np.flatnonzero(curve.k_K == budget)
+    if at.size and kind != SHARE_REACHED:
+        return float(curve.value_K[at[0]]), float(curve.low_K[at[0]]), float(curve.high_K[at[0]])
+    determined = change.problems - change.undetermined
+    reached = change.P + (change.E if side == "after" else change.S)
+    return float(reached / determined) if determined > 0 else np.nan, np.nan, np.nan
 
 
 def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: Look) -> Panel:
@@ -98,22 +111,33 @@ def _panel(
     return sized(layered(*lines(rows, "kind", traces, x, y), bars, marked), look)
 
 
-def _words(subject: Subject) -> tuple[str, str]:
+def _words(subject: Subject, kinds: list[str]) -> tuple[str, str]:
     steps, together, (before, _) = subject.comparisons, subject.together, names(subject.one)
-    k = steps[0].change.k
-    read = (
-        f"First panel: pass@1 and pass@{k}, the chance that 1 or {k:,} samples hold a right one, of {before} and of "
-        f"each checkpoint in the order named. Second panel, each checkpoint against {before}: {METRIC_WORDS['SRR']}; "
-        f"{METRIC_WORDS['NDR']}. Bars are 95% intervals"
-    )
+    ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
+    if kinds:
+        order = f"of {before} and of each checkpoint in the order named"
+        read = f"First panel: {_shown(steps, kinds)}, {order}. Second panel, each {ratios}"
+    else:
+        read = f"Each {ratios}"
     union = ""
-    if together is not None:
+    if together is not None and kinds:  # it counts problems
         each = ", ".join(
             f"{cell} {whole(round(value, 1))}" for cell, value in zip("PESO", together.each_k, strict=True)
         )
-        union = f" All {together.checkpoints} checkpoints together, with {together.k:,} samples of each: {each}."
+        rule = "" if subject.one.change.rule is Rule.SEEN else ", rule seen"
+        union = f" All {together.checkpoints} checkpoints together, with {together.k:,} samples of each{rule}: {each}."
     mislead = "The same problems and the same base stand behind all points, so their errors go together."
     said = "; ".join(
         f"{names(one)[1]}: SRR {share(one.change.value['SRR'])}, NDR {share(one.change.value['NDR'])}" for one in steps
     )
-    return f"{read}.{union} {mislead} {basis(steps[-1])}", f"{len(steps)} checkpoints against {before}. {said}."
+    caption = f"{read}. Bars are 95% intervals.{union} {mislead} {basis(steps[-1])}"
+    return caption, f"{len(steps)} checkpoints against {before}. {said}."
+
+
+def _shown(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
+    """What the first panel shows."""
+    if SHARE_REACHED in kinds:
+        which = "determined problems" if any(one.change.undetermined for one in steps) else "problems"
+        return f"pass@1, the chance that a sample is right, and the share of {which} reached by the rule in force"
+    many = "1 sample holds" if len(kinds) == 1 else f"1 or {steps[0].change.k:,} samples hold"
+    return f"{' and '.join(kinds)}, the chance that {many} a right one"

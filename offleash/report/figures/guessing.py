@@ -1,4 +1,4 @@
-"""What guessing explains: problems reached no more often than a blind guess would be."""
+"""What guessing explains: problems that are right no more often than a blind guess would be, over all samples."""
 
 import altair as alt
 
@@ -9,9 +9,9 @@ from offleash.report.figures.wording import CELLS, basis, counted, names, odds, 
 from offleash.support.cells import AFTER, BEFORE
 
 TITLE = "How much of what is reached could be guessing?"
-ABOVE, GUESS = "reached", "of them as often as a guess"
-COLOURS = {ABOVE: "#2383c4", GUESS: "#c44e00"}
-FILLS = {ABOVE: 0.35, GUESS: 1.0}
+RIGHT, GUESS = "a right sample among all drawn", "of them as often as a guess"
+COLOURS = {RIGHT: "#2383c4", GUESS: "#c44e00"}
+FILLS = {RIGHT: 0.35, GUESS: 1.0}
 SIDES = {"before": BEFORE, "after": AFTER}
 FLOORS = {
     "given": "The floor of a problem is the given chance that a blind guess is accepted",
@@ -23,7 +23,7 @@ FLOORS = {
 
 
 def guessing(subject: Subject, look: Look) -> Figure | Missing:
-    """Problems reached by each run, and how many of them are no more often right than a guess."""
+    """Problems with a right sample among all that each run drew, and how many of them a guess explains."""
     one = subject.one
     if one.guessing.floor is None:
         return Missing(
@@ -33,18 +33,18 @@ def guessing(subject: Subject, look: Look) -> Figure | Missing:
     rows: list[Row] = [
         {"run": shown[side], "what": what, "problems": bars[side][what], "place": place}
         for side in SIDES
-        for place, what in enumerate((ABOVE, GUESS))
+        for place, what in enumerate((RIGHT, GUESS))
     ]
-    kinds, step = [ABOVE, GUESS], 22 if look.paper else 40
+    kinds, step = [RIGHT, GUESS], 22 if look.paper else 40
     lines = alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds])
     fills = alt.Scale(domain=kinds, range=[pale(COLOURS[kind], FILLS[kind]) for kind in kinds])
-    most = max(1.0, 1.15 * max(bars[side][ABOVE] for side in SIDES))
+    most = max(1.0, 1.15 * max(bars[side][RIGHT] for side in SIDES))
     several = legend(kinds, look, 1, symbol="square")
     limit = 90 if look.paper else 130
     chart = alt.Chart(data(rows)).encode(
         x=alt.X(
             "problems:Q",
-            title="problems",
+            title="problems, over all samples drawn",
             stack=None,
             scale=alt.Scale(domain=[0, most], nice=False),
             axis=alt.Axis(format="d", tickMinStep=1, tickCount=6),
@@ -62,9 +62,10 @@ def guessing(subject: Subject, look: Look) -> Figure | Missing:
 
 
 def _bars(subject: Subject) -> dict[str, dict[str, int]]:
+    """Counts over all samples drawn, as the test against the floors has them: whatever k and the rule are."""
     correct_PR, found = subject.one.tally.correct_PR, subject.one.guessing.problems
     return {
-        side: {ABOVE: int((correct_PR[:, r] > 0).sum()), GUESS: len(found.get(side, ()))} for side, r in SIDES.items()
+        side: {RIGHT: int((correct_PR[:, r] > 0).sum()), GUESS: len(found.get(side, ()))} for side, r in SIDES.items()
     }
 
 
@@ -77,16 +78,19 @@ def _words(subject: Subject, bars: dict[str, dict[str, int]]) -> tuple[str, str]
         for side in SIDES
     )
     read = (
-        "Pale bars: problems with at least one right sample. Full bars: guess-support, those among them that are right "
-        "no more often than their floor explains (binomial test, 5%)"
+        "Pale bars: problems with at least one right sample among all n that were drawn, whatever k and the rule are. "
+        "Full bars: guess-support, those among them that are right no more often than their floor explains (binomial "
+        "test over all n samples, 5%)"
     )
     without = ""
     if found.without is not None:
         left = ", ".join(f"{cell} {whole(getattr(found.without, cell))}" for cell in ("P", "E", "S", "O"))
-        without = f" Without guess-support: {left} ({CELLS})."
+        at = f"k = {found.without.k:,}, rule {found.without.rule.value}"
+        without = f" Without guess-support, {at}: {left} ({CELLS})."
     mislead = "A problem above its floor is not thereby reasoned out, and one without a floor cannot be tested."
     said = "; ".join(
-        f"{shown[side]} reaches {counted(bars[side][ABOVE], 'problem')}, {bars[side][GUESS]:,} of them as a guess would"
+        f"{shown[side]} has a right sample on {counted(bars[side][RIGHT], 'problem')}, {bars[side][GUESS]:,} of them "
+        "as often as a guess"
         for side in SIDES
     )
-    return f"{read}. {floor} ({tested}).{without} {mislead} {basis(one)}", f"{said}."
+    return f"{read}. {floor} ({tested}).{without} {mislead} {basis(one)}", f"Over all samples drawn: {said}."

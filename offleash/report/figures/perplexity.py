@@ -22,10 +22,10 @@ def perplexity(subject: Subject, look: Look) -> Figure | Missing:
         return Missing("perplexity", TITLE, reason)
     models = sorted({one.model for one in found})[:MOST]
     labels = dict(zip(models, shortened(models, 26), strict=True))
-    kinds = [kind for kind in (CORRECT, ALL) if any(one.traces == kind for one in found)]
     shown = [one for one in found if one.model in labels]
+    kinds = [kind for kind in (CORRECT, ALL) if any(one.traces == kind for one in shown)]
     panels = tuple(_panel(subject, kind, [one for one in shown if one.traces == kind], labels, look) for kind in kinds)
-    return Figure("perplexity", TITLE, *_words(subject, shown), panels)
+    return Figure("perplexity", TITLE, *_words(subject, shown, kinds[0]), panels)
 
 
 def _panel(subject: Subject, kind: str, spreads: list[Spread], labels: dict[str, str], look: Look) -> Panel:
@@ -66,7 +66,8 @@ def _panel(subject: Subject, kind: str, spreads: list[Spread], labels: dict[str,
     return sized(layered(bars, marked), look, height, HEADS[kind])
 
 
-def _words(subject: Subject, found: list[Spread]) -> tuple[str, str]:
+def _words(subject: Subject, found: list[Spread], kind: str) -> tuple[str, str]:
+    """The caption, and in words the medians of one kind of samples."""
     before, after = names(subject.one)
     runs = {"before": before, "after": after}
     read = (
@@ -75,6 +76,8 @@ def _words(subject: Subject, found: list[Spread]) -> tuple[str, str]:
         f"the samples, and the class of their problems ({CELLS}); marks: which model scored them"
     )
     meaning = "High perplexity of right samples on S, under the model after, says that it has left these paths"
+    if kind != CORRECT:
+        meaning = "No right sample was scored, so these are no paths to a solution"
     mislead = (
         "Problems with more samples weigh more, long samples average out their surprises, and a model always finds its "
         "own samples likely"
@@ -84,6 +87,6 @@ def _words(subject: Subject, found: list[Spread]) -> tuple[str, str]:
     said = "; ".join(
         f"{runs[one.run]} on {CLASS_NAMES[one.problems]}, by {one.model}: {short_number(one.median)}"
         for one in found
-        if one.traces == (CORRECT if any(two.traces == CORRECT for two in found) else ALL)
+        if one.traces == kind
     )
-    return caption, f"Median perplexity of right samples. {said}."
+    return caption, f"Median perplexity of {HEADS[kind]}. {said}."

@@ -10,7 +10,7 @@ from offleash.report.figures.figure import Figure, Look, Missing, Subject
 from offleash.report.figures.style import run_colours
 from offleash.report.figures.wording import counted, names, share
 from offleash.study.compare import Comparison
-from offleash.support.portfolio import Portfolio
+from offleash.support.portfolio import SAME, Portfolio
 
 Align = Literal["left", "center", "right"]
 
@@ -27,8 +27,8 @@ def portfolio(subject: Subject, look: Look) -> Figure | Missing:
         return Missing(
             "portfolio",
             TITLE,
-            f"{counted(found.problems, 'problem')} have k = {found.k} samples of both runs, and a budget of one sample "
-            "cannot be split; draw more",
+            f"{counted(found.problems, 'problem')} {'has' if found.problems == 1 else 'have'} k = {found.k} samples of "
+            "both runs, and a budget of one sample cannot be split; draw more",
         )
     rows: list[Row] = [
         {"base": int(base), "coverage": rounded(float(value))}
@@ -52,11 +52,10 @@ def portfolio(subject: Subject, look: Look) -> Figure | Missing:
 
 
 def _marked(one: Comparison, found: Portfolio, x: alt.X, y: alt.Y, look: Look) -> list[alt.Chart]:
-    """The two ends and the best split, each with its name."""
+    """The two ends, and the best split where it reaches more than they do, each with its name."""
     colours, letters = run_colours(look), 14
     assert found.best is not None, "checked by the caller"
     best = int(np.flatnonzero(found.base_S == found.best)[0])
-    inner = 0 < found.best < found.k
     # a label stands on the side of its end to which the curve does not go
     fifth = len(found.base_S) // 5
     left, right = (
@@ -66,11 +65,13 @@ def _marked(one: Comparison, found: Portfolio, x: alt.X, y: alt.Y, look: Look) -
             (found.all_base, float(found.coverage_S[-1 - fifth])),
         )
     )
+    if _flat(found) and found.all_rl < 0.5:
+        left = right = -10  # a line at the bottom leaves no room below
     places = [
         (0, found.all_rl, f"all {short(one.after.name, letters)}", colours["after"], "left", left),
         (found.k, found.all_base, f"all {short(one.before.name, letters)}", colours["before"], "right", right),
     ]
-    if inner:
+    if _mix_reaches_more(found):
         where = "left" if found.best < found.k / 3 else "right" if found.best > 2 * found.k / 3 else "center"
         beside = left if found.best < found.k / 4 else right if found.best > 3 * found.k / 4 else 0
         side = 14 if beside < 0 else -10  # near an end, on the side that its label leaves free
@@ -84,29 +85,42 @@ def _marked(one: Comparison, found: Portfolio, x: alt.X, y: alt.Y, look: Look) -
     return marks
 
 
+def _mix_reaches_more(found: Portfolio) -> bool:
+    return float(found.coverage_S.max()) > max(found.all_base, found.all_rl) + SAME
+
+
+def _flat(found: Portfolio) -> bool:
+    return float(np.ptp(found.coverage_S)) <= SAME
+
+
 def _words(one: Comparison, found: Portfolio) -> tuple[str, str]:
     before, after = names(one)
     read = (
         f"Share of problems that {found.k:,} samples reach when some of them are drawn by {before} (across) and the "
         f"others by {after}: at the left end all by {after}, at the right end all by {before}"
     )
+    best = f"best with {found.best:,} of {found.k:,} by {before}" if _mix_reaches_more(found) else "no mix reaches more"
     gain = f"{found.gain:+.3f} [{found.gain_low:+.3f}, {found.gain_high:+.3f}]"
-    if not np.isfinite(found.gain):
-        worth = "With one problem its gain cannot be told"
+    mislead = (
+        ". The top of the curve flatters the split, which was chosen by looking at it; and the vertical axis does not "
+        "start at 0"
+    )
+    if _flat(found):
+        worth, best = "All splits reach the same share, so none is the best", "every split reaches the same share"
+        mislead = ""
+    elif not np.isfinite(found.gain):
+        worth, best = "With one problem the gain of a split cannot be told", f"{best}; one problem cannot tell the gain"
     else:
         worth = (
             f"Chosen on one half of the problems and valued on the other (cross-fitted), the best split gains {gain} "
             "over the better run alone (95% interval)"
         )
-    mislead = (
-        "The top of the curve flatters the split, which was chosen by looking at it; and the vertical axis does not "
-        "start at 0"
-    )
+        best += f", cross-fitted gain {gain}"
     left = f" {counted(found.left_out, 'problem')} with fewer samples are left out." if found.left_out else ""
     size = counted(found.problems, "problem")
-    caption = f"{read}. {worth}. {mislead}. {size}, k = {found.k:,}, rule seen.{left}"
+    caption = f"{read}. {worth}{mislead}. {size}, k = {found.k:,}, rule seen.{left}"
     said = (
         f"Coverage {share(found.all_rl)} with all samples by {after}, {share(found.all_base)} with all by {before}; "
-        f"best with {found.best:,} of {found.k:,} by {before}, cross-fitted gain {gain}."
+        f"{best}."
     )
     return caption, said

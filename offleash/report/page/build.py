@@ -13,13 +13,14 @@ from offleash.report.figures.registry import FIGURES
 from offleash.report.flips import cautions
 from offleash.report.glossary import GLOSSARY, MISLEADS
 from offleash.report.page.bundle import charting, own_script, policy, style
-from offleash.report.page.chapters import Chapter, reassurance, sources, standing, steps
+from offleash.report.page.chapters import Chapter, reassurance, sources, standing, steps, thinned
 from offleash.report.page.chosen import Held, chosen
 from offleash.report.page.compiled import panels, unchecked
-from offleash.report.page.rows import table
+from offleash.report.page.rows import letters, table
 from offleash.report.page.safe import script_json
 from offleash.report.page.templates import template
 from offleash.report.page.tiles import rates, tiles
+from offleash.report.summary.amounts import rule_in_words
 from offleash.report.words import finding, warnings
 from offleash.study.load import Progress, silent
 from offleash.study.shelf import Shelf
@@ -75,7 +76,9 @@ def _page(subject: Subject, telling: Telling, held: Held, served: bool, progress
         problems=len(detail.class_P),
         telling=telling,
         finding=finding(one),
+        rule=rule_in_words(one),
         tiles=tiles(one),
+        thinned=thinned(one),
         rates=rates(one),
         warnings=[*warnings(one), *([] if subject.turned is None else cautions(subject.turned))],
         reassurance=reassurance(one),
@@ -84,7 +87,8 @@ def _page(subject: Subject, telling: Telling, held: Held, served: bool, progress
         steps=steps(subject),
         figures=[(figure, panels(figure)) for figure in drawn],
         missing=missing,
-        held=held.words,
+        held=held.words + _without_texts(subject),
+        searched=f"{letters(len(detail.class_P)):,}",
         documents={row: Markup(text) for row, text in held.documents.items()},
         about=Markup(script_json(about)),
         glossary=GLOSSARY,
@@ -102,6 +106,18 @@ def _page(subject: Subject, telling: Telling, held: Held, served: bool, progress
 def _looks(shelf: Shelf) -> bool:
     """Whether there is a sample to look at, of either run."""
     return any(shelf.run(r).verdicts is not None for r in range(2))
+
+
+def _without_texts(subject: Subject) -> str:
+    """A sentence where there are samples and their texts were not read."""
+    runs = [run for run in (subject.one.before, subject.one.after) if run.verdicts is not None]
+    lacking = [run.name for run in runs if run.samples is None or "text" not in run.samples.collect_schema().names()]
+    if not lacking:
+        return ""
+    return (
+        f" The texts of {' and '.join(lacking)} were not read, so answers and verdicts stand alone: a file that "
+        "--split-by takes apart is read without them; write each run to a file of its own to see them."
+    )
 
 
 def _nothing_to_see(shelf: Shelf) -> str:

@@ -12,7 +12,9 @@ from offleash.report.page.tiles import shown
 from offleash.report.words import finding
 from offleash.study.compare import Comparison
 from offleash.support.change import METRICS
+from offleash.support.rules import Rule
 from offleash.tables.run import Run
+from offleash.tables.tally import Per
 
 FACT = 300  # letters of a fact of a run
 
@@ -54,7 +56,8 @@ def standing(one: Comparison) -> Table:
     tally, rows = one.counted.tally, []
     for r, run in enumerate((one.before, one.after)):
         drawn = int(tally.drawn_PR[:, r].sum())
-        told = {"correct": True, "unread": _judged(run), "failed": _judged(run), "truncated": _ends(run)}
+        read = _judged(run) and not one.question.drop_unread
+        told = {"correct": True, "unread": read, "failed": _judged(run), "truncated": _ends(run)}
         shares = [
             f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if known else "not known"
             for what, known in told.items()
@@ -69,23 +72,36 @@ def steps(subject: Subject) -> Table | None:
     """Each checkpoint against the first run, and all of them together; None where there is one comparison."""
     if len(subject.comparisons) < 2:
         return None
-    k = subject.one.change.k
-    head = ["run", "pass@1", f"pass@{k:,}", "P", "E", "S", "O", *METRICS]
+    last, seen = subject.one, subject.one.change.rule is Rule.SEEN
+    k, by_problem = last.change.k, last.tally.per is Per.PROBLEM
+    passes = ["pass@1", f"pass@{k:,}" if seen else "share reached"] if by_problem else []
     rows = []
     for one in subject.comparisons:
         change = one.change
         reached = (change.P + change.E) / change.problems if change.problems else float("nan")
         cells = [shown(float(getattr(change, name))) for name in "PESO"]
         values = [_value(change.value[name]) for name in METRICS]
-        rows.append([change.after, _value(float(one.curves["after"].value_K[0])), _value(reached), *cells, *values])
+        first = [_value(float(one.curves["after"].value_K[0])), _value(reached)] if by_problem else []
+        rows.append([change.after, *first, *cells, *values])
     together = subject.together
-    if together is not None:
-        blank = ["", "", "", ""]
-        name = f"any of {together.checkpoints}, {k:,} samples of each"
-        rows.append([name, "", "", *map(shown, together.each_k), *blank])
+    if together is not None and by_problem and seen:
+        every = [(f"any of {together.checkpoints}, {k:,} samples of each", together.each_k)]
         if together.equal_k is not None:
-            rows.append([f"any of {together.checkpoints}, {k:,} in all", "", "", *map(shown, together.equal_k), *blank])
-    return Table(head, rows)
+            every.append((f"any of {together.checkpoints}, {k:,} in all", together.equal_k))
+        rows += [[name, "", "", *map(shown, cells), *[""] * len(METRICS)] for name, cells in every]
+    return Table(["run", *passes, "P", "E", "S", "O", *METRICS], rows)
+
+
+def thinned(one: Comparison) -> str:
+    """Why the tiles need not be whole and need not add up from the table of problems; empty where they do."""
+    tally, k = one.counted.tally, one.change.k
+    if one.change.rule is not Rule.SEEN or ((tally.drawn_PR == k) | tally.stopped_PR).all():
+        return ""
+    return (
+        f"More than k = {k:,} samples of some problems were drawn. The numbers above are means over all ways to take k "
+        "of them, so they need not be whole; the classes of single problems, in the figures and the table, go by "
+        f"{'the first k samples' if tally.ordered_R.all() else 'k samples taken at random'} and may add up otherwise."
+    )
 
 
 def sources(one: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -100,7 +116,8 @@ def reassurance(one: Comparison) -> str:
     runs = (one.before, one.after)
     looked, unseen = [f"k = {one.change.k:,} is not small"], []
     for what, known in (
-        ("samples without a readable answer or a verdict", all(_judged(run) for run in runs)),
+        ("samples without a readable answer", all(_judged(run) for run in runs) and not one.question.drop_unread),
+        ("samples on which the verifier failed", all(_judged(run) for run in runs)),
         ("samples cut at the token limit", all(_ends(run) for run in runs)),
         ("problems reached only as often as by blind guessing", one.guessing.floor is not None),
     ):

@@ -6,7 +6,8 @@ const STAND_INS = { "#010101": "--ink", "#020202": "--quiet", "#030303": "--line
 
 function coloured(text) {
   const style = getComputedStyle(document.documentElement);
-  return text.replace(/#(?:010101|020202|030303)/g, (found) => style.getPropertyValue(STAND_INS[found]).trim());
+  // only a whole string is a colour: a problem may be called anything
+  return text.replace(/"#(?:010101|020202|030303)"/g, (found) => `"${style.getPropertyValue(STAND_INS[found.slice(1, -1)]).trim()}"`);
 }
 
 // All data stand in the page: nothing is loaded, and no link leads anywhere.

@@ -1,6 +1,7 @@
 // One problem, side by side: what was asked, what each run answered, and the samples themselves.
 const dialog = document.getElementById("problem");
 let current = -1;
+let opener = null; // what had the focus before
 
 function answerTable(side) {
   if (!side.answers.length) return null;
@@ -17,8 +18,8 @@ function answerTable(side) {
 }
 
 function side(found, row, run) {
-  const counts = `${number(problems.correct[run][row])} correct of ${number(drawnOf(row, run))}`;
-  const title = element("h3", {}, element("bdi", {}, about.runs[run]), element("span", { class: "facts-line" }, counts));
+  const right = element("span", { class: "facts-line" }, `correct: ${counts(row, run)}`);
+  const title = element("h3", {}, element("bdi", {}, about.runs[run]), right);
   const box = element("section", { class: "side", "data-run": run }, title);
   if (!found) return box;
   const table = answerTable(found);
@@ -39,9 +40,11 @@ function asked(document_, row) {
 function evidence(row) {
   const name = problems.class[row];
   const p = problems.p[row];
-  const surely = sure.has(row) ? "; on the list of sure changes (5% false discoveries)" : "";
-  const change = p === null ? "" : `p = ${p} that chance alone moves the rate so far (two-sided Fisher test of this problem alone)`;
-  return element("p", {}, element("b", { class: classOf(name), style: "color:var(--of)" }, `${name} ${CLASS_WORDS[name]}`), change ? `: ${change}${surely}.` : ".");
+  const said = [
+    p === null ? null : `p = ${p} that chance alone moves the rate so far (two-sided Fisher test of this problem alone)`,
+    sure.has(row) ? "on the list of sure changes (5% false discoveries)" : null,
+  ].filter(Boolean);
+  return element("p", {}, element("b", { class: `mark ${classOf(name)}` }, `${name} ${CLASS_WORDS[name]}`), said.length ? `: ${said.join("; ")}.` : ".");
 }
 
 async function openProblem(row) {
@@ -52,7 +55,10 @@ async function openProblem(row) {
   const place = state.rows.indexOf(row);
   document.getElementById("previous").disabled = place <= 0;
   document.getElementById("next").disabled = place < 0 || place >= state.rows.length - 1;
-  if (!dialog.open) dialog.showModal();
+  if (!dialog.open) {
+    opener = document.activeElement;
+    dialog.showModal();
+  }
   document.getElementById("problem-title").focus();
   let found = null;
   try {
@@ -88,6 +94,7 @@ function startProblem() {
   });
   dialog.addEventListener("close", () => {
     const line = document.querySelector(`#table tr[data-row="${current}"] .open`);
-    if (line) line.focus({ preventScroll: true });
+    const place = opener?.classList.contains("open") && line ? line : opener; // walking on moves the place in the table
+    if (place?.isConnected) place.focus();
   });
 }

@@ -3,23 +3,32 @@
 import math
 
 from offleash.report.numbers import Json
-from offleash.report.page.safe import one_line
+from offleash.report.page.safe import middle, one_line
 from offleash.study.detail import Detail
 
-NAME, TEXT = 80, 140  # letters of an id and of a question that the table shows
+NAME = 80  # letters of an id or the name of a benchmark
+MOST, LEAST, ALL = 1000, 140, 1_000_000  # letters of a question to be searched, and of all of them
+
+
+def letters(problems: int) -> int:
+    """How many letters of every question a page of so many problems can be searched for."""
+    return max(LEAST, min(MOST, ALL // max(problems, 1)))
 
 
 def table(detail: Detail, held: set[int]) -> Json:
     """Every problem of a comparison: what it is, its class, its counts and the evidence of a change."""
     tally, problems = detail.tally, detail.problems
+    searched, k = letters(problems.height), detail.comparison.change.k
+    more = not ((tally.drawn_PR == k) | tally.stopped_PR).all()
     benchmarks = [one_line(str(name), NAME) for name in tally.benchmark_P]
     return {
-        "problem": [one_line(name, NAME) for name in problems["problem"].to_list()],
-        "text": [one_line(text or "", TEXT) for text in problems["question"].to_list()],
+        "problem": [one_line(middle(name, NAME), NAME) for name in problems["problem"].to_list()],
+        "text": [one_line(text or "", searched) for text in problems["question"].to_list()],
         "benchmark": benchmarks if len(set(benchmarks)) > 1 else None,
         "class": "".join(detail.class_P.tolist()),
         "correct": [tally.correct_PR[:, r].tolist() for r in range(2)],
         "drawn": [_one_or_all(tally.drawn_PR[:, r].tolist()) for r in range(2)],
+        "first": [tally.head_PR[:, r].tolist() for r in range(2)] if more else None,
         "p": [_rounded(p) for p in detail.p_P.tolist()],
         "sure": [int(row) for row in detail.sure_P.nonzero()[0]],
         "held": sorted(held),

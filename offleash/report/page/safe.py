@@ -20,6 +20,14 @@ def clipped(text: str, letters: int) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
+def middle(text: str, letters: int) -> str:
+    """Both ends of a text, since ids differ at either; an ellipsis stands for what is left out."""
+    if len(text) <= letters:
+        return text
+    head = letters // 2
+    return f"{text[:head]}…{text[len(text) - (letters - head - 1) :]}"
+
+
 def one_line(text: str, letters: int) -> str:
     """The beginning of a text on one line, made visible."""
     return visible(clipped(" ".join(text[: 4 * letters].split()), letters))

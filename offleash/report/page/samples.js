@@ -20,11 +20,17 @@ function written(sample, row, run) {
   let start = [...sample.head].length;
   const button = element("button", { type: "button" }, `${plural(out, "letter")} more`);
   button.addEventListener("click", async () => {
-    const part = await ask("text", { row, run, index: sample.index, start });
-    box.append(visible(part.text));
-    start += [...part.text].length;
-    if (start >= part.letters || !part.text) button.remove();
-    else button.textContent = `${plural(part.letters - start, "letter")} more`;
+    button.disabled = true; // a second click would bring the same letters again
+    try {
+      const part = await ask("text", { row, run, index: sample.index, start });
+      box.append(visible(part.text));
+      start += [...part.text].length;
+      if (start >= part.letters || !part.text) button.remove();
+      else button.textContent = `${plural(part.letters - start, "letter")} more`;
+    } catch (error) {
+      button.textContent = visible(`Could not be read: ${error.message}. Try again`);
+    }
+    button.disabled = false;
   });
   return element("div", {}, box, button);
 }
@@ -47,41 +53,50 @@ function sampleBox(sample, row, run) {
   return box;
 }
 
-// A list that asks the server for more when its end comes into sight.
+// A list that asks the server for more while its end is in sight; a button does the same.
 function streamed(row, run, kinds) {
   const place = element("div", { class: "stream" });
-  const end = element("p", { class: "facts-line" });
-  const state = { verdict: "all", start: 0, busy: false, done: false };
+  const told = element("span", { class: "facts-line" });
+  const button = element("button", { type: "button" }, "more");
+  const end = element("p", {}, told, " ", button);
+  const state = { verdict: "all", start: 0, asked: 0, busy: false, near: false };
   async function more() {
-    if (state.busy || state.done) return;
+    if (state.busy || button.hidden) return;
     state.busy = true;
-    const { verdict, start } = state;
+    const asked = state.asked;
     try {
-      const found = await ask("samples", { row, run, verdict, start, size: PAGE_OF_SAMPLES });
-      if (verdict !== state.verdict) return;
+      const found = await ask("samples", { row, run, verdict: state.verdict, start: state.start, size: PAGE_OF_SAMPLES });
+      if (asked !== state.asked) return; // another verdict was chosen meanwhile
       place.append(...found.samples.map((sample) => sampleBox(sample, row, run)));
       state.start += found.samples.length;
-      state.done = !found.samples.length || state.start >= found.total;
-      end.textContent = state.done ? `That is all: ${plural(found.total, "sample")}.` : `${number(state.start)} of ${plural(found.total, "sample")}`;
+      button.hidden = !found.samples.length || state.start >= found.total;
+      told.textContent = button.hidden ? `That is all: ${plural(found.total, "sample")}.` : `${number(state.start)} of ${plural(found.total, "sample")}`;
     } catch (error) {
-      state.done = true;
-      end.textContent = visible(`Could not be read: ${error.message}`);
-    } finally {
-      state.busy = false;
+      if (asked !== state.asked) return;
+      told.textContent = visible(`Could not be read: ${error.message}.`);
+      state.near = false;
     }
+    state.busy = false;
+    await pause();
+    if (state.near && asked === state.asked) more();
   }
   const buttons = ["all", ...Object.keys(kinds)].map((name) =>
     element("button", { type: "button", "data-verdict": name, "aria-pressed": String(name === "all") }, name === "all" ? "all" : `${name} (${number(kinds[name])})`),
   );
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-      Object.assign(state, { verdict: button.dataset.verdict, start: 0, done: false, busy: false });
+  for (const one of buttons) {
+    one.addEventListener("click", () => {
+      buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === one)));
+      Object.assign(state, { verdict: one.dataset.verdict, start: 0, asked: state.asked + 1, busy: false });
       place.replaceChildren();
+      button.hidden = false;
       more();
     });
   }
-  new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && more(), { root: document.getElementById("problem-body"), rootMargin: "300px" }).observe(end);
+  button.addEventListener("click", more);
+  new IntersectionObserver((seen) => {
+    state.near = seen[seen.length - 1].isIntersecting;
+    if (state.near) more();
+  }, { root: document.getElementById("problem-body"), rootMargin: "300px" }).observe(end);
   return [element("div", { class: "kinds", role: "group", "aria-label": "Verdicts shown" }, buttons), place, end];
 }
 

@@ -52,11 +52,20 @@ function cell(key, row) {
   const name = problems.class[row];
   if (key === "class") return element("td", { class: `mark ${classOf(name)}` }, `${name} ${CLASS_WORDS[name]}`, sure.has(row) ? " ●" : "");
   if (key === "problem") return element("td", {}, element("button", { type: "button", class: "open" }, element("bdi", {}, problems.problem[row])));
-  if (key === "text") return element("td", { class: "text" }, element("bdi", {}, problems.text[row]));
+  if (key === "text") return element("td", { class: "text" }, element("bdi", {}, beginning(problems.text[row])));
   if (key === "benchmark") return element("td", {}, problems.benchmark[row]);
   if (key === "p") return element("td", { class: "n" }, problems.p[row] === null ? "–" : String(problems.p[row]));
   const run = key === "before" ? 0 : 1;
-  return element("td", { class: "n" }, `${number(problems.correct[run][row])} of ${number(drawnOf(row, run))}`);
+  return element("td", { class: "n" }, counts(row, run));
+}
+
+const beginning = (text) => (text.length > 140 ? `${text.slice(0, 139)}…` : text);
+
+// How often a run is right; where more than k samples were drawn, also among the first k, by which the class goes.
+function counts(row, run) {
+  const all = `${number(problems.correct[run][row])} of ${number(drawnOf(row, run))}`;
+  const first = problems.first ? problems.first[run][row] : -1;
+  return first >= 0 ? `${number(first)} of ${number(about.k)} (${all} in all)` : all;
 }
 
 function addRows() {

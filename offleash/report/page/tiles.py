@@ -6,18 +6,14 @@ import numpy as np
 
 from offleash.report.figures.style import CLASS_NAMES
 from offleash.report.numbers import count
+from offleash.report.summary.amounts import SPELT_OUT
 from offleash.report.terminal import MEANING
 from offleash.study.compare import Comparison
 from offleash.support.cells import ratio
 from offleash.support.change import METRICS
+from offleash.support.rules import Rule
 from offleash.tables.tally import Per
 
-NAMES = {
-    "SRR": "support retention rate",
-    "NDR": "net discovery rate",
-    "SDS": "support dynamic score",
-    "NSCR": "net support change rate",
-}
 FORMULAS = {"SRR": "P / (P + S)", "NDR": "E / (P + E)", "SDS": "harmonic mean", "NSCR": "(E − S) / (P + E + S)"}
 MEANS = {
     "P": "reached by both runs",
@@ -84,13 +80,13 @@ def rates(one: Comparison) -> list[Rate]:
 
 def chance_rates(one: Comparison) -> dict[str, float]:
     """The rates of the table that chance alone would show had no rate changed: the exchange null's E and S."""
-    null, change = one.evidence.null, one.change
-    if null is None or one.tally.per is not Per.PROBLEM:
-        return {}
+    null = one.evidence.null
+    if null is None or one.tally.per is not Per.PROBLEM or one.change.rule is not Rule.SEEN:
+        return {}  # under other rules exchange moves problems out of reach altogether
     E, S = null.expected_E, null.expected_S
-    P = change.P + change.E + change.S - E - S
-    values = {name: float(ratio(name, P, E, S, change.problems)) for name in METRICS}
-    return {name: value for name, value in values.items() if np.isfinite(value) and P >= 0}
+    either = int((one.tally.head_PR >= 1).any(axis=1).sum())  # whoever had the successes, one of the two reaches it
+    values = {name: float(ratio(name, either - E - S, E, S, len(one.tally))) for name in METRICS}
+    return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
 def shown(value: float) -> str:
@@ -110,7 +106,7 @@ def _rate(one: Comparison, name: str, chance: float | None) -> Rate:
 
     return Rate(
         name=name,
-        words=NAMES[name],
+        words=SPELT_OUT[name],
         formula=FORMULAS[name],
         meaning=MEANING[name],
         value=f"{value:.3f}" if known else "–",

@@ -25,6 +25,7 @@ from offleash.study.compare import Comparison
 from offleash.support.cells import AFTER, BEFORE, thinned_cells
 from offleash.support.change import METRICS
 from offleash.support.curves import Curve, curve
+from offleash.support.rules import Rule
 from offleash.tables.tally import Per
 
 MOST_LISTED = 10  # problems of a list of losses or gains
@@ -183,20 +184,22 @@ def _benchmarks(one: Comparison) -> str:
 
 def _checkpoints(comparisons: Sequence[Comparison], together: Union | None) -> str:
     k = comparisons[0].change.k
-    header = ["run", "pass@1", f"pass@{k:,}", *CELLS, "SRR", "NDR", "surely lost, at least", "surely found, at least"]
+    budgets = (1, k) if comparisons[0].tally.per is Per.PROBLEM else ()  # per answer or solution there is no pass
+    passing = [f"pass@{budget:,}" for budget in budgets]
+    header = ["run", *passing, *CELLS, "SRR", "NDR", "surely lost, at least", "surely found, at least"]
     rows = []
     for one in comparisons:
         change, found = one.change, one.evidence
         bounds = ["–" if bound is None else f"{bound:,}" for bound in (found.losses_at_least, found.gains_at_least)]
-        passes = [decimal(_at(one, budget)[1].value_K[0]) if change.per is Per.PROBLEM else "–" for budget in (1, k)]
+        passes = [decimal(_at(one, budget)[1].value_K[0]) for budget in budgets]
         ratios = [decimal(change.value[name]) for name in ("SRR", "NDR")]
         rows.append([code(change.after, in_table=True), *passes, *map(amount, cells(change)), *ratios, *bounds])
-    if together is not None:
-        rows.append([f"any of {together.checkpoints}, {k:,} samples of each", "", "", *map(amount, together.each_k)])
-        if together.equal_k is not None:
-            rows.append(
-                [f"any of {together.checkpoints}, {k:,} samples in all", "", "", *map(amount, together.equal_k)]
-            )
+    if together is not None and budgets:  # the union counts problems, by the rule seen
+        rule = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)"
+        for samples, union in (("of each", together.each_k), ("in all", together.equal_k)):
+            if union is not None:
+                label = f"any of {together.checkpoints}, {k:,} samples {samples}{rule}"
+                rows.append([label, "", "", *map(amount, union)])
     return f"### Each against {code(comparisons[0].change.before)}\n\n" + _table(header, rows)
 
 
