@@ -10,6 +10,7 @@ from tests.browser.conftest import Open
 from tests.browser.world import HOSTILE, K, class_of
 from tests.cli.command import offleash
 
+pytestmark = pytest.mark.xdist_group("browser")  # one worker, one browser
 api = pytest.importorskip("playwright.sync_api", reason="no Playwright here: make test-browser installs it")
 
 DOT = """() => {
@@ -151,19 +152,19 @@ def test_hostile_text_is_shown_as_text(opened: Open, report: Path) -> None:
 
 def test_dark_light_and_phone_fit_and_print_leaves_out_the_tools(opened: Open, report: Path) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
-    for options in ({"color_scheme": "dark"}, {"color_scheme": "light"}):
-        with opened(report.as_uri(), **options) as page:
-            before = page.evaluate(ground)
-            assert (before == "rgb(255, 255, 255)") is (options["color_scheme"] == "light")
-            page.click("#theme")
+    with opened(report.as_uri(), color_scheme="dark") as page:
+        grounds = [page.evaluate(ground)]
+        for _ in range(2):
             page.click("#theme")
             page.wait_for_selector("html[data-charts=drawn]")
-            assert page.evaluate(ground) != "rgb(255, 255, 255)"
+            grounds.append(page.evaluate(ground))
+        assert grounds == [grounds[0], "rgb(255, 255, 255)", grounds[0]]
+        assert grounds[0] != "rgb(255, 255, 255)"
     with opened(report.as_uri(), viewport={"width": 380, "height": 800}) as page:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.click("#table .open >> nth=0")
         assert page.evaluate("document.querySelector('#problem-body').scrollWidth <= innerWidth")
-    with opened(report.as_uri()) as page:
+        page.keyboard.press("Escape")
         page.emulate_media(media="print")
         assert not page.is_visible("#search")
         assert page.is_visible("#figure-plane")
