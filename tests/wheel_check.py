@@ -1,4 +1,4 @@
-"""The wheel, alone in a clean environment: it installs without torch and compares. Run by `make wheel-check`."""
+"""The wheel, alone in a clean environment: it installs without torch, compares and reports. By `make wheel-check`."""
 
 import json
 import subprocess
@@ -25,6 +25,9 @@ def main() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=scratch)
         support = json.loads(done.stdout)["support"]
         assert (support["P"], support["E"], support["S"], support["O"]) == (142, 5, 21, 32), support
+        page = [program, "report", str(example / "base.csv"), str(example / "rl.csv"), "-o", "report.html"]
+        subprocess.run(page, capture_output=True, check=True, cwd=scratch)
+        assert 'data-tile="S" data-value="21"' in (folder / "report.html").read_text(encoding="utf-8")
         listed = subprocess.run([program, "lab", "model", "-o", str(folder / "base")], check=True, capture_output=True)
         assert b"holds the base of countdown" in listed.stdout, listed.stdout
         refused = subprocess.run([program, "demo"], capture_output=True, text=True, check=False, cwd=scratch)
