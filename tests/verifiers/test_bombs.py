@@ -58,7 +58,10 @@ def test_a_program_bomb_is_wrong_within_ten_seconds_and_harms_nothing(
         for name, value in (("secret", str(secret)), ("port", str(port)), ("marker", marker)):
             program = program.replace("{" + name + "}", value)
         verifier = replace(VERIFIERS["program"], seconds=seconds)
-        judgement, taken = timed(pool, verifier, Case(program, details=details))
+        for _ in range(3):  # two seconds may not start a sandbox on a busy machine, which is no word on the bomb
+            judgement, taken = timed(pool, verifier, Case(program, details=details))
+            if "the sandbox did not start" not in str(judgement.reason):
+                break
     assert judgement.verdict is Verdict.WRONG, judgement
     assert judgement.reason
     assert "a secret" not in judgement.reason
