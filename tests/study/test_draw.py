@@ -304,7 +304,7 @@ def test_an_answer_that_is_not_what_was_asked_is_a_failed_request(tmp_path: Path
 
 
 def test_a_prompt_that_opens_the_reasoning_is_a_fact_that_verify_knows(tmp_path: Path) -> None:
-    texts = {"p0": {"first 0 </think> \\boxed{0}": 0.5, "I think of \\boxed{0} and": 0.5}}
+    texts = {"p0": {"first 0 </think> \\boxed{0}": 0.2, "I think of \\boxed{0} and": 0.8}}  # none of these: 1 in 3,000
     file = tmp_path / "think.json"
     file.write_text(json.dumps({"problems": texts, "template": "{prompt}<think>\n"}))
     done = drawn(tmp_path / "run", file, 64, until=5, count=1)
