@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from offleash.report.metrics import MEANING
 from offleash.report.words import finding, warnings
 from offleash.study.checkpoints import Union
 from offleash.study.compare import Comparison
@@ -16,12 +17,6 @@ from offleash.tables.notes import Note
 from offleash.tables.tally import Per
 
 MOST = 20  # benchmarks shown, those with most problems
-MEANING = {
-    "SRR": "share of what was reached before that is kept",
-    "NDR": "share of what is reached after that is new",
-    "SDS": "harmonic mean of the two",
-    "NSCR": "net change over all that either reached",
-}
 
 
 def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:

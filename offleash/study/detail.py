@@ -24,7 +24,6 @@ Text = NDArray[np.str_]
 Statistic = Callable[[ArrayLike, ArrayLike, int, ArrayLike], Float]  # counts, their problems, problems, n
 
 UNKNOWN_CLASS = "?"
-CLASSES = ("P", "E", "S", "O")
 
 
 @dataclass(frozen=True)

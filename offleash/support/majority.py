@@ -140,7 +140,7 @@ def _race(ballot: _Ballot, k: int) -> _Race:
 
 
 def _binomial(hits: Ints | np.int64, draws: Ints | np.int64, rate: float) -> Floats:
-    """Chance of so many hits; as scipy.stats has it, without the checks that cost ten times as much as the chance."""
+    """Chance of so many hits; as scipy.stats has it, without checks of arguments that cost more than the chance."""
     misses = np.maximum(draws - hits, 0)
     log = (
         gammaln(draws + 1.0) - gammaln(hits + 1.0) - gammaln(misses + 1.0) + xlogy(hits, rate) + xlog1py(misses, -rate)
@@ -185,7 +185,7 @@ def _simulated(ballot: _Ballot, k: int, draws: int, rng: np.random.Generator) ->
     right_A = np.arange(count_A.size) < ballot.right_U.sum()
     order = np.argsort(-count_A, kind="stable")
     hand_A = np.append(count_A[order], ballot.void)
-    # "count" shuffles the samples themselves: for k much smaller than the number of answers a tenth of the time
+    # "count" shuffles the samples themselves: cheap where k is much smaller than the number of answers
     method: Literal["count", "marginals"] = "count" if ballot.n <= COUNTED else "marginals"
     drawn_BA = rng.multivariate_hypergeometric(hand_A, k, size=draws, method=method)[:, :-1]
     top_B = drawn_BA.max(axis=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from offleash.report.glossary import GLOSSARY, MISLEADS, document
-from offleash.report.summary.amounts import SPELT_OUT
+from offleash.report.metrics import SPELT_OUT
 from offleash.support.rules import Rule
 from offleash.tables.verdict import Verdict
 

@@ -86,9 +86,13 @@ def test_chance_marks_are_for_the_rule_seen_alone(tmp_path: Path) -> None:
 
 def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> None:
     detail = subject([one]).detail
-    first = [class_of(row) for row in order(detail)[:12]]
-    assert set(first) == {"E", "S"}
+    changed, others = order(detail)
+    assert [sorted({class_of(row) for row in rows}) for rows in (changed, others)] == [["E", "S"], ["O", "P"]]
+    assert len(changed) == len(others) == 12
     few = chosen(detail, Shelf(one), most=20_000)
+    held = {class_of(row) for row in few.documents}
+    assert held & {"E", "S"}
+    assert held & {"P", "O"}, "a fifth is kept for problems that did not change"
     assert 0 < len(few.documents) < 24
     assert sum(len(text.encode()) for text in few.documents.values()) <= 20_000
     assert f"holds {len(few.documents)} of 24 problems" in few.words

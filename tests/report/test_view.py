@@ -5,7 +5,6 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,17 +28,6 @@ from tests.report.view_world import (
     shelf_in,
     shelf_of,
 )
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    return shelf_in(tmp_path_factory.mktemp("view"))
-
-
-@pytest.fixture(scope="module")
-def server(shelf: Shelf) -> Iterator[Server]:
-    with serving(shelf) as found:
-        yield found
 
 
 def test_the_page_is_handed_out_as_it_was_given(server: Server) -> None:

@@ -2,30 +2,15 @@
 
 import json
 import socket
-from collections.abc import Iterator
 
 import pytest
 
 from offleash.report.view.server import Server
-from offleash.study.shelf import Shelf
 from tests.report.view_world import (
     ask,
     port_of,
     raw,
-    serving,
-    shelf_in,
 )
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    return shelf_in(tmp_path_factory.mktemp("view"))
-
-
-@pytest.fixture(scope="module")
-def server(shelf: Shelf) -> Iterator[Server]:
-    with serving(shelf) as found:
-        yield found
 
 
 @pytest.mark.parametrize(

@@ -55,13 +55,11 @@ def view_page(subject: Subject, telling: Telling | None = None, progress: Progre
 
 def _page(subject: Subject, telling: Telling, held: Held, served: bool, progress: Progress) -> str:
     one, detail = subject.one, subject.detail
-    drawn: list[Figure] = []
-    missing: list[Missing] = []
+    found: list[Figure | Missing] = []
     for name, draw in FIGURES.items():
         progress(f"page: figure {name}")
         with unchecked():
-            found = draw(subject, PAGE)
-        (drawn if isinstance(found, Figure) else missing).append(found)  # type: ignore[arg-type]
+            found.append(draw(subject, PAGE))
     progress("page: putting it together")
     scripts = [charting(), own_script()]
     about = {
@@ -85,8 +83,8 @@ def _page(subject: Subject, telling: Telling, held: Held, served: bool, progress
         standing=standing(one),
         notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(one.notes)],
         steps=steps(subject),
-        figures=[(figure, panels(figure)) for figure in drawn],
-        missing=missing,
+        figures=[(figure, panels(figure)) for figure in found if isinstance(figure, Figure)],
+        missing=[figure for figure in found if isinstance(figure, Missing)],
         held=held.words + _without_texts(subject),
         searched=f"{letters(len(detail.class_P)):,}",
         documents={row: Markup(text) for row, text in held.documents.items()},

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import zip_longest
 
 import numpy as np
 
@@ -28,35 +29,42 @@ class Held:
 
 
 def chosen(detail: Detail, shelf: Shelf, most: int = BYTES) -> Held:
-    """Problems with their samples until the page is full."""
-    wanted, total = order(detail), len(detail.class_P)
-    letters = int(np.clip(most / max(len(wanted), 1) / 12, SHORTEST, LONGEST))
+    """Problems with their samples until the page is full; a fifth of it is kept for those that did not change."""
+    changed, others = order(detail)
+    letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
     out: dict[int, str] = {}
-    size = 0
+    for rows, room in ((changed, most * 4 // 5 if others else most), (others, most)):
+        _fill(out, rows, room, shelf, letters)
+    return Held(out, _words(detail, out, len(detail.class_P)))
+
+
+def _fill(out: dict[int, str], wanted: list[int], room: int, shelf: Shelf, letters: int) -> None:
+    """Add problems, in their order, while all together fit into so many bytes."""
+    size = sum(len(text.encode()) for text in out.values())
     for start in range(0, len(wanted), BATCH):
         rows = wanted[start : start + BATCH]
         found = problem_documents(shelf, rows, EACH, letters * 2 // 3, letters // 3, ANSWERS)
         for row in rows:
             text = script_json(_small(found[row], letters))
-            if size + len(text.encode()) > most and out:
-                return Held(out, _words(detail, out, total))
-            out[row] = text
             size += len(text.encode())
-    return Held(out, _words(detail, out, total))
+            if size > room and out:
+                return
+            out[row] = text
 
 
-def order(detail: Detail) -> list[int]:
-    """Rows by how much a reader would miss them: sure losses and gains, other ones by evidence, some of the rest."""
+def order(detail: Detail) -> tuple[list[int], list[int]]:
+    """Rows by how much a reader would miss them: losses and gains, the surest first; and some of the others, mixed."""
     classes = detail.class_P
     changed = np.flatnonzero(np.isin(classes, ["E", "S"]))
     strength = detail.tally.correct_PR[changed].max(axis=1)
     first = changed[np.lexsort((changed, -strength, ~detail.sure_P[changed]))]
-    rest: list[int] = []
+    rest: list[list[int]] = []
     for name, most in OTHERS.items():
         rows = np.flatnonzero(classes == name).tolist()
         mixed = sorted(rows, key=lambda row: blake2b(str(detail.tally.problem_P[row]).encode()).digest())
-        rest += mixed if len(classes) <= ALL else mixed[:most]
-    return [int(row) for row in first] + rest
+        rest.append(mixed if len(classes) <= ALL else mixed[:most])
+    turns = [row for turn in zip_longest(*rest) for row in turn if row is not None]  # each class has its share
+    return [int(row) for row in first], turns
 
 
 def _small(document: Json, letters: int) -> Json:

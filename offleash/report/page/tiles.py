@@ -5,16 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from offleash.report.figures.style import CLASS_NAMES
+from offleash.report.metrics import FORMULAS, MEANING, SPELT_OUT
 from offleash.report.numbers import count
-from offleash.report.summary.amounts import SPELT_OUT
-from offleash.report.terminal import MEANING
 from offleash.study.compare import Comparison
 from offleash.support.cells import ratio
 from offleash.support.change import METRICS
 from offleash.support.rules import Rule
 from offleash.tables.tally import Per
 
-FORMULAS = {"SRR": "P / (P + S)", "NDR": "E / (P + E)", "SDS": "harmonic mean", "NSCR": "(E − S) / (P + E + S)"}
 MEANS = {
     "P": "reached by both runs",
     "E": "reached by {after} alone",
@@ -38,7 +36,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Rate:
-    """One rate with its interval, placed on a line from `low_end` to 1; shares of the line in per cent."""
+    """One rate with its interval, placed on a line from 0 (NSCR: from -1) to 1; places in per cent of the line."""
 
     name: str
     words: str

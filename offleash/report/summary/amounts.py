@@ -1,26 +1,13 @@
-"""Amounts as a summary prints them, and the names of the metrics spelt out."""
+"""Amounts as a summary prints them."""
 
 import math
 
 from offleash.study.compare import Comparison
-from offleash.support.change import METRICS, SupportChange
+from offleash.support.change import SupportChange
 from offleash.support.rules import Rule
 from offleash.tables.tally import Per
 
 CELLS = {"P": "preserved", "E": "found", "S": "lost", "O": "neither"}
-SPELT_OUT = {
-    "SRR": "support retention rate",
-    "NDR": "net discovery rate",
-    "SDS": "support dynamic score",
-    "NSCR": "net support change rate",
-}
-MEANING = {
-    "SRR": "share of what was reached before that is kept: P/(P+S)",
-    "NDR": "share of what is reached after that is new: E/(P+E)",
-    "SDS": "harmonic mean of SRR and NDR",
-    "NSCR": "net change over all that either reached: (E-S)/(P+E+S)",
-}
-assert set(SPELT_OUT) == set(MEANING) == set(METRICS)
 
 
 def amount(value: float) -> str:

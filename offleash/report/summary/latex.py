@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 
 from offleash import __version__
-from offleash.report.summary.amounts import SPELT_OUT, cells, rule_in_words, targets
+from offleash.report.metrics import SPELT_OUT
+from offleash.report.summary.amounts import cells, rule_in_words, targets
 from offleash.report.summary.escaping import tex
 from offleash.study.compare import Comparison
 from offleash.support.change import METRICS, SupportChange

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from offleash import __version__
+from offleash.report.metrics import FORMULAS, MEANING, SPELT_OUT
 from offleash.report.summary.amounts import (
     CELLS,
-    MEANING,
-    SPELT_OUT,
     amount,
     cells,
     decimal,
@@ -91,7 +90,8 @@ def _metrics(one: Comparison) -> str:
         value, ends = one.change.value[name], one.change.interval[name]
         label = f"{SPELT_OUT[name]} ({name})"
         why = one.change.reason(name)
-        rows.append([label, decimal(value), _ends(ends.low, ends.high), f"undefined: {why}" if why else MEANING[name]])
+        means = f"undefined: {why}" if why else f"{MEANING[name]}: {FORMULAS[name]}"
+        rows.append([label, decimal(value), _ends(ends.low, ends.high), means])
     again = one.evidence.retest
     if again is not None and np.isfinite(again.SRR):
         ends = again.SRR_interval
