@@ -37,6 +37,10 @@ class Asked:
     guess: Annotated[float | None, typer.Option(metavar="RATE", help="Guess floor of every problem, e.g. 0.001.")] = (
         None
     )
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="What may differ between the runs, else refused: decoding. Repeatable."),
+    ] = None
     before: Annotated[str | None, typer.Option(metavar="NAME", help="The run to compare with, by name.")] = None
     after: Annotated[str | None, typer.Option(metavar="NAME", help="The run that is compared, by name.")] = None
     replicates: Annotated[int, typer.Option(help="Bootstrap replicates of the intervals.")] = 10_000
@@ -54,7 +58,7 @@ class Asked:
         from offleash.study.verbs import question
 
         how = (self.rule or "seen", self.per, self.at, self.tau, self.unread, self.guess, self.replicates, self.seed)
-        return question(*how)
+        return question(*how, self.allow or ())
 
     def reading(self) -> "Reading":
         names = (self.columns, self.split_by, self.log_format, self.filter_name, self.threshold, self.verifier)

@@ -10,6 +10,7 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.study.answers import answers, tally_of_answers
 from offleash.study.benchmarks import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
+from offleash.study.decodings import same_decoding
 from offleash.study.diversity import Diversity, diversity
 from offleash.study.evidence import Evidence, evidence
 from offleash.study.graded import Graded, graded
@@ -46,6 +47,7 @@ class Question:
     zeta: float = ZETA
     drop_unread: bool = False
     guess: float | None = None
+    allow: frozenset[str] = frozenset()  # what may differ between the runs: see study.decodings
     replicates: int = REPLICATES
     seed: int = 0
 
@@ -119,6 +121,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     """The run before against the run after."""
     asked = question or Question()
     _refuse_one_draw(before, after)
+    differing = same_decoding(before, after, asked.allow)
     dropped: list[Note] = []
     if asked.drop_unread:
         before, after = (_without_unread(run, dropped) for run in (before, after))
@@ -153,7 +156,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         benchmarks=by_benchmark(pair, change, cells, asked.replicates, asked.seed),
         macro=macro_mean(pair, cells, asked.replicates, asked.seed),
         undecided=_undecided(pair, cells, asked),
-        notes=_named(before) + _named(after) + tuple(dropped) + counted.notes + _verdict_notes(counted),
+        notes=differing + _named(before) + _named(after) + tuple(dropped) + counted.notes + _verdict_notes(counted),
     )
 
 

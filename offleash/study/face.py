@@ -1,6 +1,6 @@
 """The functions a notebook calls: one run in, a tally of several, a comparison of two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,11 +54,12 @@ def compare(
     guess: float | None = None,
     replicates: int = 10_000,
     seed: int = 0,
+    allow: Sequence[str] = (),
 ) -> Comparison:
     """Everything that can be said of two runs; `document` turns it into JSON, `finding` into words."""
     if before.name == after.name:
         before, after = replace(before, name="before"), replace(after, name="after")
-    return compare_runs(before, after, question(rule, per, at, tau, unread, guess, replicates, seed))
+    return compare_runs(before, after, question(rule, per, at, tau, unread, guess, replicates, seed, allow))
 
 
 def verify(

@@ -15,6 +15,7 @@ from offleash.study.arguments import distinct_names, distinct_paths, parse_argum
 from offleash.study.certified import Sought
 from offleash.study.checkpoints import Union, union
 from offleash.study.compare import Comparison, Question, compare_all
+from offleash.study.decodings import allowed
 from offleash.study.flip_ways import Judged
 from offleash.study.flips import Flips, flips
 from offleash.study.load import Progress, Reading, load, silent
@@ -43,6 +44,7 @@ def question(
     guess: float | None = None,
     replicates: int = 10_000,
     seed: int = 0,
+    allow: Sequence[str] = (),
 ) -> Question:
     """What to compare, from plain words."""
     if not 100 <= replicates <= 1_000_000:
@@ -58,6 +60,7 @@ def question(
         tau=tau,
         drop_unread=_choice("way with unread samples", unread, Unread) is Unread.DROP,
         guess=guess,
+        allow=allowed(allow),
         replicates=replicates,
         seed=seed,
     )
