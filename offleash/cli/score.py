@@ -33,6 +33,10 @@ def score(
     min_p: models.MinP = None,
     settings: models.Settings = None,
     raw: models.Raw = False,
+    first: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the first N samples of each problem, e.g. 32.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="WORD", help="Only these samples: correct.")] = None,
     verifier: Verifier = None,
     columns: Map = None,
     as_json: AsJson = False,
@@ -46,23 +50,26 @@ def score(
     Examples:
       offleash score runs/base --model hf:./checkpoints/rl
       offleash score runs/rl --model hf:Qwen/Qwen2.5-1.5B --decoding paper
+      offleash score runs/rl --model hf:./checkpoints/rl --first 32        (token entropies, as the paper has them)
       offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
     """
-    from offleash.study.scoring import score_folders
+    from offleash.study.scoring import score_folders, selected
     from offleash.study.verifying import file_among
 
     chosen = models.model(model, settings, raw)
     way = models.decoding(decoding, temperature, top_p, top_k, min_p)
     file = file_among(runs, "Score")
     if file is not None:
-        if name or verifier:
-            raise OffleashError("--name and --verifier are for run folders; the sums of rows are printed.")
+        if name or verifier or first or only:
+            raise OffleashError(
+                "--name, --verifier, --first and --only are for run folders; the sums of rows are printed."
+            )
         _score_file(file, chosen, way, named_columns(columns or [], "text=response"), as_json)
         return
     if columns:
         raise OffleashError("--map is for a file of rows; a run folder has columns of its own.")
     with progress(as_json) as tell:
-        done = score_folders(runs, chosen, way, name, verifier, tell)
+        done = score_folders(runs, chosen, way, name, verifier, tell, selected(first, only))
     from offleash.report.scored import scored_document, scored_text
 
     if as_json:

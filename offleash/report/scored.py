@@ -47,6 +47,7 @@ def summary_document(one: Summary) -> dict[str, object]:
         "scored": one.scored,
         "empty": one.empty,
         "left_out": one.left_out,
+        "windowed": one.windowed,
         "tokens": one.tokens,
         "logprob": number(one.logprob),
         "logprob_spread": number(one.logprob_spread),
@@ -76,6 +77,8 @@ def row_document(one: ScoredRow) -> dict[str, object]:
     }
     if sums.logprob_sampled == float("-inf"):
         row["left_out"] = True
+    if sums.windows is not None and sums.windows > 1:
+        row["windows"] = sums.windows
     if sums.reason:
         row["reason"] = sums.reason
     return row
@@ -124,6 +127,11 @@ def _notes(whole: Summary, reasons: Mapping[str, int], decoding: Decoding) -> li
     said = [f"{count:,} without sums: {reason}." for reason, count in reasons.items()]
     if whole.empty:
         said.append(f"{whole.empty:,} have no token: their sums are 0 and they have no perplexity.")
+    if whole.windowed:
+        said.append(
+            f"{whole.windowed:,} are longer than the model's context and were read in windows, each after half a "
+            "context of what stands before it."
+        )
     if whole.left_out:
         said.append(f"{whole.left_out:,} hold a token that this decoding ({_law(decoding)}) would never draw.")
     return said

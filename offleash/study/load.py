@@ -13,10 +13,11 @@ from offleash.logs.opening import head_of
 from offleash.logs.registry import open_log, recognised
 from offleash.study.arguments import Argument, distinct_names, distinct_paths, parse_argument
 from offleash.study.gather import Part, gather, part_of
-from offleash.tables.folder import is_run, open_run
+from offleash.tables.folder import is_run, open_run, read_origin
 from offleash.tables.notes import Note
+from offleash.tables.positions import has_positions, scan_positions
 from offleash.tables.run import Run
-from offleash.tables.scores import scan_scores, scored_models
+from offleash.tables.scores import own_scores, scan_scores, scored_models
 from offleash.tables.verdicts import VERDICTS
 
 Progress = Callable[[str], None]
@@ -90,8 +91,13 @@ def _load(argument: Argument, reading: Reading, progress: Progress) -> list[Run]
 
 
 def _opened(path: Path, name: str, verifier: str | None) -> Run:
-    run = open_run(path, name, verifier)
-    return replace(run, scores={model: scan_scores(path, model) for model in scored_models(path)})
+    run, origin, models = open_run(path, name, verifier), read_origin(path), scored_models(path)
+    return replace(
+        run,
+        scores={model: scan_scores(path, model) for model in models},
+        positions={model: scan_positions(path, model) for model in models if has_positions(path, model)},
+        own=own_scores(path, origin.about) if origin is not None else None,
+    )
 
 
 def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: str) -> Run:

@@ -1,43 +1,31 @@
 """Score: the log-probability and entropy of a run's samples under a model, beside them; resumable, each sample once."""
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import FINISHED, Decoding
+from offleash.samplers.sampler import Decoding
 from offleash.study.load import Progress, silent
-from offleash.study.pace import duration
 from offleash.study.score_claim import claim, template_of
+from offleash.study.score_shards import KEY, Selection, Shards
 from offleash.study.score_summary import Summary, summaries
-from offleash.tables.folder import append_to_run, open_run, read_origin, read_problems
-from offleash.tables.run import Origin
+from offleash.tables.folder import append_to_run, open_run, read_origin
+from offleash.tables.positions import drop_positions_without_samples
+from offleash.tables.run import Origin, Run
 from offleash.tables.samples import SAMPLES
-from offleash.tables.scores import (
-    SCORES,
-    Sums,
-    Trace,
-    drop_scores_without_samples,
-    scan_scores,
-    scores_folder,
-    scores_on,
-    write_scores,
-)
-from offleash.tables.shards import check_schema, scan_shards
+from offleash.tables.scores import NAMED, drop_scores_without_samples, same_model, scan_scores, scores_folder
+from offleash.tables.shards import SHARD, scan_shards
+from offleash.tables.verdict import Verdict
 
 if TYPE_CHECKING:
     from offleash.samplers.engine.scoring import Scorer
 
-SAMPLES_AT_A_TIME = 4_096
-BYTES_AT_A_TIME = 16 << 20  # of text
-NO_TEXT = "the run keeps no text of it"
-NO_PROMPT = "its problem has no text to ask"
-IMAGES = "its problem has images, which score does not show"
-KEY = ["problem", "index"]
+__all__ = ["ScoredRun", "Scoring", "Selection", "score_run"]
 
 
 @dataclass(frozen=True)
@@ -69,8 +57,14 @@ class ScoredRun:
     seconds: float
 
 
-def score_run(folder: Path, scorer: "Scorer", scoring: Scoring, progress: Progress = silent) -> ScoredRun:
-    """Score every sample of a run folder that has no score under this name yet."""
+def score_run(
+    folder: Path,
+    scorer: "Scorer",
+    scoring: Scoring,
+    progress: Progress = silent,
+    selection: Selection | None = None,
+) -> ScoredRun:
+    """Score every sample of a run folder, or those that are chosen, that has no score under this name yet."""
     started = time.monotonic()
     run = open_run(folder, verifier=scoring.verifier)  # before hours of work: it may ask for a verifier's name
     origin = read_origin(folder)
@@ -83,9 +77,13 @@ def score_run(folder: Path, scorer: "Scorer", scoring: Scoring, progress: Progre
             )
         claim(folder, scoring.name, scoring.model, scoring.decoding, scorer)
         drop_scores_without_samples(folder, scoring.name)
-        work = _Work(folder, scorer, scoring, _asked(folder), not stopped, progress, shards)
-        for shard in shards:
-            work.score_shard(shard)
+        drop_positions_without_samples(folder, scoring.name)
+        chosen = selection or Selection()
+        right = _right(run) if chosen.correct else None
+        work = Shards(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)
+        new = work.all(shards)
+    if not any(scores_folder(folder, scoring.name).glob(SHARD)):
+        raise OffleashError(f"{folder} has no sample that is asked for (--first, --only): nothing was scored.")
     scores, samples = scan_scores(folder, scoring.name), scan_shards(folder / "samples", SAMPLES)
     own = origin is not None and _drew(origin, scorer)
     compared, retokenised = _token_counts(samples, scores) if own and not stopped else (0, 0)
@@ -93,7 +91,7 @@ def score_run(folder: Path, scorer: "Scorer", scoring: Scoring, progress: Progre
         folder=folder,
         scores=scores_folder(folder, scoring.name),
         scoring=scoring,
-        new=work.new,
+        new=new,
         groups=summaries(scores, run.verdicts if run.verifier else None),
         reasons=_reasons(scores),
         verifier=run.verifier,
@@ -106,111 +104,18 @@ def score_run(folder: Path, scorer: "Scorer", scoring: Scoring, progress: Progre
     )
 
 
-def frame_of(keys: pl.DataFrame, sums: list[Sums]) -> pl.DataFrame:
-    """Scores (SCORES) of samples from their sums, in the same order."""
-    columns = {one.name: [getattr(row, one.name) for row in sums] for one in fields(Sums)}
-    columns["reason"] = [reason or None for reason in columns["reason"]]
-    return pl.DataFrame({"problem": keys["problem"], "index": keys["index"], **columns}, schema=SCORES)
-
-
-class _Work:
-    """The scoring of one run, shard by shard."""
-
-    def __init__(
-        self,
-        folder: Path,
-        scorer: "Scorer",
-        scoring: Scoring,
-        asked: Mapping[str, tuple[str | None, bool]],
-        ends: bool,
-        progress: Progress,
-        shards: list[Path],
-    ) -> None:
-        self._folder, self._scorer, self._scoring = folder, scorer, scoring
-        self._asked, self._ends, self._progress = asked, ends, progress
-        self._samples = sum(pl.scan_parquet(shard).select(pl.len()).collect().item() for shard in shards)
-        self._standing, self._started = 0, time.monotonic()
-        self.new = 0
-
-    def score_shard(self, shard: Path) -> None:
-        """The scores of one shard of samples: those that stand are kept, those that are missing are made."""
-        check_schema(shard, SAMPLES)
-        standing = scores_on(self._folder, self._scoring.name, shard.name)
-        keys = pl.read_parquet(shard, columns=KEY)
-        stranger = keys.filter(~pl.col("problem").is_in(list(self._asked)))
-        if stranger.height:
-            raise OffleashError(f"{shard} has samples of {stranger['problem'][0]!r}, which is no problem of its run.")
-        parts = []
-        if standing is not None:
-            parts = [standing.join(keys, on=KEY, how="semi")]
-            self._standing += parts[0].height
-            if parts[0].height == keys.height:
-                return
-        for start, size in _slices(shard):
-            rows = pl.scan_parquet(shard).select(*KEY, "text", "finish").slice(start, size).collect()
-            if parts and standing is not None:
-                rows = rows.join(parts[0], on=KEY, how="anti")
-            if rows.height:
-                parts.append(frame_of(rows, self._sums(rows)))
-                self._tell(rows.height)
-        write_scores(self._folder, self._scoring.name, pl.concat(parts), shard.name)
-
-    def _sums(self, rows: pl.DataFrame) -> list[Sums]:
-        found: list[Sums] = []
-        traces: list[tuple[int, Trace]] = []
-        for problem, text, finish in rows.select("problem", "text", "finish").iter_rows():
-            prompt, images = self._asked[problem]
-            if prompt is None or text is None or images:
-                found.append(Sums(None, reason=NO_PROMPT if prompt is None else NO_TEXT if text is None else IMAGES))
-                continue
-            traces.append((len(found), Trace(prompt, text, self._ends and finish == FINISHED)))
-            found.append(Sums(None))
-        scored = self._scorer.score([trace for _, trace in traces], self._scoring.decoding)
-        for (place, _), sums in zip(traces, scored, strict=True):
-            found[place] = sums
-        return found
-
-    def _tell(self, samples: int) -> None:
-        self.new += samples
-        left = self._samples - self._standing - self.new
-        seconds = (time.monotonic() - self._started) * left / self.new
-        self._progress(
-            f"{self._folder.name}: {self._standing + self.new:,} of {self._samples:,} samples scored, "
-            f"about {duration(seconds)} left"
-        )
-
-
-def _asked(folder: Path) -> dict[str, tuple[str | None, bool]]:
-    """What is asked for each problem, and whether it shows images."""
-    problems = read_problems(folder).select("problem", pl.coalesce("prompt", "question"), "images")
-    found = {problem: (prompt, bool(images)) for problem, prompt, images in problems.iter_rows()}
-    if all(prompt is None for prompt, _ in found.values()):
-        raise OffleashError(
-            f"{folder} keeps no texts of its problems, and a sample is scored after what was asked; "
-            "import logs that keep the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
-        )
-    return found
-
-
-def _slices(shard: Path) -> Iterator[tuple[int, int]]:
-    """Parts of a shard that fit into memory as texts and as tokens."""
-    sizes = pl.scan_parquet(shard).select(pl.col("text").str.len_bytes().fill_null(0)).collect().to_series()
-    start = size = held = 0
-    for bytes_ in sizes:
-        if size and (size == SAMPLES_AT_A_TIME or held + bytes_ > BYTES_AT_A_TIME):
-            yield start, size
-            start, size, held = start + size, 0, 0
-        size, held = size + 1, held + bytes_
-    if size:
-        yield start, size
+def _right(run: Run) -> pl.DataFrame:
+    """Keys of the samples that the verifier found correct."""
+    if run.verdicts is None or not run.verifier:
+        raise OffleashError(f"{run.name} has no verdicts, so none of its samples is known to be correct; verify it.")
+    correct = pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value
+    return run.verdicts.filter(correct).select(KEY).collect(engine="streaming")
 
 
 def _drew(origin: Origin, scorer: "Scorer") -> bool:
-    """Whether a run was drawn from the model that scores it, by its weights where both can be seen."""
-    about, drawn = scorer.about, origin.about
-    if about.fingerprint and drawn.get("fingerprint"):
-        return about.fingerprint == drawn["fingerprint"]
-    return all(drawn.get(name) == getattr(about, name) for name in ("model", "revision", "adapter"))
+    """Whether a run was drawn from the model that scores it."""
+    about = scorer.about
+    return same_model(origin.about, {name: getattr(about, name) for name in (*NAMED, "fingerprint")})
 
 
 def _token_counts(samples: pl.LazyFrame, scores: pl.LazyFrame) -> tuple[int, int]:

@@ -27,6 +27,7 @@ class Summary:
     perplexity: float | None  # median over traces
     perplexity_quartiles: tuple[float, float] | None
     perplexity_pooled: float | None
+    windowed: int  # traces longer than the model's context, read in parts
     left_out: int  # traces with a token that the decoding leaves out: its log-probability is minus infinity
 
 
@@ -66,6 +67,7 @@ def summary(traces: pl.DataFrame) -> Summary:
         perplexity=median,
         perplexity_quartiles=None if low is None or high is None else (low, high),
         perplexity_pooled=Sums(tokens, pooled[0]).perplexity,
+        windowed=int((scored["windows"] > 1).sum()),
         left_out=int((scored["logprob_sampled"] == float("-inf")).sum()),
     )
 

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from offleash.errors import OffleashError
+from offleash.errors import OffleashError, unknown
 from offleash.problems.prompts import prompt_hash
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding
 from offleash.study.load import Progress, silent
-from offleash.study.score import ScoredRun, Scoring, frame_of, score_run
+from offleash.study.score import ScoredRun, Scoring, Selection, score_run
 from offleash.study.score_claim import refuse_other_words
 from offleash.study.score_rows import ScoredRow, check_rows, score_rows
+from offleash.study.score_shards import frame_of
 from offleash.study.score_summary import ALL, Summary, summaries
 from offleash.tables.folder import folder_name, is_run
 from offleash.tables.scores import SCORES, Sums
 
 if TYPE_CHECKING:
     from offleash.samplers.engine.scoring import Scorer
+
+
+CORRECT = "correct"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,13 @@ class ScoredFile:
     reasons: Mapping[str, int]
 
 
+def selected(first: int | None = None, only: str | None = None) -> Selection:
+    """Which samples to score, from plain words."""
+    if only is not None and only != CORRECT:
+        raise unknown("kind of samples to score alone", only, (CORRECT,))
+    return Selection(first, only == CORRECT)
+
+
 def score_folders(
     arguments: Sequence[str],
     model: Model,
@@ -42,6 +53,7 @@ def score_folders(
     name: str | None = None,
     verifier: str | None = None,
     progress: Progress = silent,
+    selection: Selection | None = None,
 ) -> list[ScoredRun]:
     """Score run folders; what is refused is refused before the model is loaded, where that can be told."""
     _refuse_other_samplers(model)
@@ -50,7 +62,7 @@ def score_folders(
     for folder in folders:
         refuse_other_words(folder, scoring.name, scoring.model, decoding)
     with _opened(model, progress) as scorer:
-        return [score_run(folder, scorer, scoring, progress) for folder in folders]
+        return [score_run(folder, scorer, scoring, progress, selection) for folder in folders]
 
 
 def score_file(

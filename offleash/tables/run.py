@@ -47,6 +47,8 @@ class Run:
     facts: dict[str, str] = field(default_factory=dict)  # model, decoding, source: what is known of who answered
     unverified_hint: str = ""
     scores: dict[str, pl.LazyFrame] = field(default_factory=dict)  # SCORES of its samples, by the name of the model
+    positions: dict[str, pl.LazyFrame] = field(default_factory=dict)  # POSITIONS of their tokens, likewise
+    own: str | None = None  # the name under which scores of the model that drew the run stand
     draw: str = ""  # the key of the draw that made the samples; runs that share it hold the same samples
 
 

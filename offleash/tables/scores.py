@@ -21,9 +21,11 @@ SCORES: dict[str, pl.DataType] = {
     "entropy_raw": pl.Float64(),
     "logprob_sampled": pl.Float64(),  # -inf where the decoding leaves a token of the text out
     "entropy_sampled": pl.Float64(),
+    "windows": pl.UInt32(),  # 1: read whole; more: longer than the model's context, read in so many parts
     "reason": pl.String(),  # why there are no sums
 }
 FOLDER, ABOUT = "scores", "about.json"
+NAMED = ("model", "revision", "adapter")  # what tells a model where its weights cannot be seen
 LARGEST = 700.0  # what exp can take
 
 
@@ -45,6 +47,7 @@ class Sums:
     entropy_raw: float | None = None
     logprob_sampled: float | None = None
     entropy_sampled: float | None = None
+    windows: int | None = None  # in how many parts it was read; 1: whole
     reason: str = ""
 
     @property
@@ -129,6 +132,25 @@ def write_about(run: Path, name: str, document: Mapping[str, object]) -> None:
         temporary.replace(file)
     except OSError as error:
         raise OffleashError(f"{file} could not be written ({error.strerror}); make room for it.") from None
+
+
+def same_model(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Whether two say of themselves that they are one model, by its weights where both can be seen."""
+    if one.get("fingerprint") and other.get("fingerprint"):
+        return one["fingerprint"] == other["fingerprint"]
+    return all(one.get(name) == other.get(name) for name in NAMED)
+
+
+def own_scores(run: Path, drawn: Mapping[str, object]) -> str | None:
+    """The name under which scores of the model that drew a run stand; of several, those by its own distribution."""
+    found = []
+    for name in scored_models(run):
+        told = read_about(run, name) or {}
+        about, decoding = told.get("about"), told.get("decoding")
+        if isinstance(about, dict) and same_model(drawn, about):
+            plain = isinstance(decoding, dict) and decoding.get("temperature") == 1 and decoding.get("top_p") == 1
+            found.append((not plain, name))
+    return min(found)[1] if found else None
 
 
 def a_token(scores: pl.LazyFrame) -> pl.LazyFrame:

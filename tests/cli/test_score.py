@@ -42,8 +42,8 @@ def test_a_file_of_rows_gives_one_line_of_sums_a_row_in_the_same_order(tmp_path:
     assert found[1]["logprob_raw"] < found[0]["logprob_raw"]
     assert found[0]["logprob_sampled"] == found[0]["logprob_raw"]
     assert (found[2]["logprob_raw"], found[2]["perplexity"]) == (0, None)
-    assert found[3]["logprob_raw"] is None
-    assert "64 tokens" in found[3]["reason"]
+    assert found[3]["logprob_raw"] < 0
+    assert [row.get("windows") for row in found] == [None, None, None, 3, None]
 
 
 def test_columns_of_other_names_are_mapped(tmp_path: Path, model: str) -> None:
@@ -65,10 +65,16 @@ def test_a_token_that_the_decoding_leaves_out_is_told_in_json_that_has_no_infini
 
 
 def test_a_file_of_rows_is_summed_up_in_a_table(tmp_path: Path, model: str) -> None:
-    file = rows(tmp_path / "traces.jsonl", {"prompt": "a", "text": "b"}, {"prompt": "a", "text": "b " * 99})
+    file = rows(
+        tmp_path / "traces.jsonl",
+        {"prompt": "a", "text": "b"},
+        {"prompt": "a", "text": "b " * 99},
+        {"prompt": "a " * 99, "text": "b"},
+    )
     result = offleash("score", file, "--model", model)
     assert result.code == 0, result.err
-    for word in ("1 of 2 rows scored", "perplexity", "entropy/token", "1 without sums", "longer than the 64 tokens"):
+    told = ("1 without sums", "prompt is longer than the 64 tokens", "1 are longer", "read in windows")
+    for word in ("2 of 3 rows scored", "perplexity", "entropy/token", *told):
         assert word in result.out
 
 

@@ -138,19 +138,50 @@ def test_the_probabilities_of_all_texts_of_one_token_add_up_to_one(model: Path) 
 
 def test_an_empty_text_has_no_tokens_and_with_its_end_it_has_one(model: Path) -> None:
     silent, ended = scorer_of(model).score([Trace("a", ""), Trace("a", "", ended=True)], PLAIN)
-    assert silent == Sums(0, 0.0, 0.0, 0.0, 0.0)
+    assert silent == Sums(0, 0.0, 0.0, 0.0, 0.0, windows=1)
     assert silent.perplexity is None
     assert ended.tokens == 1
     assert ended.perplexity == pytest.approx(np.exp(-(ended.logprob_raw or 0)))
 
 
-def test_a_text_longer_than_the_context_has_no_sums_and_says_why(model: Path) -> None:
+@pytest.mark.parametrize("engine", ["auto", "generate"])
+def test_a_text_longer_than_the_context_is_read_in_windows_after_half_a_context(model: Path, engine: str) -> None:
+    scorer = scorer_of(model, engine=engine)
+    random = Random(7)
+    text = " ".join(random.choices("abcd", k=150))
+    fits, long = scorer.read([Trace("a", "b " * 64), Trace("a b c", text, ended=True)], CUT)
+    assert (fits.sums.windows, fits.sums.tokens, len(fits.entropy_T)) == (1, 64, 64)
+    words, expected = text.split(), np.zeros(4)
+    # the prompt and 61 tokens fill the context and foretell a 62nd; then 32 tokens stand before each further 33
+    spans = [("a b c", 0, 62), *((" ".join(words[start - 32 : start]), start, start + 33) for start in (62, 95, 128))]
+    for prompt, start, stop in spans:
+        trace = Trace(prompt, " ".join(words[start:stop]), ended=stop > 150)
+        expected += plainly(scorer, trace, CUT)[1]
+    assert (long.sums.windows, long.sums.tokens, long.sums.reason) == (4, 151, "")
+    np.testing.assert_allclose(as_array([long.sums])[0], expected, rtol=0, atol=2 * CLOSE)
+    assert long.entropy_T.sum() == pytest.approx(expected[1], abs=2 * CLOSE)
+
+
+def test_a_prompt_longer_than_the_context_has_no_sums_and_says_why(model: Path) -> None:
     scorer = scorer_of(model)
-    fits, too_long = scorer.score([Trace("a", "b " * 64), Trace("a", "b " * 65)], PLAIN)
-    assert fits.logprob_raw == pytest.approx(plainly(scorer, Trace("a", "b " * 64), PLAIN)[1][0], abs=CLOSE)
-    assert too_long.tokens == 65
-    assert too_long.logprob_raw is too_long.entropy_raw is too_long.logprob_sampled is None
-    assert "64 tokens" in too_long.reason
+    fits, too_long = scorer.score([Trace("a " * 64, "b"), Trace("a " * 65, "b")], PLAIN)
+    assert fits.logprob_raw is not None
+    assert too_long.logprob_raw is too_long.entropy_raw is too_long.windows is None
+    assert "prompt is longer than the 64 tokens" in too_long.reason
+
+
+def test_every_token_has_the_entropy_of_a_plain_forward_pass(model: Path) -> None:
+    scorer = scorer_of(model)
+    for trace, one in zip(TRACES, scorer.read(TRACES, CUT), strict=True):
+        steps = [plainly(scorer, Trace(trace.prompt, text), CUT)[1][1] for text in _beginnings(trace.text)]
+        found = one.entropy_T[: len(steps)]
+        np.testing.assert_allclose(np.cumsum(found), steps, rtol=0, atol=CLOSE)
+        assert one.entropy_T.sum() == pytest.approx(one.sums.entropy_raw, abs=CLOSE)
+
+
+def _beginnings(text: str) -> list[str]:
+    words = text.split()
+    return [" ".join(words[: count + 1]) for count in range(min(len(words), 3))]
 
 
 def test_padding_does_not_reach_beyond_a_table_of_positions(tmp_path: Path) -> None:

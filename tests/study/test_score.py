@@ -97,13 +97,14 @@ def test_scoring_again_scores_only_what_is_new(tmp_path: Path, scorer: Scorer) -
     assert table(run).height == 7
 
 
-def test_a_score_that_is_missing_within_a_shard_is_made_and_the_others_are_kept(tmp_path: Path, scorer: Scorer) -> None:
+def test_scores_that_do_not_fit_their_positions_are_made_again(
+    tmp_path: Path, scorer: Scorer
+) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
     scored(run, scorer)
     whole = table(run)
     whole.filter(pl.col("problem") == "q").write_parquet(run / "scores" / "m" / "000000.parquet")
-    assert scored(run, scorer).new == 3
-    assert table(run).filter(pl.col("problem") == "q").equals(whole.filter(pl.col("problem") == "q"))
+    assert scored(run, scorer).new == whole.height
     assert_alike(table(run), whole)
 
 
@@ -170,15 +171,15 @@ def test_what_cannot_be_scored_is_kept_with_its_reason_and_counted(tmp_path: Pat
     problems = as_problems(
         pl.DataFrame(
             {
-                "problem": ["long", "image", "silent"],
-                "question": ["a b", "c", None],
-                "hash": [question_hash("a b"), question_hash("c"), None],
-                "images": [None, ["data:image/png;base64,AA=="], None],
+                "problem": ["fine", "long", "image", "silent"],
+                "question": ["a b", "a " * 80, "c", None],
+                "hash": [question_hash("a b"), question_hash("a " * 80), question_hash("c"), None],
+                "images": [None, None, ["data:image/png;base64,AA=="], None],
             },
             schema_overrides={"images": pl.List(pl.String)},
         )
     )
-    rows = [("long", 0, "b " * 80), ("long", 1, "b"), ("long", 2, None), ("image", 0, "a"), ("silent", 0, "a")]
+    rows = [("long", 0, "b b"), ("fine", 1, "b"), ("fine", 2, None), ("image", 0, "a"), ("silent", 0, "a")]
     frame = pl.DataFrame(rows, schema=["problem", "index", "text"], orient="row")
     with create_run(tmp_path / "run", "run", problems, {}) as run:
         run.write_samples(frame)
@@ -188,10 +189,10 @@ def test_what_cannot_be_scored_is_kept_with_its_reason_and_counted(tmp_path: Pat
     assert sum(done.reasons.values()) == 4
     assert len(done.reasons) == 4
     found = {(row["problem"], row["index"]): row for row in table(tmp_path / "run").iter_rows(named=True)}
-    assert found["long", 0]["tokens"] == 80
+    assert found["long", 0]["tokens"] == 2
     assert "longer" in found["long", 0]["reason"]
     assert found["long", 0]["logprob_raw"] is None
-    assert found["long", 2]["tokens"] is None
+    assert found["fine", 2]["tokens"] is None
     assert scored(tmp_path / "run", scorer).new == 0
 
 
@@ -258,10 +259,12 @@ def test_means_are_over_traces_then_problems_and_pooled_over_tokens() -> None:
             "entropy_raw": [1.0, 9.0, 1.0, 0.0],
             "logprob_sampled": [-1.0, -np.inf, -8.0, 0.0],
             "entropy_sampled": [1.0, 9.0, 1.0, 0.0],
+            "windows": [1, 2, 1, 1],
         }
     )
     found = summaries(scores.lazy())["all"]
     assert (found.samples, found.scored, found.empty, found.tokens, found.left_out) == (4, 4, 1, 6, 1)
+    assert found.windowed == 1
     assert found.logprob == pytest.approx(-(1 + 2 + 4) / 3)
     assert found.logprob_spread == pytest.approx(np.std([1, 2, 4], ddof=1))
     assert found.logprob_pooled == pytest.approx(-15 / 6)

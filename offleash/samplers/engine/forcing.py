@@ -29,6 +29,7 @@ class Given:
     place: int  # of its sums
     prompt: int
     token_T: Ints  # at least one; END at most as the last
+    start: int = 0  # tokens of the text before these, where it is read in windows
 
     @property
     def length(self) -> int:
@@ -43,9 +44,11 @@ class Summing:
     ends: tuple[int, ...]
     cells: int
     sums_N4: Floats
+    entropy_F: NDArray[np.float32]  # of every token of all texts, one after the other, by the model's own distribution
+    offset_N: Ints  # where each text begins in it
 
-    def add(self, logits_MV: Tensor, token_M: Ints, place_M: Ints) -> None:
-        """Add what M distributions say of the tokens that follow; `place` says whose each is."""
+    def add(self, logits_MV: Tensor, token_M: Ints, place_M: Ints, at_M: Ints) -> None:
+        """Add what M distributions say of the tokens that follow: token number `at` of the text `place`."""
         most = max(1, self.cells // SHARE // logits_MV.shape[1])  # sorting for top-p takes several copies
         for start in range(0, len(token_M), most):
             part = slice(start, start + most)
@@ -62,7 +65,9 @@ class Summing:
                 found.sampled_RV[row, token],
                 found.entropy_sampled_R,
             ]
-            np.add.at(self.sums_N4, place_M[part], torch.stack(four, 1).double().cpu().numpy())
+            four_M4 = torch.stack(four, 1).double().cpu().numpy()
+            np.add.at(self.sums_N4, place_M[part], four_M4)
+            self.entropy_F[self.offset_N[place_M[part]] + at_M[part]] = four_M4[:, 1]
 
 
 def force(
@@ -84,10 +89,11 @@ def force(
         stacked, length_G, logits_GV = _read(network, [prompts[prompt] for prompt in wave])
         row_N = np.array([wave.index(one.prompt) for one in texts])
         first_N, place_N = np.array([one.token_T[0] for one in texts]), np.array([one.place for one in texts])
+        start_N = np.array([one.start for one in texts])
         for start in range(0, len(texts), max(1, limits.cells // shape.vocabulary)):
             part = slice(start, start + max(1, limits.cells // shape.vocabulary))
             rows = torch.from_numpy(row_N[part]).to(network.device)
-            summing.add(logits_GV[rows], first_N[part], place_N[part])
+            summing.add(logits_GV[rows], first_N[part], place_N[part], start_N[part])
         longer = [(one, row) for one, row in zip(texts, row_N.tolist(), strict=True) if one.length > 1]
         for batch, piece in _batches(longer, [len(prompts[prompt]) for prompt in wave], limits, context, shape):
             _force_batch(network, stacked, length_G, batch, piece, summing)
@@ -159,7 +165,7 @@ def _force_batch(
     token_RT = np.zeros((len(batch), length_R[0] + 1), np.int64)
     for row, (one, _) in enumerate(batch):
         token_RT[row, : one.length] = one.token_T
-    place_R = np.array([one.place for one, _ in batch])
+    place_R, start_R = np.array([(one.place, one.start) for one, _ in batch]).T
     prompt_R = torch.tensor([row for _, row in batch], device=network.device)
     slots = Slots.like(stacked, len(batch), int(length_R[0]))
     for have in range(0, int(length_R[0]), piece):
@@ -168,9 +174,10 @@ def _force_batch(
         prompts = Prompts.of(stacked, length_G, prompt_R[:rows])
         logits = network.run(slots, 0, rows, have, new, prompts, every=True)
         real_RT = np.arange(have, stop) < length_R[:rows, None]
-        row_M, _ = np.nonzero(real_RT)
+        row_M, column_M = np.nonzero(real_RT)
         wanted = logits[torch.from_numpy(real_RT).to(network.device)]
-        summing.add(wanted, token_RT[:rows, have + 1 : stop + 1][real_RT], place_R[row_M])
+        at_M = start_R[row_M] + have + 1 + column_M
+        summing.add(wanted, token_RT[:rows, have + 1 : stop + 1][real_RT], place_R[row_M], at_M)
 
 
 def _read(network: Network, prompts: list[list[int]]) -> tuple[list[Layer], Tensor, Tensor]:

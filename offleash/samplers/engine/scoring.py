@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from offleash.samplers.engine.forcing import END, Given, Summing, force
+from offleash.samplers.engine.windows import windows
 from offleash.samplers.http import whole
 from offleash.samplers.huggingface import HuggingFace
 from offleash.samplers.sampler import About, Decoding, Request, Sampler
@@ -23,6 +24,14 @@ Ints = NDArray[np.int64]
 TOGETHER = 8192  # tokens in a forward pass of the plain engine
 LETTERS = 1 << 20  # encoded at a time
 KEEP = "logits_to_keep"
+
+
+@dataclass(frozen=True)
+class Read:
+    """A text that was read: its sums, and the entropy of each of its tokens (none where it has no sums)."""
+
+    sums: Sums
+    entropy_T: NDArray[np.float32]  # by the model's own distribution
 
 
 @dataclass
@@ -48,25 +57,37 @@ class Scorer:
 
     def score(self, traces: Sequence[Trace], decoding: Decoding) -> list[Sums]:
         """The sums of every trace, in their order; traces that are alike are read once."""
+        return [one.sums for one in self.read(traces, decoding)]
+
+    def read(self, traces: Sequence[Trace], decoding: Decoding) -> list[Read]:
+        """As `score`, with the entropy of every token."""
         distinct = {trace: place for place, trace in enumerate(dict.fromkeys(traces))}
         prompts = {trace.prompt: self._prompt(trace.prompt) for trace in distinct}
-        numbers = {prompt: number for number, prompt in enumerate(prompts)}
         texts = self._texts(list(distinct))
-        troubles = [self._trouble(*prompts[one.prompt], text) for one, text in zip(distinct, texts, strict=True)]
-        given = [
-            Given(place, numbers[trace.prompt], text)
-            for (trace, place), text, trouble in zip(distinct.items(), texts, troubles, strict=True)
-            if not trouble and len(text)
-        ]
-        limits, loaded = self.sampler.limits, self.sampler.loaded
-        summing = Summing(decoding, loaded.ends, limits.cells, np.zeros((len(distinct), 4)))
         tokens = [found for found, _ in prompts.values()]
+        numbers = {prompt: number for number, prompt in enumerate(prompts)}
+        troubles, parts, given = [], [], []
+        for (trace, place), text in zip(distinct.items(), texts, strict=True):
+            asked, trouble = prompts[trace.prompt]
+            troubles.append(trouble or self._trouble(asked))
+            wins = windows(len(asked), len(text), self.sampler.loaded.context) if not troubles[-1] else []
+            parts.append(len(wins))
+            for one in wins:
+                number = numbers[trace.prompt]
+                if one.history is not None:  # a later window: what stands before it is its prompt
+                    number = len(tokens)
+                    tokens.append([*asked, *text[: one.start].tolist()][-one.history :])
+                given.append(Given(place, number, text[one.start : one.stop], one.start))
+        limits, loaded = self.sampler.limits, self.sampler.loaded
+        size_N = np.array([len(text) for text in texts], np.int64)
+        entropy_F, offset_N = np.zeros(int(size_N.sum()), np.float32), np.cumsum(size_N) - size_N
+        summing = Summing(decoding, loaded.ends, limits.cells, np.zeros((len(distinct), 4)), entropy_F, offset_N)
         if given and self.sampler.network is not None:
             force(self.sampler.network, limits, loaded.context, tokens, given, summing)
         elif given:
             self._force_plainly(tokens, given, summing)
-        rows = zip(texts, troubles, summing.sums_N4, strict=True)
-        found = [_sums(len(text), trouble, sums) for text, trouble, sums in rows]
+        rows = zip(size_N.tolist(), parts, troubles, summing.sums_N4, np.split(entropy_F, offset_N[1:]), strict=True)
+        found = [_read(*row) for row in rows]
         return [found[distinct[trace]] for trace in traces]
 
     def _prompt(self, prompt: str) -> tuple[list[int], str]:
@@ -87,12 +108,12 @@ class Scorer:
                 found.append(np.array([*tokens, *(ending if trace.ended else [])], np.int64))
         return found
 
-    def _trouble(self, prompt: list[int], trouble: str, text: Ints) -> str:
-        """Why a text cannot be read after its prompt; the last token is foretold and not read."""
+    def _trouble(self, prompt: list[int]) -> str:
+        """Why no text can be read after a prompt."""
         context = self.sampler.loaded.context
-        if trouble or context is None or len(prompt) + len(text) - 1 <= context:
-            return trouble
-        return f"prompt and text are longer than the {context:,} tokens that the model reads"
+        if context is None or len(prompt) <= context:
+            return ""
+        return f"the prompt is longer than the {context:,} tokens that the model reads"
 
     def _force_plainly(self, prompts: list[list[int]], given: list[Given], summing: Summing) -> None:
         """As `force`, by the model's own forward pass: for attention of a kind that the shared engine does not do."""
@@ -125,10 +146,10 @@ class Scorer:
         with torch.inference_mode():
             logits = model(input_ids=read, attention_mask=torch.ones_like(read), use_cache=False, **keep).logits
         real_RT = np.arange(start, stop) < np.array([one.length for one in batch])[:, None]
-        row_M, _ = np.nonzero(real_RT)
-        place_M = np.array([one.place for one in batch])[row_M]
+        row_M, column_M = np.nonzero(real_RT)
+        place_R, start_R = np.array([(one.place, one.start) for one in batch]).T
         wanted = logits[:, start - stop :][torch.from_numpy(real_RT).to(model.device)]
-        summing.add(wanted, token_RT[:, start:][real_RT], place_M)
+        summing.add(wanted, token_RT[:, start:][real_RT], place_R[row_M], start_R[row_M] + start + column_M)
 
 
 def _parts(traces: list[Trace]) -> Iterator[list[Trace]]:
@@ -145,7 +166,10 @@ def _parts(traces: list[Trace]) -> Iterator[list[Trace]]:
         yield part
 
 
-def _sums(tokens: int, trouble: str, sums: NDArray[np.float64]) -> Sums:
+def _read(tokens: int, parts: int, trouble: str, sums: NDArray[np.float64], entropy_T: NDArray[np.float32]) -> Read:
     if not trouble and np.isnan(sums).any():
         trouble = "the model gave no numbers (NaN); try --set dtype=float32"
-    return Sums(tokens, reason=trouble) if trouble else Sums(tokens, *sums.tolist())
+    if trouble:
+        return Read(Sums(tokens, reason=trouble), entropy_T[:0])
+    raw, entropy_raw, sampled, entropy_sampled = sums.tolist()
+    return Read(Sums(tokens, raw, entropy_raw, sampled, entropy_sampled, max(parts, 1)), entropy_T)

@@ -1,0 +1,58 @@
+"""Positions: entropy of tokens by where they stand in a sample and by its height, summed over a problem's samples."""
+
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.tables.scores import scores_folder
+from offleash.tables.shards import SHARD, as_table, scan_shards, write_whole
+
+POSITIONS: dict[str, pl.DataType] = {
+    "problem": pl.String(),
+    "kind": pl.String(),
+    "bin": pl.Int32(),  # its lower edge
+    "tokens": pl.UInt64(),  # how many tokens; of SAMPLES, how many samples
+    "entropy": pl.Float64(),  # their sum, nats, by the model's own distribution
+}
+START, END = "start", "end"  # tokens from the start or the end: 0, 1, ..., 15, then 16 to 31, 32 to 63, ...
+TENTH = "tenth"  # of the text: 0 to 9
+HEIGHT = "height"  # entropy of the token, in steps of STEP
+SAMPLES = "samples"  # how many samples were read: bin 0
+STEP = 0.1  # nats
+SINGLE = 16  # tokens that have a bin of their own
+FOLDER = "positions"
+
+
+def scan_positions(run: Path, name: str) -> pl.LazyFrame:
+    """All positions of a run's samples that stand under a model's name (POSITIONS), read lazily."""
+    return scan_shards(scores_folder(run, name) / FOLDER, POSITIONS)
+
+
+def has_positions(run: Path, name: str) -> bool:
+    return any((scores_folder(run, name) / FOLDER).glob(SHARD))
+
+
+def positions_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
+    """The positions of a shard of samples; None where there are none, or they cannot be read."""
+    file = scores_folder(run, name) / FOLDER / shard
+    if not file.is_file():
+        return None
+    try:
+        return scan_shards(file.parent, POSITIONS, shard).collect()
+    except (OffleashError, pl.exceptions.PolarsError):  # they are made again from the same samples
+        return None
+
+
+def write_positions(run: Path, name: str, frame: pl.DataFrame, shard: str) -> None:
+    """The positions of a shard of samples, under its name; written whole."""
+    folder = scores_folder(run, name) / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    summed = frame.group_by("problem", "kind", "bin").agg(pl.col("tokens", "entropy").sum())
+    write_whole(folder / shard, as_table(summed, POSITIONS).sort("problem", "kind", "bin"))
+
+
+def drop_positions_without_samples(run: Path, name: str) -> None:
+    for file in (scores_folder(run, name) / FOLDER).glob(SHARD):
+        if not (run / "samples" / file.name).is_file():
+            file.unlink()
