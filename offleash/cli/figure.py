@@ -17,6 +17,7 @@ NAMES = (
     "evidence",
     "accuracy",
     "entropy",
+    "positions",
     "distinct",
     "guessing",
     "portfolio",

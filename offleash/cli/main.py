@@ -16,6 +16,7 @@ from offleash.cli.check import check
 from offleash.cli.compare import compare
 from offleash.cli.demo import demo
 from offleash.cli.draw import draw
+from offleash.cli.entropy import entropy
 from offleash.cli.figure import figure
 from offleash.cli.formats import formats
 from offleash.cli.fsck import fsck
@@ -30,6 +31,7 @@ from offleash.cli.study import study
 from offleash.cli.train import train
 from offleash.cli.verify import verify
 from offleash.cli.view import view
+from offleash.cli.ways import ways
 from offleash.errors import OffleashError
 
 app = typer.Typer(
@@ -47,6 +49,8 @@ app.command()(compare)
 app.command()(report)
 app.command()(view)
 app.command()(figure)
+app.command()(entropy)
+app.command()(ways)
 app.command("import")(import_)
 app.command()(draw)
 app.command()(certify)

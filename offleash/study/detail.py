@@ -11,10 +11,12 @@ from scipy import stats
 
 from offleash.study.answers import answers
 from offleash.study.compare import Comparison
+from offleash.study.entropy import EQUAL, TOKEN, Entropies, entropies_of
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.change import states
 from offleash.support.curves import budgets
-from offleash.support.diversity import distinct_rarefied, entropy_rarefied
+from offleash.support.diversity import distinct_rarefied
+from offleash.support.entropies import entropy_at_equal_n
 from offleash.support.rules import IN, UNDETERMINED, Rule
 from offleash.tables.answers import Answers
 from offleash.tables.tally import Float, Integer, Tally
@@ -45,12 +47,20 @@ class Detail:
         return answers([one.before, one.after], one.counted)
 
     @cached_property
+    def entropies(self) -> Entropies:
+        """Token and answer entropies of both runs, with what they come to."""
+        return entropies_of(self.comparison)
+
+    @cached_property
     def entropy_PR(self) -> Float | None:
-        """Entropy of the readable answers of each problem at equal n (nats); None without answers."""
-        told, found = self.answers, self.comparison.diversity
-        if told is None or found is None:
+        """Entropy of the readable answers of each problem (nats), at the n both runs have of it; None without them."""
+        found_PR = self.entropies.measures[EQUAL].value_PR
+        if not np.isnan(found_PR).all(axis=0).any():
+            return found_PR
+        if self.answers is None or self.comparison.diversity is None:
             return None
-        return np.stack([_readable(run, entropy_rarefied, len(self.tally), found.n) for run in told], axis=1)
+        seen = [(run.count_A[run.answer_A >= 0], run.problem_A[run.answer_A >= 0]) for run in self.answers]
+        return entropy_at_equal_n(seen, len(self.tally))[0]
 
     @cached_property
     def distinct_KR(self) -> tuple[Integer, Float] | None:
@@ -67,10 +77,9 @@ class Detail:
 
     @cached_property
     def token_entropy_PR(self) -> Float | None:
-        """Mean entropy a token (nats, raw distribution) of each problem's samples; None where no run has sums."""
-        columns = [_token_entropy(self.comparison, r) for r in (BEFORE, AFTER)]
-        found = [column for column in columns if column is not None]
-        return np.stack(found, axis=1) if len(found) == len(columns) else None
+        """Mean entropy a token (nats, raw distribution) of each problem's samples; None where a run has no sums."""
+        found_PR = self.entropies.measures[TOKEN].value_PR
+        return None if np.isnan(found_PR).all(axis=0).any() else found_PR
 
 
 def detail(one: Comparison) -> Detail:
@@ -123,18 +132,3 @@ def _changed_p(tally: Tally) -> Float:
 def _readable(run: Answers, statistic: Statistic, problems: int, n: ArrayLike) -> Float:
     seen = run.answer_A >= 0
     return statistic(run.count_A[seen], run.problem_A[seen], problems, n)
-
-
-def _token_entropy(one: Comparison, r: int) -> Float | None:
-    run, names = (one.before, one.after)[r], one.counted.own[r]
-    if run.samples is None or "entropy_raw" not in run.samples.collect_schema().names():
-        return None
-    some = run.samples.filter(pl.col("entropy_raw").is_not_null() & (pl.col("tokens") > 0))
-    mean = (pl.col("entropy_raw") / pl.col("tokens")).mean().alias("mean")
-    by = some.group_by("problem").agg(mean).collect(engine="streaming")
-    if by.is_empty():
-        return None
-    rows = one.counted.problems.select("problem")
-    named = by.rename({"problem": "own"}).join(names, on="own").select("problem", "mean")
-    found = rows.join(named, on="problem", how="left", maintain_order="left")["mean"]
-    return found.fill_null(float("nan")).to_numpy().astype(np.float64)

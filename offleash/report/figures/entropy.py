@@ -3,6 +3,7 @@
 import altair as alt
 import numpy as np
 
+from offleash.report.entropy_words import square_words
 from offleash.report.figures.encodings import Row, by_run, data, layered, rounded, run_names, run_shape, sized
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.wording import counted, drawn, names, short_number
@@ -38,7 +39,7 @@ def _usable(value_PR: Float | None) -> Float | None:
 
 def _reason(subject: Subject) -> str:
     if (subject.one.counted.tally.until_R > 0).any():
-        return f"a run stopped early, so its answers are not a fair sample; token entropies come with {SCORE}"
+        return "a run stopped early, so neither its answers nor its tokens are a fair sample; draw without --until"
     return (
         "neither the answers nor the token entropies of both runs are known; compare logs that keep answers, or draw "
         f"with offleash draw; {SCORE} adds token entropies"
@@ -114,8 +115,7 @@ def _words(subject: Subject, token_PR: Float, answer_PR: Float) -> tuple[str, st
         "entropy a token of the model's own distribution while it wrote its samples. Up: entropy of the readable final "
         "answers"
     )
-    answers = subject.one.diversity
-    at = "" if answers is None else f", made equal to {answers.n:,} readable answers a problem"
+    at = ", each problem at as many of them as both runs have"
     meaning = (
         "A run may write with more varied tokens and still end in fewer different answers, which is what matters for "
         "reach"
@@ -124,12 +124,13 @@ def _words(subject: Subject, token_PR: Float, answer_PR: Float) -> tuple[str, st
     problems, left = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
     few = f" {left:,} more have too few readable answers or no token entropies and are left out." if left else ""
     caption = f"{read}{at}; both in nats. {meaning}. {mislead}. {problems}, {drawn(subject.one)}.{few}"
+    told = square_words(subject.detail.entropies, AFTER)
     said = "; ".join(
         f"{name}: {short_number(float(token_PR[:, r].mean()))} nats a token and "
         f"{short_number(float(answer_PR[:, r].mean()))} nats of answers"
         for name, r in ((before, BEFORE), (after, AFTER))
     )
-    return caption, f"Means over {problems}. {said}."
+    return f"{caption} {told}".strip(), f"Means over {problems}. {said}."
 
 
 def _words_of_one(subject: Subject, value_PR: Float, name: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from offleash.report.figures.passes import passes
 from offleash.report.figures.perplexity import perplexity
 from offleash.report.figures.plane import plane
 from offleash.report.figures.portfolio import portfolio
+from offleash.report.figures.positions import positions
 from offleash.report.figures.support import support
 
 FIGURES: dict[str, Draw] = {
@@ -24,6 +25,7 @@ FIGURES: dict[str, Draw] = {
     "evidence": evidence,
     "accuracy": accuracy,
     "entropy": entropy,
+    "positions": positions,
     "distinct": distinct,
     "guessing": guessing,
     "portfolio": portfolio,

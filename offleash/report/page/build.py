@@ -13,7 +13,7 @@ from offleash.report.figures.registry import FIGURES
 from offleash.report.flips import cautions
 from offleash.report.glossary import GLOSSARY, MISLEADS
 from offleash.report.page.bundle import charting, own_script, policy, style
-from offleash.report.page.chapters import Chapter, reassurance, sources, standing, steps, thinned
+from offleash.report.page.chapters import Chapter, entropy, reassurance, sources, standing, steps, thinned
 from offleash.report.page.chosen import Held, chosen
 from offleash.report.page.compiled import panels, unchecked
 from offleash.report.page.rows import letters, table
@@ -81,6 +81,7 @@ def _page(subject: Subject, telling: Telling, held: Held, served: bool, progress
         warnings=[*warnings(one), *([] if subject.turned is None else cautions(subject.turned))],
         reassurance=reassurance(one),
         standing=standing(one),
+        entropy=entropy(subject),
         notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(one.notes)],
         steps=steps(subject),
         figures=[(figure, panels(figure)) for figure in found if isinstance(figure, Figure)],

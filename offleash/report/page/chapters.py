@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from offleash.report.entropy import NAMES, difference, shown_value
+from offleash.report.entropy_words import places_words, square_words
 from offleash.report.figures.figure import Subject
 from offleash.report.page.safe import clipped
 from offleash.report.page.tiles import shown
@@ -16,6 +18,7 @@ from offleash.support.rules import Rule
 from offleash.tables.run import Run
 from offleash.tables.tally import Per
 
+LAST = ("difference", "95% interval")
 FACT = 300  # letters of a fact of a run
 
 
@@ -90,6 +93,27 @@ def steps(subject: Subject) -> Table | None:
             every.append((f"any of {together.checkpoints}, {k:,} in all", together.equal_k))
         rows += [[name, "", "", *map(shown, cells), *[""] * len(METRICS)] for name, cells in every]
     return Table(["run", *passes, "P", "E", "S", "O", *METRICS], rows)
+
+
+def entropy(subject: Subject) -> tuple[list[str], Table] | None:
+    """What became of token and answer entropy, in words and as a table; None where token entropies are not known."""
+    found = subject.detail.entropies
+    words = square_words(found, 1)
+    if not words:
+        return None
+    rows = []
+    for name, measure in found.measures.items():
+        label = NAMES[name].format(k=found.k).replace("  ", "answer entropy, ")
+        values = [shown_value(name, value) for value in measure.average.value_R.tolist()]
+        rows.append([label, *values, *difference(name, measure.average, 1)])
+    cell = found.squares[0]
+    assert cell is not None, "there are words of it"
+    same = f"; on {cell.level:,} one of the two is the same" if cell.level else ""
+    counts = (
+        f"Problem by problem: token and answer entropy both rose on {cell.up_up:,}, both fell on {cell.down_down:,}; "
+        f"only token entropy rose on {cell.up_down:,}, only answer entropy on {cell.down_up:,}{same}."
+    )
+    return [line for line in (words, counts, places_words(found)) if line], Table(["mean", *found.runs, *LAST], rows)
 
 
 def thinned(one: Comparison) -> str:

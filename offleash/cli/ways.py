@@ -1,0 +1,100 @@
+"""offleash ways: which ways of solving RL kept, lost and found."""
+
+from typing import Annotated
+
+import typer
+
+from offleash.cli.judging import Jobs
+from offleash.cli.reading import AsJson, Filter, FormatName, Map, Threshold, Verifier, progress, reading
+from offleash.errors import OffleashError
+
+
+def ways(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="BEFORE AFTER", help="Two run folders, or logs that keep texts; NAME=PATH."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How ways are told apart: countdown, steps, program, or FILE.py:FUNCTION."),
+    ] = None,
+    at: Annotated[
+        int | None, typer.Option(metavar="K", help="Compare at this budget instead of the largest common.")
+    ] = None,
+    show: Annotated[int, typer.Option(metavar="N", help="Lost and new ways to show, with a sample each.")] = 5,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print the error rates of the fingerprints on planted pairs, without runs.")
+    ] = False,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="WHAT", help="Compare runs that differ in this: decoding. Repeatable.")
+    ] = None,
+    replicates: Annotated[int, typer.Option(help="Bootstrap replicates of the intervals.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the intervals, and of the planted pairs.")] = 0,
+    columns: Map = None,
+    log_format: FormatName = None,
+    filter_name: Filter = None,
+    threshold: Threshold = 1.0,
+    verifier: Verifier = None,
+    jobs: Jobs = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Which ways of solving RL kept, lost and found: support, novelty and richness of methods, not of answers.
+
+    A fingerprint tells how a correct sample got to its answer. Ways are stored in the run folder and told once.
+    A function of your own takes (problem: dict with id, question, gold, details; text: str) and gives a str or None.
+
+    \b
+    Examples:
+      offleash ways runs/base runs/rl --by countdown
+      offleash ways runs/base runs/rl --by steps --at 256
+      offleash ways base.jsonl rl.jsonl --by program --json
+      offleash ways runs/base runs/rl --by methods.py:kind
+      offleash ways --check
+    """
+    if show < 0:
+        raise OffleashError(f"--show takes a number of ways, from 0; found {show}.")
+    if check:
+        if runs:
+            raise OffleashError("--check tries the fingerprints on planted pairs and takes no runs; leave them out.")
+        _check(by, seed, jobs, as_json)
+        return
+    from offleash.study.verbs import question
+    from offleash.study.ways import ways as compared
+
+    if by is None:
+        raise OffleashError("Say how ways are told apart: --by countdown, steps, program, or FILE.py:FUNCTION.")
+    asked = question(at=at, replicates=replicates, seed=seed, allow=allow or ())
+    read = reading(columns, None, log_format, filter_name, threshold, verifier)
+    with progress(as_json) as tell:
+        found = compared(runs or [], by, asked, read, jobs, show, tell)
+    if as_json:
+        import json
+
+        from offleash.report.ways_document import ways_json
+
+        print(json.dumps(ways_json(found), ensure_ascii=False, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        from offleash.report.ways import show_ways
+
+        show_ways(Console(markup=False, emoji=False, highlight=False), found)
+
+
+def _check(by: str | None, seed: int, jobs: int, as_json: bool) -> None:
+    from offleash.study.ways_check import check_ways
+
+    with progress(as_json) as tell:
+        found = check_ways([by] if by else [], seed, jobs, tell)
+    if as_json:
+        import json
+
+        from offleash.report.ways_document import check_json
+
+        print(json.dumps(check_json(found), ensure_ascii=False, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        from offleash.report.ways_check import show_check
+
+        show_check(Console(markup=False, emoji=False, highlight=False), found)

@@ -1,0 +1,125 @@
+"""Token entropies and lengths of a run's first samples, problem by problem: from its draw, or from its own scores."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from shlex import quote
+
+import numpy as np
+import polars as pl
+
+from offleash.study.tally import Counted
+from offleash.tables.run import Run
+from offleash.tables.tally import Float
+
+KEY = ["problem", "index"]
+DRAW, SCORE = "draw", "score"
+FIRST = 32  # samples of each problem that the paper scores
+STOPPED = "it stopped a problem at its successes, so the samples kept are no fair sample; draw without --until"
+
+First = Callable[[pl.LazyFrame], pl.LazyFrame]  # of a table of samples, those that count
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Means over the samples of each problem of one run; None where they are not known, and why."""
+
+    entropy_P: Float | None  # nats a token: mean over the tokens of a sample, then over samples
+    length_P: Float | None  # tokens of a sample
+    source: str = ""  # of the entropies: draw or score
+    scored_by: str = ""  # the name of the scores
+    samples: int = 0  # with entropies
+    reason: str = ""  # why there are no entropies, and how to get them
+    length_reason: str = ""
+
+
+def first_samples(run: Run, k: int) -> First:
+    """What keeps the first k verified samples of each problem, in order of index, in a table of samples."""
+    assert run.verdicts is not None, "counts have no samples"
+    verified = run.verdicts.filter(pl.col("verdict").is_not_null()).select(*KEY)
+    ends = verified.group_by("problem").agg(rows=pl.len(), last=pl.col("index").max().cast(pl.Int64))
+    whole, short = (pl.col("last") + 1 == pl.col("rows")).all(), (pl.col("last") < k).all()
+    whole, short = ends.select(whole=whole, short=short).collect(engine="streaming").row(0)
+    if whole and short:
+        return lambda frame: frame
+    if whole:
+        return lambda frame: frame.filter(pl.col("index") < k)
+    rank = pl.col("index").rank("ordinal").over("problem")
+    keys = verified.filter(rank <= k).collect().lazy()
+    return lambda frame: frame.join(keys, on=KEY, how="semi")
+
+
+def tokens_of(run: Run, counted: Counted, r: int, first: First | None, place: str = "") -> Tokens:
+    """The token entropies and lengths of run r; `place` is the folder or file that the user named it by."""
+    if run.budget.until:
+        return Tokens(None, None, reason=STOPPED, length_reason=STOPPED)
+    hint = how_to_score(run, place)
+    if run.samples is None or first is None:
+        return Tokens(None, None, reason=f"it keeps no samples; {hint}", length_reason="it keeps no samples")
+    drawn = _means(first(run.samples), counted, r)
+    entropy_P, length_P = drawn.entropy_P, drawn.length_P
+    no_length = "" if length_P is not None else "its samples do not tell their tokens"
+    if entropy_P is not None:
+        return Tokens(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length)
+    if run.own is None or run.own not in run.scores:
+        return Tokens(None, length_P, reason=f"no token entropies: {hint}", length_reason=no_length)
+    scores = run.scores[run.own]
+    if not from_the_first(scores):
+        picked = f"its scores hold chosen samples, not the first ones of each problem; {hint}"
+        return Tokens(None, length_P, reason=picked, length_reason=no_length)
+    scored = _means(first(scores), counted, r)
+    if scored.entropy_P is None:
+        return Tokens(None, length_P, reason=f"its scores have no sums; {hint}", length_reason=no_length)
+    length_P, no_length = (scored.length_P, "") if length_P is None else (length_P, no_length)
+    return Tokens(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length)
+
+
+def how_to_score(run: Run, place: str = "") -> str:
+    """The command that gives a run its token entropies, with its model's name where that is known."""
+    sampler, _, name = run.facts.get("model", "").partition(":")
+    known = sampler in ("hf", "vllm") and name and name.isprintable()
+    logged = "format" in run.facts and "tool" not in run.facts
+    first = f"offleash import {quote(place) if place else 'LOGS'} -o RUN --texts, then " if logged else ""
+    run_named = quote(place) if place and not logged else "RUN"
+    model = quote(f"hf:{name}") if known else "hf:MODEL"
+    return f"{first}offleash score {run_named} --model {model} --first {FIRST} gives them"
+
+
+@dataclass(frozen=True)
+class _Means:
+    entropy_P: Float | None
+    length_P: Float | None
+    samples: int
+
+
+def _means(frame: pl.LazyFrame, counted: Counted, r: int) -> _Means:
+    names = frame.collect_schema().names()
+    if "tokens" not in names:
+        return _Means(None, None, 0)
+    entropy = pl.col("entropy_raw") if "entropy_raw" in names else pl.lit(None, pl.Float64)
+    some = frame.with_columns(each=pl.when(pl.col("tokens") > 0).then(entropy / pl.col("tokens")))
+    by = (
+        some.group_by("problem")
+        .agg(
+            pl.col("each").mean().alias("entropy"),
+            pl.col("each").count().alias("samples"),
+            pl.col("tokens").mean().alias("length"),
+        )
+        .collect(engine="streaming")
+    )
+    rows = counted.problems.select("problem")
+    named = by.rename({"problem": "own"}).join(counted.own[r], on="own")
+    found = rows.join(named, on="problem", how="left", maintain_order="left")
+    entropy_P, length_P = (
+        found[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in ("entropy", "length")
+    )
+    return _Means(_known(entropy_P), _known(length_P), int(found["samples"].fill_null(0).sum()))
+
+
+def _known(value_P: Float) -> Float | None:
+    return None if np.isnan(value_P).all() else value_P.astype(np.float64)
+
+
+def from_the_first(scores: pl.LazyFrame) -> bool:
+    """Whether the samples scored are the first ones of every problem; picked ones, as the correct, differ from all."""
+    ends = scores.group_by("problem").agg((pl.col("index").max().cast(pl.Int64) + 1 == pl.len()).alias("whole"))
+    return bool(ends.select(pl.col("whole").all()).collect(engine="streaming").item())

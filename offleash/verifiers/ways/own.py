@@ -1,0 +1,56 @@
+"""A user's own fingerprint: `function(problem, text) -> str | None`, loaded and called in a worker that can be killed.
+
+`problem` is a dict with id, question, gold and details. The worker runs the user's own code as the user would; what a
+model wrote is handed to it as text.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from inspect import getsourcefile
+from pathlib import Path
+
+Function = Callable[[dict[str, object], str], object]
+
+
+class OwnTroubleError(Exception):
+    """The function cannot be loaded, or gives something else than a text; the message says what."""
+
+
+def called(place: str, problem: dict[str, object], text: str) -> str | None:
+    """What the function says of a text."""
+    found = loaded(place)(problem, text)
+    if found is None or isinstance(found, str):
+        return found or None
+    raise OwnTroubleError(f"{place} gave {type(found).__name__} {found!r:.60}; a way is a str, or None")
+
+
+def source_hash(place: str) -> str:
+    """A hash of the file that the function stands in: another source gives other ways."""
+    file = getsourcefile(loaded(place))
+    return blake2b(Path(file).read_bytes(), digest_size=6).hexdigest() if file else "0"
+
+
+@cache
+def loaded(place: str) -> Function:
+    """The function of FILE.py:NAME or package.module:NAME."""
+    where, _, name = place.rpartition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    if where.endswith(".py"):
+        path = Path(where).resolve()
+        spec = importlib.util.spec_from_file_location(f"offleash_own_{path.stem}", path)
+        if spec is None or spec.loader is None or not path.is_file():
+            raise OwnTroubleError(f"there is no file {where}")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(where)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise OwnTroubleError(f"{where} has no function {name}")
+    out: Function = function
+    return out

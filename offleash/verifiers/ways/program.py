@@ -1,0 +1,175 @@
+"""The fingerprint `program`: the syntax tree of the last block of code, without names, comments, hints and examples.
+
+Names that the program itself binds are numbered in their order; names of modules, of what they hold and of builtins
+stay, as do constants. `x += 1` is `x = x + 1`, `a > b` is `b < a`, `from math import gcd` is `math.gcd`; what stands at
+the top level beside functions only to show them is left out. Nothing is run or compiled.
+"""
+
+import ast
+from collections.abc import Iterator
+from textwrap import dedent, indent
+
+from offleash.verifiers.reading.extract import extract
+from offleash.verifiers.registry import VERIFIERS
+from offleash.verifiers.ways.fingerprint import Asked, short
+
+LONGEST = 50_000  # characters of a program
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Block = (
+    Definition | ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.ExceptHandler
+)
+_SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+
+
+def way(asked: Asked, text: str) -> str | None:
+    """The program in one writing; None where there is no program that can be read."""
+    source = extract(text, VERIFIERS["program"].ladder).answer
+    if source is None or len(source) > LONGEST:
+        return None
+    tree = _parsed(source)
+    if tree is None or not any(not isinstance(one, ast.Expr) or isinstance(one.value, ast.Call) for one in tree.body):
+        return None
+    plain = _Plain().visit(_without_examples(tree))
+    assert isinstance(plain, ast.Module)
+    imports = _imports(plain)
+    resolved = _Resolved(imports).visit(plain)
+    renamed = _Renamed(_bound(resolved)).visit(resolved)
+    return short(ast.unparse(ast.fix_missing_locations(renamed)))
+
+
+def _parsed(source: str) -> ast.Module | None:
+    """The tree of a program, or of the body of a function that the prompt had begun."""
+    for text in (source, dedent(source), "def f():\n" + indent(dedent(source), "    ")):
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+    return None
+
+
+def _without_examples(tree: ast.Module) -> ast.Module:
+    """Without what stands beside functions only to show them: calls, prints, asserts; a main guard is opened."""
+    body: list[ast.stmt] = []
+    for one in tree.body:
+        guard = isinstance(one, ast.If) and any(
+            isinstance(name, ast.Name) and name.id == "__name__" for name in ast.walk(one.test)
+        )
+        body += one.body if guard and isinstance(one, ast.If) else [one]
+    if any(isinstance(one, Definition) for one in body):
+        body = [one for one in body if not isinstance(one, ast.Expr | ast.Assert)]
+    return ast.Module(body=body, type_ignores=[])
+
+
+class _Plain(ast.NodeTransformer):
+    """Without docstrings, hints and what is only another writing of the same."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.Module | Definition) and isinstance(body, list):
+            node.body = [one for one in body if not _is_text(one)] or [ast.Pass()]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return ast.arg(arg=node.arg)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        self.generic_visit(node)
+        return None if node.value is None else ast.Assign(targets=[node.target], value=node.value)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):  # a[f()] += 1 calls once
+            return node
+        read = ast.Name(id=node.target.id, ctx=ast.Load())
+        return ast.Assign(targets=[node.target], value=ast.BinOp(left=read, op=node.op, right=node.value))
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        swapped = _SWAPPED.get(type(node.ops[0])) if len(node.ops) == 1 else None
+        if swapped is None:
+            return node
+        return ast.Compare(left=node.comparators[0], ops=[swapped()], comparators=[node.left])
+
+
+class _Resolved(ast.NodeTransformer):
+    """Imported names as what they are; the imports themselves are gone."""
+
+    def __init__(self, imports: dict[str, str]) -> None:
+        self._imports = imports
+
+    def visit_Import(self, node: ast.Import) -> None:
+        return None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        return None
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        path = self._imports.get(node.id)
+        if path is None or not isinstance(node.ctx, ast.Load):
+            return node
+        first, *rest = path.split(".")
+        out: ast.expr = ast.Name(id=first, ctx=ast.Load())
+        for part in rest:
+            out = ast.Attribute(value=out, attr=part, ctx=ast.Load())
+        return out
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, Block) and not node.body:  # it held nothing but imports
+            node.body = [ast.Pass()]
+        return node
+
+
+class _Renamed(ast.NodeTransformer):
+    """The names that a program binds, numbered in the order in which they come."""
+
+    def __init__(self, bound: set[str]) -> None:
+        self._bound = bound
+        self._names: dict[str, str] = {}
+
+    def _name(self, name: str) -> str:
+        return self._names.setdefault(name, f"v{len(self._names)}") if name in self._bound else name
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for field in ("name", "id", "arg", "attr"):
+            found = getattr(node, field, None)
+            if isinstance(found, str) and not isinstance(node, ast.keyword | ast.alias):
+                setattr(node, field, self._name(found))
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            node.names = [self._name(name) for name in node.names]
+        return super().generic_visit(node)
+
+
+def _imports(tree: ast.AST) -> dict[str, str]:
+    """The names that imports bind, with what they stand for."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {one.asname: one.name for one in node.names if one.asname}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {one.asname or one.name: f"{node.module or ''}.{one.name}".strip(".") for one in node.names}
+    return found
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    return set(_binding(tree))
+
+
+def _binding(tree: ast.AST) -> Iterator[str]:
+    """Names that are defined, assigned, looped over or taken as parameters."""
+    for node in ast.walk(tree):
+        if isinstance(node, Definition):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            yield node.name
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

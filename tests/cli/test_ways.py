@@ -1,0 +1,103 @@
+"""The verb `ways` as it is typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from offleash.tables.facts import rewrite_budget
+from offleash.tables.run import Budget
+from tests.cli.command import offleash, refused
+from tests.study.ways_world import PRODUCT, SUM, WORDS, solved_run
+
+HOSTILE = "\x1b[31m3 * 5 = 15\x07 [bold]\u202e"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    base = solved_run(tmp_path / "base", {"p": [SUM] * 6 + [HOSTILE] * 4, "q": [SUM] * 10})
+    rl = solved_run(tmp_path / "rl", {"p": [SUM] * 9 + [WORDS], "q": [SUM] * 10})
+    return base, rl
+
+
+def test_what_became_of_the_ways_is_told_in_words_tables_and_samples(runs: tuple[Path, Path]) -> None:
+    result = offleash("ways", *runs, "--by", "steps", "--jobs", "1")
+    assert result.code == 0, result.err
+    flat = " ".join(result.out.split())
+    assert "rl shows 2 of the 3 ways in which base solves" in flat
+    for word in ("drawn twice", "lost: base has it", "3*5", "9 of 10 correct", "correct samples", "redrawn"):
+        assert word in flat.replace("19 of 20 correct", "9 of 10 correct"), word
+    assert not set(result.out) & {"\x1b", "\x07", "\u202e"}
+    assert (runs[0] / "ways" / "steps@1").is_dir()
+
+
+def test_the_document_has_every_number_with_its_interval(runs: tuple[Path, Path]) -> None:
+    result = offleash("ways", *runs, "--by", "steps", "--json", "--at", "4", "--show", "1", "--jobs", "1")
+    assert result.code == 0, result.err
+    found = result.json
+    assert (found["schema"], found["kind"], found["k"], found["problems"]) == (1, "ways", 4, 2)
+    assert found["by"]["identity"] == "steps@1"
+    assert found["coverage"]["after"] == {"correct": 20, "read": 19, "failed": 0, "new": 20, "trouble": ""}
+    assert found["redraw"]["redraw_SRR"] is not None
+    for basis in ("drawn", "correct"):
+        for name in ("ways", "ways_redraw", "ways_excess", "mass", "mass_redraw", "mass_excess"):
+            low, high = found["novelty"][basis][name]["interval"]
+            assert low <= found["novelty"][basis][name]["value"] <= high
+        assert found["richness"][basis]["difference"]["value"] < 0
+    (lost,) = found["lost"]
+    assert (lost["way"], lost["problem"], lost["seen"]) == ("3*5", "p", {"before": 4, "after": 0})
+    assert found["new"] == []
+
+
+def test_a_function_of_ones_own_tells_the_ways(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    file = tmp_path / "methods.py"
+    file.write_text("def kind(problem, text):\n    return 'sum' if '+' in text else None\n")
+    result = offleash("ways", *runs, "--by", f"{file}:kind", "--json", "--jobs", "1")
+    assert result.code == 0, result.err
+    assert result.json["coverage"]["before"]["read"] == 16
+    assert result.json["support"]["P"] == 2
+    file.write_text("def kind(problem, text):\n    raise KeyError('oops')\n")
+    refused(offleash("ways", *runs, "--by", f"{file}:kind", "--jobs", "1"), "none of the correct samples", "oops")
+
+
+def test_logs_that_keep_texts_are_read_as_they_are(tmp_path: Path) -> None:
+    logs = []
+    for name, texts in (("base", [SUM, PRODUCT, SUM, PRODUCT]), ("rl", [SUM] * 4)):
+        file = tmp_path / f"{name}.jsonl"
+        rows = [{"problem": "p", "text": text, "correct": True} for text in texts]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        logs.append(file)
+    mapped = ["--map", "problem=problem", "--map", "text=text", "--map", "verdict=correct"]
+    result = offleash("ways", *logs, "--by", "steps", "--json", "--jobs", "1", *mapped)
+    assert result.code == 0, result.err
+    assert (result.json["support"]["P"], result.json["support"]["S"]) == (1, 1)
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text("".join(json.dumps({"problem": "p", "correct": True}) + "\n" for _ in range(4)))
+    refused(offleash("ways", logs[0], bare, "--by", "steps", *mapped[:2], *mapped[4:]), "keeps no texts", "--map text")
+
+
+def test_what_cannot_be_told_is_refused_with_the_next_step(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    base, rl = runs
+    counts = tmp_path / "counts.csv"
+    counts.write_text("problem,n,c\np,10,5\nq,10,5\n")
+    unjudged = solved_run(tmp_path / "unjudged", {"p": [SUM]}, judged=False)
+    refused(offleash("ways", base, rl), "--by countdown, steps, program")
+    refused(offleash("ways", base, rl, "--by", "stepps"), "'stepps'", "Did you mean 'steps'?", "FILE.py:NAME")
+    refused(offleash("ways", base, "--by", "steps"), "two runs", "found 1")
+    refused(offleash("ways", base, counts, "--by", "steps"), "counts", "offleash import")
+    refused(offleash("ways", base, unjudged, "--by", "steps"), "offleash verify")
+    refused(offleash("ways", base, rl, "--by", "program"), "none of the correct samples", "--by")
+    refused(offleash("ways", base, rl, "--by", "steps", "--at", "99"), "99", "smaller --at")
+    refused(offleash("ways", base, rl, "--check"), "takes no runs")
+    rewrite_budget(rl, Budget(10, until=5))
+    refused(offleash("ways", base, rl, "--by", "steps"), "stopped at success 5", "without --until")
+
+
+def test_the_check_prints_the_error_rates_of_every_fingerprint() -> None:
+    result = offleash("ways", "--check", "--jobs", "1")
+    assert result.code == 0, result.err
+    for word in ("countdown", "steps", "program", "of 85", "different methods"):
+        assert word in " ".join(result.out.split())
+    one = offleash("ways", "--check", "--by", "steps", "--json", "--seed", "1").json
+    assert set(one["fingerprints"]) == {"steps"}
+    assert one["fingerprints"]["steps"]["paraphrases_split"]["pairs"] == 85
