@@ -53,8 +53,9 @@ def test_a_forbidden_import_is_found() -> None:
     assert forbidden("study", "from offleash.support.change import support_change") == set()
 
 
-def test_statistics_know_only_numpy_and_scipy() -> None:
-    for module in (PACKAGE / "support").glob("*.py"):
+@pytest.mark.parametrize("room", ["support", "theory"])
+def test_statistics_and_theory_know_only_numpy_and_scipy(room: str) -> None:
+    for module in (PACKAGE / room).rglob("*.py"):
         tree = ast.parse(module.read_text(encoding="utf-8"))
         roots = {
             node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module

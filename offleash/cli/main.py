@@ -28,6 +28,7 @@ from offleash.cli.reading import printable
 from offleash.cli.report import report
 from offleash.cli.score import score
 from offleash.cli.study import study
+from offleash.cli.theory import theory
 from offleash.cli.train import train
 from offleash.cli.verify import verify
 from offleash.cli.view import view
@@ -56,6 +57,7 @@ app.command()(draw)
 app.command()(certify)
 app.command()(verify)
 app.command()(score)
+app.command()(theory)
 app.command()(train)
 app.add_typer(lab)
 app.command()(problems)

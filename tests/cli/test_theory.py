@@ -1,0 +1,87 @@
+"""offleash theory: a table for people, a document for programs, figures, and refusals in one message."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offleash.report import theory as report
+from offleash.theory import examine, leash, mechanisms
+from offleash.theory.statements import drift
+from offleash.theory.statements.registry import STATEMENTS
+from tests.cli.command import Result, offleash, refused
+
+KEYS = {"statement", "verdict", "evidence"}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Result, Path]:
+    """The command with figures and as JSON, with the cheaper statements and fewer worlds than a user has."""
+    folder = tmp_path_factory.mktemp("figures")
+    few = {name: STATEMENTS[name] for name in ("C.3", "C.4", "C.5", "no shrinkage", "C.6", "tail-miss")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examine, "STATEMENTS", few)
+        patch.setattr(leash, "TRIES", 20)
+        patch.setattr(drift, "TRIES", 20)
+        patch.setattr(drift, "WORLDS", 10)
+        for room in (mechanisms, leash, report):
+            patch.setattr(room, "SEEDS", 2)
+        patch.setattr(examine, "mechanism", lambda method, name, seed: mechanisms.mechanism(method, name, seed, 2))
+        found = examine.examine(1)
+        patch.setattr(examine, "examine", lambda seed, tell: found)  # once for both calls: it is the work
+        shown = offleash("theory", "--figures", folder / "new")
+        told = offleash("theory", "--json", "--seed", "1")
+    return shown, told, folder / "new"
+
+
+def test_the_table_names_every_statement_its_verdict_and_its_evidence(results: tuple[Result, Result, Path]) -> None:
+    shown = results[0]
+    assert shown.code == 0, shown
+    for word in ("C.3", "C.6", "tail-miss", "holds only if", "fails", "0.5553", "2.3901", "REINFORCE", "GRPO", "both"):
+        assert word in shown.out
+    assert "Counterexample (problem 1:" in " ".join(shown.out.split())
+    assert "Of 6 statements 4 hold, 1 holds only under a condition and 1 fails" in " ".join(shown.out.split())
+
+
+def test_the_document_is_a_list_of_statement_verdict_and_evidence(results: tuple[Result, Result, Path]) -> None:
+    told = results[1]
+    assert told.code == 0, told
+    document: Any = told.json
+    for one in document:
+        assert set(one) >= KEYS
+        assert one["verdict"] in ("holds", "holds only if", "fails")
+        assert all(isinstance(one[key], str) and one[key] for key in KEYS)
+        assert one["seed"] == 1
+    assert len({one["statement"] for one in document}) == len(document) == 6 + 8 + 1
+    for one in document[:6]:
+        assert (one["condition"] is not None) == (one["verdict"] == "holds only if")
+    assert {(cell["method"], cell["mechanism"]) for cell in document[6:14]} == {
+        (method, name) for method in ("reinforce", "grpo") for name in mechanisms.CELLS
+    }
+    assert document[-1]["pass_at_k"]["tilt"]["1024"] >= document[-1]["pass_at_k"]["base"]["1024"]
+    json.dumps(document, allow_nan=False)
+
+
+def test_a_figure_is_written_for_each_mechanism_and_for_the_world(results: tuple[Result, Result, Path]) -> None:
+    names = {path.name for path in results[2].iterdir()}
+    cells = {f"mechanism-{name.replace(' ', '-')}.svg" for name in mechanisms.CELLS}
+    assert names == cells | {"mechanisms.svg", "world.svg", "tail-miss.svg"}
+    assert all(path.read_text().startswith("<svg") for path in results[2].iterdir())
+    assert "world.svg" in results[0].out
+
+
+def test_bad_input_is_refused_before_the_work(tmp_path: Path) -> None:
+    refused(offleash("theory", "--seed", "-1"), "--seed -1")
+    (tmp_path / "file").write_text("x")
+    refused(offleash("theory", "--figures", tmp_path / "file"), "file", "choose another place")
+
+
+@pytest.mark.slow
+def test_the_whole_of_it_takes_less_than_a_minute_of_one_core() -> None:
+    begun = time.process_time()
+    told: Any = offleash("theory", "--json").json
+    assert time.process_time() - begun < 60
+    assert [one["statement"] for one in told[: len(STATEMENTS)]] == list(STATEMENTS)
+    assert len(told) == len(STATEMENTS) + 8 + 1
