@@ -30,8 +30,8 @@ def check(seed: int) -> Finding:
     wrong, problems = _condition_errors(seed)
     words = (
         f"with q = 0.9 on one wrong answer and 0.01 on each of ten correct ones: {before:.4f} -> {after:.4f} nats at "
-        f"beta = 5; it rises by more than {CLEARLY} in {found.refuting} of {found.tried} random worlds at some beta, and in "
-        f"{at_limit.refuting} at beta = infinity. It falls at every beta exactly when ln(p/(1-p)) >= H(right) - "
+        f"beta = 5; it rises by more than {CLEARLY} in {found.refuting} of {found.tried} random worlds at some beta, "
+        f"and in {at_limit.refuting} at beta = infinity. It falls at every beta exactly when ln(p/(1-p)) >= H(right) - "
         f"H(wrong), p the base's success rate and H the entropy within: {wrong} exceptions in {problems:,} problems"
     )
     told = ((found, "at some beta up to 5"), (at_limit, "at beta = infinity"))
