@@ -58,8 +58,11 @@ def exists(path: str, folder: Path) -> bool:
     return any(folder.glob(path))
 
 
+NAMED = ("benchmarks", "source", "runs", "squares", "tokens", "samples", "fork_height", "distinct_answers", "reasons")
+
+
 def keys_of(value: object) -> Iterator[str]:
-    """Names of keys at any depth; those that are numbers, benchmarks or facts of a log are data."""
+    """Names of keys at any depth; those that are numbers, benchmarks, runs or facts of a log are data."""
     if isinstance(value, list):
         for one in value:
             yield from keys_of(one)
@@ -68,7 +71,7 @@ def keys_of(value: object) -> Iterator[str]:
     for key, below in value.items():
         if not re.fullmatch(r"[\d.]+", key):
             yield key
-        data = key in ("benchmarks", "source") and isinstance(below, dict)
+        data = key in NAMED and isinstance(below, dict)
         yield from keys_of(list(below.values()) if data else below)
 
 

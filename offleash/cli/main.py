@@ -14,6 +14,7 @@ from offleash import __version__
 from offleash.cli.certify import certify
 from offleash.cli.check import check
 from offleash.cli.compare import compare
+from offleash.cli.cut import cut
 from offleash.cli.demo import demo
 from offleash.cli.draw import draw
 from offleash.cli.entropy import entropy
@@ -28,6 +29,7 @@ from offleash.cli.reading import printable
 from offleash.cli.report import report
 from offleash.cli.score import score
 from offleash.cli.study import study
+from offleash.cli.sweep import sweep
 from offleash.cli.theory import theory
 from offleash.cli.train import train
 from offleash.cli.verify import verify
@@ -54,7 +56,9 @@ app.command()(entropy)
 app.command()(ways)
 app.command("import")(import_)
 app.command()(draw)
+app.command()(sweep)
 app.command()(certify)
+app.command()(cut)
 app.command()(verify)
 app.command()(score)
 app.command()(theory)

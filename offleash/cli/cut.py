@@ -1,0 +1,55 @@
+"""offleash cut: what top-p cuts off, exactly."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offleash.cli import models
+from offleash.cli.reading import AsJson, progress
+
+
+def cut(
+    certificates: Annotated[
+        list[Path], typer.Argument(metavar="CERT...", help="Certificates made with top-p 1 (offleash certify).")
+    ],
+    top_p: Annotated[str, typer.Option("--top-p", metavar="P,P,...", help="What to cut with.")] = "0.8,0.9,0.95,0.99",
+    temperature: Annotated[
+        float | None, typer.Option(metavar="T", help="Cut the law of this temperature, not the certificate's own.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Where the certificate's model stands now: hf:PATH.")
+    ] = None,
+    settings: models.Settings = None,
+    raw: models.Raw = False,
+    verifier: Annotated[str | None, typer.Option(metavar="NAME", help="Whose verdicts, where there are several.")] = (
+        None
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """What top-p cuts off: correct completions that it sets to exactly zero, from exact certificates.
+
+    Every correct completion of a certificate is read again, token by token, under each top-p. One that has a token in
+    a tail that is cut can never be drawn: no budget brings it back.
+
+    \b
+    Examples:
+      offleash cut certs/base certs/rl
+      offleash cut certs/rl --top-p 0.9,0.95 --temperature 0.6
+      offleash cut certs/base --model hf:./base --json
+    """
+    from offleash.report.cutoff import cutoff_document, show_cutoff
+    from offleash.study.cutoff import cut_arguments
+    from offleash.study.sweep_grid import numbers
+
+    chosen = None if model is None else models.model(model, settings, raw)
+    with progress(as_json) as tell:
+        found = cut_arguments(certificates, numbers(top_p, "--top-p"), temperature, chosen, verifier, tell)
+    if as_json:
+        import json
+
+        print(json.dumps(cutoff_document(found), ensure_ascii=False, allow_nan=False))
+        return
+    from rich.console import Console
+
+    show_cutoff(Console(markup=False, emoji=False, highlight=False), found)

@@ -1,0 +1,119 @@
+"""The command line from problems and two models to support by decoding, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import offleash, refused
+from tests.study.drawn_world import problems_file, script
+from tests.test_docs import described, keys_of
+
+FEW = ("-k", "40", "--jobs", "1", "--no-cache")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Problems and two scripts of the same last name."""
+    folder = tmp_path_factory.mktemp("sweep")
+    problems_file(folder / "problems.jsonl", 6)
+    for name, rates in {"old": (0.1, 0.1, 0.1, 0.1, 0.1, 0.0), "new": (0.9, 0.9, 0.9, 0.001, 0.001, 0.0)}.items():
+        (folder / name).mkdir()
+        script(folder / name / "model.json", rates)
+    return folder
+
+
+def words(world: Path, *more: str | Path) -> tuple[str | Path, ...]:
+    models = (f"scripted:{world}/{name}/model.json" for name in ("old", "new"))
+    return ("sweep", world / "problems.jsonl", *models, *FEW, *more)
+
+
+def undescribed(document: dict[str, Any]) -> list[str]:
+    """Keys that no page describes."""
+    known = described("decoding.md") + described("json.md")
+    return sorted({key for key in keys_of(document) if f"`{key}`" not in known} - {"old", "new"})
+
+
+def test_two_models_are_swept_and_what_is_told_is_described(world: Path, tmp_path: Path) -> None:
+    asked = words(world, "--temperature", "0.7,1", "--figure", tmp_path / "sweep.svg", "-o", tmp_path / "runs")
+    done = offleash(*asked, "--json")
+    assert done.code == 0, done.err
+    found = done.json
+    assert (found["schema"], found["k"], found["problems"]) == (1, 40, 6)
+    assert list(found["models"]) == ["old", "new"]
+    order = [("old", 0.7), ("new", 0.7), ("old", 1), ("new", 1)]
+    assert [(one["model"], one["temperature"]) for one in found["points"]] == order
+    for one in found["changes"]:
+        assert sum(one["support"][cell] for cell in "PESO") == 6
+    assert (tmp_path / "runs" / "old" / "t0.7-p1" / "run.json").is_file()
+    assert (tmp_path / "sweep.svg").read_text().startswith("<svg")
+    assert undescribed(found) == []
+    text = offleash(*asked)
+    assert text.code == 0, text.err
+    for word in ("old → new", "at equal decoding", "Each at its own best decoding", "nothing was drawn"):
+        assert word in " ".join(text.out.split())
+    compared = offleash("compare", tmp_path / "runs/old/t0.7-p1", tmp_path / "runs/new/t1-p1")
+    refused(compared, "--allow decoding")
+
+
+def test_two_models_are_matched_in_entropy_and_what_is_told_is_described(world: Path, tmp_path: Path) -> None:
+    done = offleash(*words(world, "--match", "--figure", tmp_path / "match.pdf", "-o", tmp_path / "runs", "--json"))
+    assert done.code == 0, done.err
+    (found,) = done.json["matched"]
+    assert found["matched_temperature"] > found["temperature"] == 1
+    low, high = found["matched_interval"]
+    assert low <= found["matched_temperature"] <= high
+    assert found["matched"]["support"]["S"] == found["recovered"]["lost_matched"]
+    assert "of the loss goes away" in done.json["finding"]
+    assert (tmp_path / "match.pdf").read_bytes()[:4] == b"%PDF"
+    assert undescribed(done.json) == []
+
+
+def test_an_entropy_that_cannot_be_matched_is_told_beside_the_tables(world: Path, tmp_path: Path) -> None:
+    asked = words(world, "--temperature", "5", "--match", "-o", tmp_path / "runs")
+    done = offleash(*asked, "--json")
+    assert done.code == 1, done.err
+    assert (done.json["matched"], len(done.json["points"])) == ([], 2)
+    (why,) = done.json["unmatched"]
+    assert (why["temperature"], why["top_p"]) == (5, 1)
+    assert "No temperature from 0.05 to 5" in why["reason"]
+    text = offleash(*asked)
+    assert text.code == 1
+    assert "! not matched at temperature 5" in text.out
+
+
+def test_one_model_is_swept_over_top_p(world: Path, tmp_path: Path) -> None:
+    model = f"only=scripted:{world}/old/model.json"
+    asked = ("sweep", world / "problems.jsonl", model, "--temperature", "1", "--top-p", "1,0.5", *FEW)
+    done = offleash(*asked, "-o", tmp_path / "runs", "--figure", tmp_path / "p.png", "--json")
+    assert done.code == 0, done.err
+    assert [one["top_p"] for one in done.json["points"]] == [1, 0.5]
+    assert (done.json["changes"], done.json["best"], done.json["matched"]) == ([], None, [])
+    assert done.json["points"][1]["pass_at_k"]["value"] < done.json["points"][0]["pass_at_k"]["value"]
+    assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+    text = offleash(*asked, "-o", tmp_path / "runs")
+    assert "only reaches" in text.out
+
+
+def test_what_cannot_be_swept_is_refused_before_anything_is_drawn(world: Path, tmp_path: Path) -> None:
+    into = ("-o", tmp_path / "runs")
+    refused(offleash(*words(world, "--temperature", "0.6,hot", *into)), "'hot'", "--temperature 0.6,hot")
+    refused(offleash(*words(world, "--temperature", "-1", *into)), "temperature is 0 or more; found -1.0")
+    refused(offleash(*words(world, "--top-p", "0", *into)), "top_p is above 0", "found 0.0")
+    refused(offleash(*words(world, "--temperature", "0", *into)), "At temperature 0")
+    refused(offleash(*words(world, "--temperature", "0,1", "--match", *into)), "--temperature 0 with --match")
+    refused(offleash(*words(world, "--figure", tmp_path / "x.txt", *into)), ".png, .svg or .pdf")
+    refused(offleash(*words(world, "-k", "many", *into)), "found -k many")
+    alone = ("sweep", world / "problems.jsonl", f"scripted:{world}/old/model.json", *FEW, *into)
+    refused(offleash(*alone, "--match"), "name two models")
+    refused(offleash(*alone[:3], alone[2], *FEW, *into), "The two models are the same")
+    refused(offleash("sweep", world / "problems.jsonl", "old/model.json", *into), "hf:")
+    (tmp_path / "file").write_text("")
+    refused(offleash(*words(world, "-o", tmp_path / "file")), "is a file, and a sweep is a folder")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_samples_that_cannot_be_drawn_are_told_by_the_exit_code(world: Path, tmp_path: Path) -> None:
+    model = f"scripted:{world}/old/model.json"
+    asked = ("sweep", world / "problems.jsonl", model, "--temperature", "1", *FEW, "-o", tmp_path / "runs")
+    refused(offleash(*asked, "--set", "fail=1"), "fail")

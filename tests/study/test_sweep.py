@@ -1,0 +1,180 @@
+"""Sweep: one family of runs by decoding, drawn once; the best decoding is valued on problems that did not choose it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from offleash.errors import OffleashError
+from offleash.samplers.registry import Model, model_of
+from offleash.samplers.sampler import Decoding
+from offleash.samplers.scripted import entropy, sampled
+from offleash.study.load import Progress, silent
+from offleash.study.sweep import Asked, Swept, sweep
+from offleash.study.sweep_best import Best, best_against_best
+from offleash.study.sweep_grid import grid, labels, numbers, place, split_label
+from tests.study.drawn_world import QUIET, problems, script
+
+PLAIN = Decoding()
+SAMPLES = "*/*/samples/*.parquet"
+
+
+def swept(
+    folder: Path, models: list[str], temperatures: tuple[float, ...], k: int = 40, progress: Progress = silent
+) -> Swept:
+    chosen = tuple((label, model_of(text)) for label, text in map(split_label, models))
+    ways = grid(PLAIN, temperatures, (1.0,))
+    return sweep(Asked(problems(5), chosen, ways, str(k)), folder, QUIET, progress)
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A base that can do all of five problems, and a model after that is sure of three and has lost one."""
+    folder = tmp_path_factory.mktemp("scripts")
+    rates = {"base": (0.3, 0.3, 0.3, 0.2, 0.0), "rl": (0.9, 0.9, 0.9, 0.0, 0.0)}
+    return [f"scripted:{script(folder / f'{name}.json', some)}" for name, some in rates.items()]
+
+
+def test_a_grid_goes_through_temperatures_at_each_top_p_in_the_order_given() -> None:
+    ways = grid(PLAIN, numbers("1.2,0.6", "--temperature"), numbers("1,0.9", "--top-p"))
+    assert [(one.temperature, one.top_p) for one in ways] == [(1.2, 1), (0.6, 1), (1.2, 0.9), (0.6, 0.9)]
+    assert numbers("1,1.0,0.5", "-t") == (1.0, 0.5)
+
+
+def test_what_is_no_number_or_no_decoding_is_refused_with_the_value_found() -> None:
+    with pytest.raises(OffleashError, match=r"--temperature takes numbers .* found 'warm' in --temperature 0.6,warm"):
+        numbers("0.6,warm", "--temperature")
+    with pytest.raises(OffleashError, match=r"found '' in --top-p 0.9,"):
+        numbers("0.9,", "--top-p")
+    with pytest.raises(OffleashError, match=r"temperature is 0 or more; found -1.0"):
+        grid(PLAIN, (1.0, -1.0), (1.0,))
+    with pytest.raises(OffleashError, match=r"temperature is 0 or more; found nan"):
+        grid(PLAIN, numbers("nan", "--temperature"), (1.0,))
+    with pytest.raises(OffleashError, match=r"top_p is above 0 and at most 1; found 1.5"):
+        grid(PLAIN, (1.0,), (1.5,))
+
+
+def test_two_models_of_the_same_last_name_get_names_that_differ(tmp_path: Path) -> None:
+    def named(*texts: str) -> tuple[str, ...]:
+        return labels([(label, model_of(text)) for label, text in map(split_label, texts)], tmp_path)
+
+    assert named("hf:/a/base", "hf:/b/rl") == ("base", "rl")
+    assert named("hf:/a/one/model", "hf:/a/two/model") == ("one", "two")
+    assert named("x=hf:/a/one/model", "hf:/a/two/model") == ("x", "two")
+    assert named("hf:/a/base", "hf:/a/base+/loras/new") == ("base", "new")
+    assert named("hf:org/m@main", "hf:org/m@v2") == ("m@main", "m@v2")
+    assert len(set(named("hf:model", "vllm:model"))) == 2
+    with pytest.raises(OffleashError, match=r"the same, hf:/a/base"):
+        named("hf:/a/base", "hf:/a/base")
+    with pytest.raises(OffleashError, match=r"belongs to hf:/a/one"):
+        named("x=hf:/a/one", "x=hf:/a/two")
+
+
+def test_a_model_keeps_the_name_under_which_it_stands_in_the_folder(tmp_path: Path, scripts: list[str]) -> None:
+    swept(tmp_path, [f"mine={scripts[0]}"], (1.0,))
+    assert labels([("", model_of(scripts[0]))], tmp_path) == ("mine",)
+    other = Model("scripted", str(tmp_path / "elsewhere" / "mine.json"))
+    assert labels([("", other)], tmp_path) == ("elsewhere",)
+    with pytest.raises(OffleashError, match="belongs to scripted:"):
+        labels([("mine", other)], tmp_path)
+
+
+def test_points_show_what_the_tempered_law_of_the_script_gives(tmp_path: Path, scripts: list[str]) -> None:
+    k, temperatures = 2_000, (0.5, 1.0, 2.0)
+    found = swept(tmp_path, scripts[:1], temperatures, k)
+    laws = json.loads(Path(scripts[0].partition(":")[2]).read_text())["problems"]
+    for point, temperature in zip(found.points, temperatures, strict=True):
+        way = Decoding(temperature=temperature)
+        law_P = [sampled(np.array(list(law.values())), way) for law in laws.values()]
+        assert point.pass_1.value == pytest.approx(np.mean([law[0] for law in law_P]), abs=0.02)
+        # one token, but two in "no idea": the mean over samples of the entropy of a token
+        exact = np.mean([entropy(law) * (1 - law[2] / 2) for law in law_P])
+        assert point.token_entropy is not None
+        assert point.answer_entropy is not None
+        assert point.token_entropy.value == pytest.approx(exact, abs=0.01)
+        assert point.answer_entropy.value == pytest.approx(np.mean([entropy(law) for law in law_P]), abs=0.02)
+        assert point.reached == 4
+        assert point.pass_1.interval.low < point.pass_1.value < point.pass_1.interval.high
+    assert found.changes == ()
+    assert found.best is None
+
+
+def test_a_sweep_goes_on_where_it_was_and_a_larger_grid_adds_folders(tmp_path: Path, scripts: list[str]) -> None:
+    told: list[str] = []
+    first = swept(tmp_path, scripts, (1.0,), progress=told.append)
+    assert first.new == 2 * 5 * 40
+    kept = {file: file.read_bytes() for file in tmp_path.glob(SAMPLES)}
+    assert swept(tmp_path, scripts, (1.0,)).new == 0
+    larger = swept(tmp_path, scripts, (0.5, 1.0), progress=told.append)
+    assert larger.new == 2 * 5 * 40
+    assert {file.name for file in (tmp_path / "base").iterdir()} == {"t1-p1", "t0.5-p1"}
+    assert all(file.read_bytes() == content for file, content in kept.items())
+    assert larger.points[2:] == first.points
+    assert any(text.startswith("3 of 4: rl at temperature 0.5") for text in told)
+    assert swept(tmp_path, scripts, (1.0,), k=60).new == 2 * 5 * 20
+
+
+def test_swapping_the_models_swaps_lost_and_found(tmp_path: Path, scripts: list[str]) -> None:
+    one, other = (swept(tmp_path, some, (0.7, 1.0)) for some in (scripts, scripts[::-1]))
+    assert other.new == 0
+    for change, turned in zip(one.changes, other.changes, strict=True):
+        assert (change.P, change.E, change.S, change.O) == (turned.P, turned.S, turned.E, turned.O)
+        assert change.value["NSCR"] == -turned.value["NSCR"]
+    assert one.best is not None
+    assert other.best is not None
+    assert pytest.approx(other.best.E) == one.best.S
+    assert one.changes[1].S == 1
+
+
+def test_another_model_or_seed_in_the_folder_is_refused_before_anything_is_drawn(
+    tmp_path: Path, scripts: list[str]
+) -> None:
+    swept(tmp_path, scripts[:1], (1.0,))
+    asked = Asked(problems(5), (("", model_of(scripts[0])),), grid(PLAIN, (0.5, 1.0), (1.0,)), "40", seed=7)
+    with pytest.raises(OffleashError, match=r"seed: 0 in the run, 7 now"):
+        sweep(asked, tmp_path, QUIET)
+    assert not place(tmp_path, "base", Decoding(temperature=0.5)).exists()
+    with pytest.raises(OffleashError, match="is a run, and a sweep is a folder of runs"):
+        swept(tmp_path / "base" / "t1-p1", scripts[:1], (1.0,))
+    with pytest.raises(OffleashError, match="name two models"):
+        Asked(problems(5), asked.models, asked.decodings, "40", match=True)
+
+
+def best(before_PG: np.ndarray, after_PG: np.ndarray, seed: int = 0) -> Best:
+    ways = grid(PLAIN, tuple(0.5 + 0.1 * number for number in range(before_PG.shape[1])), (1.0,))
+    found = best_against_best(before_PG, after_PG, ways, np.zeros(len(before_PG), np.int64), seed, replicates=200)
+    assert found is not None
+    return found
+
+
+def test_where_one_decoding_is_best_everywhere_the_cross_fitted_table_is_the_plain_one() -> None:
+    rng = np.random.default_rng(0)
+    before_P, after_P = (rng.random(40) < 0.8, rng.random(40) < 0.5)
+    worse = np.zeros(40)
+    found = best(np.stack([worse, before_P], 1).astype(float), np.stack([after_P, worse], 1).astype(float))
+    assert (found.decoding[0].temperature, found.decoding[1].temperature) == (0.6, 0.5)
+    assert found.chosen == (1.0, 1.0)
+    assert pytest.approx((before_P & after_P).sum()) == found.P
+    assert pytest.approx((~before_P & after_P).sum()) == found.E
+    assert pytest.approx((before_P & ~after_P).sum()) == found.S
+    assert pytest.approx(40) == found.P + found.E + found.S + found.O
+    assert found.interval["NSCR"].low < found.value["NSCR"] < found.interval["NSCR"].high
+
+
+def test_the_best_of_many_equal_decodings_is_not_flattered() -> None:
+    """Ten decodings that all reach half of the problems: the largest of ten looks better, the cross-fitted one not."""
+    rng = np.random.default_rng(1)
+    fitted, flattered = [], []
+    for seed in range(20):
+        before_PG = (rng.random((30, 10)) < 0.5).astype(float)
+        found = best(before_PG, before_PG, seed)
+        fitted.append(found.value["before"])
+        flattered.append(before_PG.mean(axis=0).max())
+    assert np.mean(flattered) > 0.6
+    assert np.mean(fitted) == pytest.approx(0.5, abs=0.05)
+
+
+def test_one_decoding_or_one_problem_has_no_best() -> None:
+    one, ways = np.ones((4, 1)), grid(PLAIN, (1.0,), (1.0,))
+    assert best_against_best(one, one, ways, np.zeros(4, np.int64)) is None
