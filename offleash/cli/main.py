@@ -23,6 +23,7 @@ from offleash.cli.formats import formats
 from offleash.cli.fsck import fsck
 from offleash.cli.import_ import import_
 from offleash.cli.lab import lab
+from offleash.cli.likelihood import likelihood
 from offleash.cli.plan import plan
 from offleash.cli.problems import problems
 from offleash.cli.reading import printable
@@ -53,6 +54,7 @@ app.command()(report)
 app.command()(view)
 app.command()(figure)
 app.command()(entropy)
+app.command()(likelihood)
 app.command()(ways)
 app.command("import")(import_)
 app.command()(draw)

@@ -3,14 +3,17 @@
 from pathlib import Path
 from shlex import quote
 
-from offleash.lab.demo import AGAIN, BASE, PAPER, RL, TRAINING, Demonstrated
+from offleash.lab.bases import base_of
+from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, Demonstrated
 from offleash.lab.findings import headline, sentences
+from offleash.lab.worlds import world
 from offleash.report.document import document
 from offleash.report.page.build import Telling, report_page
 from offleash.report.page.chapters import Chapter
 from offleash.report.place import write_text
 from offleash.report.subject import subject
 from offleash.study.load import Progress, silent
+from offleash.verifiers.ways.registry import FINGERPRINTS
 
 NAME = "report.html"
 
@@ -63,5 +66,11 @@ def again(done: Demonstrated) -> list[str]:
         f"offleash compare {folder / BASE} {folder / RL} --per solution",
         f"offleash compare {folder / PAPER / BASE} {folder / PAPER / RL}",
         f"offleash compare {folder / BASE} {folder / AGAIN}",
+        f"offleash entropy {folder / BASE} {folder / RL} --at 32",
+        f"offleash ways {folder / BASE} {folder / RL} --by {done.world if done.world in FINGERPRINTS else 'steps'}",
+        f"offleash likelihood {folder / BASE} {folder / RL}",
+        f"offleash sweep {folder / PROBLEMS / 'test.jsonl'} base=hf:{quote(str(base_of(done.world)))} "
+        f"rl=hf:{quote(str(done.trained.model))} --match -k 1024 --max-tokens {world(done.world).longest} "
+        f"-o {folder / 'match'}",
         f"offleash train {folder / TRAINING / 'recipe.yaml'} -o ANOTHER seed=1",
     ]

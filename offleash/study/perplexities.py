@@ -56,8 +56,19 @@ def _traces(told: Detail, r: int, scores: pl.LazyFrame) -> pl.DataFrame:
 
 def _spreads(side: str, model: str, traces: pl.DataFrame) -> list[Spread]:
     out = []
-    for kind, part in ((CORRECT, traces.filter("correct")), (ALL, traces)):
+    for kind, part in ((CORRECT, traces.filter("correct")), (ALL, _unchosen(traces))):
         for (name,), group in part.group_by("cls", maintain_order=True):
             low, median, high = np.quantile(group["perplexity"].to_numpy(), QUARTILES)
             out.append(Spread(side, model, str(name), kind, group.height, float(low), float(median), float(high)))
     return sorted(out, key=lambda one: (one.traces, one.problems))
+
+
+def _unchosen(traces: pl.DataFrame) -> pl.DataFrame:
+    """Traces that no verdict has chosen: where correct samples beyond the first were scored, the first alone."""
+    if traces.is_empty():
+        return traces
+    order = pl.col("index").rank("ordinal").over("problem") - 1
+    heads = traces.with_columns(whole=pl.col("index") == order).group_by("problem").agg(pl.col("whole").sum(), pl.len())
+    first = int(heads["whole"].to_numpy().min())
+    gaps = (heads["whole"] < heads["len"]).any()
+    return traces.filter(pl.col("index") < first) if gaps and first else traces

@@ -79,7 +79,7 @@ def score_run(
         drop_scores_without_samples(folder, scoring.name)
         drop_positions_without_samples(folder, scoring.name)
         chosen = selection or Selection()
-        right = _right(run) if chosen.correct else None
+        right = _right(run, chosen) if chosen.correct else None
         work = Shards(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)
         new = work.all(shards)
     if not any(scores_folder(folder, scoring.name).glob(SHARD)):
@@ -104,12 +104,13 @@ def score_run(
     )
 
 
-def _right(run: Run) -> pl.DataFrame:
-    """Keys of the samples that the verifier found correct."""
+def _right(run: Run, chosen: Selection) -> pl.DataFrame:
+    """Keys of the samples that the verifier found correct, of the problems that are chosen."""
     if run.verdicts is None or not run.verifier:
         raise OffleashError(f"{run.name} has no verdicts, so none of its samples is known to be correct; verify it.")
     correct = pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value
-    return run.verdicts.filter(correct).select(KEY).collect(engine="streaming")
+    some = pl.lit(True) if chosen.problems is None else pl.col("problem").is_in(list(chosen.problems))
+    return run.verdicts.filter(correct & some).select(KEY).collect(engine="streaming")
 
 
 def _drew(origin: Origin, scorer: "Scorer") -> bool:

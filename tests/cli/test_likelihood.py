@@ -1,0 +1,147 @@
+"""The verb `likelihood` as it is typed: from two run folders and a file of traces to a report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from offleash.samplers.sampler import Decoding
+from tests.cli.command import offleash, refused
+from tests.study.likelihood_world import World, problems, world
+from tests.study.samples import run_of_texts
+
+FEW = ("--replicates", "200", "--first", "8", "--at", "2")
+KEYS = {
+    "schema", "kind", "k", "epsilon", "first", "classes", "runs", "scored_now", "traces", "perplexity", "style",
+    "cross_support", "leash", "notes", "finding",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return world(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("runs")
+    return tiny.run(folder / "base", "before", 48), tiny.run(folder / "rl", "after", 48)
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("traces") / "traces.jsonl"
+    rows: list[dict[str, object]] = [
+        {"problem": problem, "text": text, "author": "some\x1b[31mone", "correct": correct}
+        for problem in problems()["problem"]
+        for text, correct in (("a b", True), ("b", True), ("b a b", False))
+    ]
+    rows += [{"problem": "p00", "text": "a", "author": "x"}, {"problem": "p1", "text": "", "author": "x"}]
+    rows += [{"problem": "p1", "text": "a " * 90, "author": "someone else"}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
+    return file
+
+
+def test_from_two_runs_and_traces_to_a_report_in_words(runs: tuple[str, str], traces: Path) -> None:
+    result = offleash("likelihood", *runs, "--traces", traces, *FEW)
+    assert result.code == 0, result.err
+    assert "Scoring " in result.err  # before it begins
+    assert "38 external traces" in result.out
+    for words in (
+        "written by base (self-generated)", "written by some", "someone else", "Correct minus wrong", "Cross-support",
+        "mean over 6 problems", "KL(base || rl)", "Perplexity mixes style with substance", "1 empty trace left out",
+        "1 row repeated", "'p00' (nearest: 'p0')", "read in windows",
+    ):  # fmt: skip
+        assert words in " ".join(result.out.split()), words
+    assert "\x1b" not in result.out
+    last = " ".join(result.out.split("\n\n")[-1].split())
+    assert "The length of the leash, mean over problems: KL(base || rl) = " in last
+    again = offleash("likelihood", *runs, "--traces", traces, *FEW)
+    assert "scored already" in again.err
+    assert "scored now" not in again.out
+
+
+def test_the_document_holds_all_of_it_and_no_number_that_json_lacks(runs: tuple[str, str], traces: Path) -> None:
+    result = offleash("likelihood", *runs, "--traces", traces, *FEW, "--json")
+    assert result.code == 0, result.err
+    one = result.json
+    assert set(one) == KEYS
+    assert (one["schema"], one["kind"], one["k"], one["first"]) == (1, "likelihood", 2, 8)
+    assert sum(one["classes"].values()) == pytest.approx(6)
+    assert one["runs"]["after"]["decoding"]["max_tokens"] == 3
+    assert one["traces"]["unknown_problems"] == [{"problem": "p00", "nearest": "p0"}]
+    assert (one["traces"]["windowed"], one["traces"]["duplicates"], one["traces"]["empty"]) == (1, 1, 1)
+    own = [group for group in one["perplexity"] if group["self_generated"]]
+    assert {group["author"] for group in own} == {"base", "rl"}
+    for group in one["perplexity"]:
+        assert group["perplexity"]["before"]["value"] >= 1
+        assert group["problems"] <= group["traces"]
+    for row in one["cross_support"]["problems"]:
+        assert row["class"] in "ES"
+        assert 0 <= row["certain_bound"] <= 1
+    assert [found["of"] for found in one["leash"]["divergences"]] == ["before", "after"]
+    assert one["finding"].endswith(".")
+
+
+def test_without_scoring_only_what_stands_is_reported(tmp_path: Path, tiny: World) -> None:
+    fresh = [tiny.run(tmp_path / side, side, 8) for side in ("before", "after")]
+    refused(offleash("likelihood", *fresh, "--no-scoring"), "No sample", "leave out --no-scoring")
+    assert offleash("likelihood", *fresh, "--first", "2", "--json").code == 0
+    assert offleash("likelihood", *fresh, "--no-scoring", "--first", "2", "--json").json["scored_now"]["samples"] == 0
+
+
+def test_scores_of_the_verb_are_ordinary_scores_of_the_runs(runs: tuple[str, str], tiny: World) -> None:
+    assert offleash("likelihood", *runs, *FEW).code == 0
+    scored = offleash("score", runs[1], "--model", f"hf:{tiny.models['before']}", "--first", "8", "--json")
+    assert scored.json["runs"][0]["new"] == 0
+    assert offleash("fsck", runs[1]).code == 0
+
+
+def test_runs_at_other_temperatures_are_compared_only_when_that_is_allowed(
+    tmp_path: Path, runs: tuple[str, str], tiny: World
+) -> None:
+    cool = tiny.run(tmp_path / "cool", "after", 8, Decoding(temperature=0.6, max_tokens=3))
+    refused(offleash("likelihood", runs[0], cool, *FEW), "--allow decoding")
+    result = offleash("likelihood", runs[0], cool, *FEW, "--allow", "decoding", "--json")
+    assert result.code == 0, result.err
+    assert "temperature 0.6" in result.json["leash"]["reason"]
+    assert result.json["cross_support"]["reason"] is None
+
+
+def test_imported_runs_need_their_models_named_and_say_what_is_missing_without_a_decoding(
+    tmp_path: Path, tiny: World
+) -> None:
+    golds = {f"p{i}": str(1 + i % 2) for i in range(3)}
+    right, wrong = ({name: [f"a \\boxed{{{gold}}}", other] for name, gold in golds.items()} for other in ("b", "a a"))
+    right["p0"], wrong["p1"] = ["b", "a"], ["b", "a"]
+    folders = [
+        run_of_texts(tmp_path / name, golds, texts, "string") for name, texts in (("one", right), ("two", wrong))
+    ]
+    assert offleash("verify", *folders, "--jobs", "1", "--no-cache").code == 0
+    models = ["--model-before", f"hf:{tiny.models['before']}", "--model-after", f"hf:{tiny.models['after']}"]
+    bare = offleash("likelihood", *folders, *models, "--replicates", "200", "--json")
+    assert bare.code == 0, bare.err
+    assert "--decoding" in bare.json["cross_support"]["reason"]
+    assert "does not say how it was drawn" in bare.json["leash"]["reason"]
+    assert bare.json["perplexity"]
+    told = offleash("likelihood", *folders, *models, "--replicates", "200", "--decoding", "plain", "--json").json
+    assert {row["class"]: row["problem"] for row in told["cross_support"]["problems"]} == {"E": "p0", "S": "p1"}
+    assert all(row["estimate"] > 0 for row in told["cross_support"]["problems"])
+    assert len(told["leash"]["divergences"]) == 2
+    assert any("go unseen" in note for note in told["notes"])
+
+
+def test_what_cannot_be_done_is_refused_with_the_next_step(tmp_path: Path, runs: tuple[str, str]) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"problem": "p0", "verdict": "correct"}\n')
+    imported = run_of_texts(tmp_path / "imported", {"p": "a"}, {"p": ["a"]})
+    refused(offleash("likelihood", log, runs[1]), "offleash import", "then offleash likelihood")
+    refused(offleash("likelihood", runs[0], tmp_path / "nowhere"), "nowhere")
+    refused(offleash("likelihood", *runs, "--first", "0"), "--first")
+    refused(offleash("likelihood", *runs, "--traces", tmp_path / "no.jsonl"), "no.jsonl", "JSONL")
+    refused(offleash("likelihood", *runs, "--model-after", "vllm"), "hf:vllm")
+    refused(offleash("likelihood", *runs, "--map", "txt=a", "--traces", log), "Did you mean 'text'?")
+    refused(offleash("likelihood", *runs, "--traces", log), "no 'text'")
+    refused(offleash("likelihood", *runs, "--model-after", "hf:/no/such/model", *FEW), "/no/such/model")
+    refused(offleash("likelihood", *runs, "--temperature", "0.6"), "leave out --decoding")
+    refused(offleash("likelihood", imported, runs[1]), "imported")

@@ -1,0 +1,180 @@
+"""Cross-support and the leash of tiny models against all of their completions, enumerated with exact probabilities."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from offleash.samplers.sampler import Decoding
+from offleash.study.cross_support import Crossed
+from offleash.study.likelihood import Asked, Likelihood, likelihood
+from offleash.study.verbs import question
+from offleash.support.likelihood import Reach
+from tests.study.likelihood_world import SEEDS, World, given_back, problems, world
+
+K = 384
+SAME = ["problem", "token_ids", "finish"]
+Exact = dict[str, pl.DataFrame]
+Told = tuple[Likelihood, Exact]
+
+
+def report(before: str, after: str, at: int | None = None, first: int = K) -> Likelihood:
+    return likelihood(before, after, Asked(first=first), question(at=at, replicates=200))
+
+
+def both(exact: Exact, finder: str) -> pl.DataFrame:
+    """Every completion of the finder with its own probability and the other's (0: it never writes it)."""
+    (other,) = (side for side in SEEDS if side != finder)
+    theirs = exact[other].select(*SAME, other="p")
+    joined = exact[finder].join(theirs, on=SAME, how="left").with_columns(pl.col("other").fill_null(0.0))
+    return joined.with_columns(given_back=given_back(joined))
+
+
+def mass(rows: pl.DataFrame, problem: str) -> float:
+    return float(rows.filter(pl.col("correct") & (pl.col("problem") == problem))["p"].sum())
+
+
+def seen_mass(rows: pl.DataFrame, row: Crossed, drawn: int) -> tuple[float, float]:
+    """The other's correct mass on what the finder can draw and its text gives back, and the estimate's exact error."""
+    right = rows.filter((pl.col("problem") == row.problem) & pl.col("correct") & pl.col("given_back"))
+    p, q = right["p"].to_numpy(), right["other"].to_numpy()
+    return float(q.sum()), float(np.sqrt(((q**2 / p).sum() - q.sum() ** 2) / drawn))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return world(tmp_path_factory.mktemp("spoken"))
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Told:
+    """A report at a small k, so that some problems are reached by one model only, and the exact laws."""
+    folder = tmp_path_factory.mktemp("told")
+    runs = [tiny.run(folder / side, side, K, seed=1) for side in SEEDS]
+    exact = {side: tiny.exact(side) for side in SEEDS}
+    return report(runs[0], runs[1], at=4), exact
+
+
+def test_the_certain_bound_never_exceeds_the_exact_mass_and_the_estimate_is_near_it(told: Told) -> None:
+    found, exact = told
+    assert {row.cell for row in found.cross.rows} == {"E", "S"}
+    for row in found.cross.rows:
+        (other,) = (side for side in SEEDS if side != row.finder)
+        truth = mass(exact[other], row.problem)
+        assert 0 < row.bound <= truth + 1e-6
+        expected, error = seen_mass(both(exact, row.finder), row, row.drawn)
+        assert expected <= truth + 1e-6
+        assert row.estimate == pytest.approx(expected, abs=4 * error)
+        assert row.low == pytest.approx(0.05 * row.estimate)
+        assert 1 <= row.effective <= row.successes
+        assert (row.unusable, row.excluded) == (0, 0)
+
+
+def test_the_reading_says_what_the_bound_shows_and_never_new(told: Told) -> None:
+    found, _ = told
+    for row in found.cross.rows:
+        low = max(row.bound, row.low)
+        assert row.again == pytest.approx(1 - (1 - low) ** found.cross.k)
+        wanted = Reach.MISSED if low > found.cross.epsilon else Reach.UNDER if row.again >= 0.05 else Reach.OPEN
+        assert row.reading is wanted
+    assert not any("new" in reading.value for reading in Reach)
+
+
+def test_the_chance_by_both_runs_is_near_the_exact_one(told: Told) -> None:
+    found, exact = told
+    assert found.cross.both is not None
+    for side in SEEDS:
+        truth = np.array([mass(exact[side], problem) for problem in problems()["problem"]])
+        value, interval = found.cross.both.together[side]
+        error = np.sqrt((truth * (1 - truth)).sum() / K) / len(truth)  # of one run's own samples
+        assert value == pytest.approx(truth.mean(), abs=4 * error)
+        assert interval.low < value < interval.high
+    assert found.cross.both.together_PR.shape == (len(problems()), 2)
+
+
+def test_the_divergence_is_that_of_the_enumerated_laws(told: Told) -> None:
+    found, exact = told
+    assert [one.of for one in found.leash.divergences] == list(SEEDS)
+    for one in found.leash.divergences:
+        rows = both(exact, one.of).with_columns(gap=(pl.col("p") / pl.col("other")).log())
+        by = rows.group_by("problem").agg(
+            mean=(pl.col("p") * pl.col("gap")).sum(), square=(pl.col("p") * pl.col("gap") ** 2).sum()
+        )
+        error = np.sqrt((by["square"] - by["mean"] ** 2).to_numpy().sum() / K) / by.height
+        assert one.sequence["all"].value == pytest.approx(float(by["mean"].to_numpy().mean()), abs=4 * error)
+        assert 0 < one.token.value < one.sequence["all"].value
+    assert found.leash.retokenised == 0
+
+
+def test_swapping_the_runs_swaps_found_and_lost_and_the_two_divergences(told: Told) -> None:
+    found, _ = told
+    before, after = (str(law.folder) for law in found.laws)
+    other = report(after, before, at=4)
+    cell = {"E": "S", "S": "E"}
+    numbers = {(row.problem, row.cell): (row.bound, row.estimate, row.reading) for row in found.cross.rows}
+    assert numbers == {
+        (row.problem, cell[row.cell]): (row.bound, row.estimate, row.reading) for row in other.cross.rows
+    }
+    lengths = [one.sequence["all"].value for one in found.leash.divergences]
+    assert lengths == pytest.approx([one.sequence["all"].value for one in reversed(other.leash.divergences)])
+    assert other.work.samples == 0
+
+
+def test_two_runs_of_one_model_are_no_leash_apart_and_every_weight_is_one(tmp_path: Path, tiny: World) -> None:
+    runs = [tiny.run(tmp_path / name, "after", 16, seed=seed) for seed, name in enumerate(("one", "two"), 3)]
+    found = report(runs[0], runs[1], at=3)
+    assert [one.sequence["all"].value for one in found.leash.divergences] == pytest.approx([0, 0], abs=1e-4)
+    assert found.cross.rows
+    for row in found.cross.rows:
+        assert row.estimate == pytest.approx(row.successes / row.drawn, rel=1e-3)
+        assert row.effective == pytest.approx(row.successes, rel=1e-3)
+
+
+def test_under_a_decoding_the_laws_are_those_of_the_decoding_and_there_is_no_divergence(
+    tmp_path: Path, tiny: World
+) -> None:
+    way = Decoding(temperature=0.8, top_p=0.7, max_tokens=3)
+    runs = [tiny.run(tmp_path / side, side, 128, way) for side in SEEDS]
+    exact = {side: tiny.exact(side, way) for side in SEEDS}
+    found = report(runs[0], runs[1], at=8, first=4)
+    assert "temperature 0.8, top-p 0.7" in found.leash.reason
+    assert not found.leash.divergences
+    assert found.cross.rows
+    for row in found.cross.rows:
+        (other,) = (side for side in SEEDS if side != row.finder)
+        assert row.bound <= mass(exact[other], row.problem) + 1e-6
+        expected, error = seen_mass(both(exact, row.finder), row, row.drawn)
+        assert row.estimate == pytest.approx(expected, abs=4 * error + 1e-6)
+    assert any(row.excluded for row in found.cross.rows)  # the other's law cuts a token of them
+
+
+def test_texts_that_are_read_as_other_tokens_are_counted_and_weigh_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("silent")
+    tiny = world(folder, silent=True)
+    runs = [tiny.run(folder / f"run-{side}", side, K) for side in SEEDS]
+    exact = {side: tiny.exact(side) for side in SEEDS}
+    found = report(runs[0], runs[1], at=4, first=8)
+    assert all(one.retokenised > one.checked // 10 for one in found.scored)
+    assert found.cross.rows
+    for row in found.cross.rows:
+        (other,) = (side for side in SEEDS if side != row.finder)
+        assert row.bound <= mass(exact[other], row.problem) + 1e-6
+        expected, error = seen_mass(both(exact, row.finder), row, row.drawn)
+        assert row.estimate == pytest.approx(expected, abs=4 * error)
+    assert any(row.unusable for row in found.cross.rows)
+
+
+def test_a_problem_that_stopped_at_its_third_success_is_counted_without_it(tmp_path: Path, tiny: World) -> None:
+    runs = [tiny.run(tmp_path / side, side, 64, seed=1, until=3) for side in SEEDS]
+    found = report(runs[0], runs[1], at=4, first=4)
+    scored = {one.side: one.frame for one in found.scored}
+    stopped = [row for row in found.cross.rows if row.successes == 3]
+    assert stopped
+    for row in stopped:
+        (other,) = (side for side in SEEDS if side != row.finder)
+        right = scored[row.finder].filter(pl.col("correct") & (pl.col("problem") == row.problem)).sort("index")
+        weight = np.exp((right[f"law_{other}"] - right["drawn"]).to_numpy())[:2]
+        assert row.estimate == pytest.approx(weight.sum() / (row.drawn - 1))
