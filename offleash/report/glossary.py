@@ -83,6 +83,14 @@ GLOSSARY: dict[str, str] = {
     "nats": "The unit of entropy with natural logarithms: ln(2), about 0.69, for two equally frequent answers.",
     "distinct answers": "How many different readable answers so many samples show, mean over problems.",
     "perplexity": "How surprising a text is to a model: e to the power of its mean negative log-likelihood a token.",
+    "forks": "The fifth of all tokens at which a model is most undecided (arXiv:2506.01939).",
+    "way of solving": "How a correct sample got there, in one writing whatever its words; told by a fingerprint.",
+    "at equal token entropy": "A run drawn at the temperature at which its token entropy equals that of the other run, "
+    "so that both explore alike.",
+    "length of the leash": "How far a model is from its base: the KL divergence of whole samples, mean over problems "
+    "(nats).",
+    "just under the threshold": "A model did not show a problem in k samples, but the other's solutions have a chance "
+    "with it that k samples easily miss.",
     "checkpoint": "One of several runs after the first, each compared with the first.",
 }
 
