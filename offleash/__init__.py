@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from offleash.report.notebook import notebook_html as notebook_html
     from offleash.report.words import finding as finding
     from offleash.samplers.sampler import Decoding as Decoding
+    from offleash.study.entropy import entropies as entropies
     from offleash.study.face import compare as compare
     from offleash.study.face import draw as draw
     from offleash.study.face import load as load
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from offleash.study.face import tally as tally
     from offleash.study.face import verify as verify
     from offleash.study.problems import problem_set as problem_set
+    from offleash.study.simulated import simulated_run as simulated_run
     from offleash.support.change import support_change as support_change
     from offleash.support.estimators import pass_at_k as pass_at_k
     from offleash.support.passes import pass_curve as pass_curve
@@ -33,6 +35,7 @@ _FACE = {
     "compare": "offleash.study.face",
     "document": "offleash.report.document",
     "draw": "offleash.study.face",
+    "entropies": "offleash.study.entropy",
     "figure": "offleash.report.face",
     "finding": "offleash.report.words",
     "load": "offleash.study.face",
@@ -41,6 +44,7 @@ _FACE = {
     "pass_curve": "offleash.support.passes",
     "problem_set": "offleash.study.problems",
     "run_study": "offleash.study.face",
+    "simulated_run": "offleash.study.simulated",
     "support_change": "offleash.support.change",
     "tally": "offleash.study.face",
     "tally_of_counts": "offleash.tables.tally",

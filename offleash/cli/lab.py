@@ -144,6 +144,52 @@ def pretrain(
     )
 
 
+@lab.command()
+def warning(
+    into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where everything goes.")],
+    seeds: Annotated[int, typer.Option(metavar="N", min=2, help="Trainings of each kind; thresholds need two.")] = 5,
+    steps: Annotated[int, typer.Option(metavar="N", min=20, help="Of each training; a look every ten.")] = 120,
+    quick: Annotated[bool, typer.Option("--quick", help="Very small, to see that it runs: it shows nothing.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Do this training of a study that was begun (grpo-0).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How early do answer entropy, token entropy and reward announce that a training loses support?
+
+    Trains Countdown with GRPO and, as a control, on a short leash; looks every ten steps with a small draw, as a
+    monitor would, and with a large one, which is the truth. The threshold for each seed is chosen on the others. About
+    half an hour on two idle cores; Ctrl-C loses nothing: run it again. All of it was fixed beforehand: docs/warning.md.
+
+    \b
+    Examples:
+      offleash lab warning -o runs/warning
+      offleash lab warning -o runs/try --quick --json
+    """
+    from dataclasses import replace
+
+    needs_local("lab warning")
+    from offleash.lab.warning import study_part, study_warning
+    from offleash.lab.warning_plan import QUICK, Plan
+
+    with progress(as_json) as tell:
+        if only:
+            study_part(into, only, tell)
+            return
+        plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps)
+        done = study_warning(plan, into, tell)
+    from offleash.report.warning import show_warning, warning_document
+
+    if as_json:
+        import json
+
+        print(json.dumps(warning_document(done), ensure_ascii=False, allow_nan=False))
+        return
+    from rich.console import Console
+
+    show_warning(Console(markup=False, emoji=False, highlight=False), done)
+
+
 def _said(document: dict[str, object], text: str, as_json: bool) -> None:
     import json
 

@@ -58,6 +58,6 @@ class Lane:
                 if self._process.wait():
                     self._trouble = (
                         f"offleash {' '.join(command)} ended with exit code {self._process.returncode}; {self._log} "
-                        "says why. Run the demo again to go on."
+                        "says why. Run the same command again to go on."
                     )
                     return
