@@ -17,6 +17,7 @@ from offleash.theory.statements.search import Search
 from offleash.theory.statements.statement import Counterexample, Finding, Ruling, Statement
 from offleash.theory.world import World
 
+UNRESOLVED = "not resolved"  # the interval over worlds holds 0
 TINY = 1e-9  # a smaller fall is rounding
 MOST = f"pass@{BUDGETS[-1]}"
 STYLES = {Ruling.HOLDS: "green", Ruling.ONLY_IF: "yellow", Ruling.FAILS: "red"}
@@ -193,7 +194,7 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
     added = {one.name: _means(one.on) for one in effects if one.method == cell.method}
     return {
         "statement": f"{MOST} ends below the base's with {METHOD_NAMES[cell.method]}, {cell.name}",
-        "verdict": (Ruling.HOLDS if change.high < 0 else Ruling.FAILS).value,
+        "verdict": Ruling.HOLDS.value if change.high < 0 else Ruling.FAILS.value if change.low >= 0 else UNRESOLVED,
         "evidence": f"change {change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}] over {SEEDS} worlds, of which "
         f"it fell in {cell.fell}",
         "method": cell.method,

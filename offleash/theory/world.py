@@ -27,9 +27,11 @@ class World:
                 f"A world has one probability and one flag for each problem and answer; found {self.base_XY.shape} "
                 f"probabilities and {self.correct_XY.shape} flags."
             )
-        total_X = self.base_XY.sum(axis=1)
-        wrong_X = np.abs(total_X - 1) > 10.0**-DIGITS
-        if wrong_X.any() or (self.base_XY < 0).any():
+        if not self.base_XY.size:
+            raise OffleashError(f"A world has problems and answers; found {self.base_XY.shape}.")
+        good_X = (np.abs(self.base_XY.sum(axis=1) - 1) <= 10.0**-DIGITS) & (self.base_XY >= 0).all(axis=1)
+        wrong_X = ~good_X  # so that NaN is wrong
+        if wrong_X.any():
             x = int(wrong_X.argmax())
             raise OffleashError(
                 f"The base's answers to problem {x} have probabilities {self.base_XY[x].tolist()}; they must not be "

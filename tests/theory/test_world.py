@@ -145,3 +145,11 @@ def test_taking_answers_and_digits_away_leaves_a_world() -> None:
     assert world.without_problem(0).problems == 2
     assert reached(world.rounded(2).base_XY, world.correct_XY, -1.0, Level.MASS).all()
     assert str(world_of({"RIGHT": 0.1, "wrong": 0.9})) == "problem 1: 0.1 correct, 0.9"
+
+
+@pytest.mark.parametrize("base", [[[np.nan, 1.0]], [[0.5, 0.5], [-0.5, 1.5]], [[0.5, 0.4]], []])
+def test_a_world_whose_probabilities_are_none_is_refused_with_the_problem(base: list[list[float]]) -> None:
+    base_XY = np.array(base, dtype=np.float64).reshape(len(base), 2)
+    with pytest.raises(OffleashError) as error:
+        World(base_XY, np.zeros_like(base_XY, dtype=bool))
+    assert f"problem {len(base) - 1}" in str(error.value) or not base

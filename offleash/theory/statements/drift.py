@@ -53,7 +53,10 @@ def check(seed: int) -> Finding:
     evidence = Evidence(words, WORLDS + TRIES, over, numbers, examples)
     if over > 1e-9:
         return Finding(Ruling.FAILS, "", evidence)
-    condition = f"2 eta T K < ln(1/epsilon) = {-np.log(EPSILON):.1f}; beyond, the bound allows any probability"
+    condition = (
+        f"the answer starts below epsilon exp(-2 eta T K), which is 10^-{size:.0f} epsilon at real scales; the bound "
+        f"says nothing once 2 eta T K > ln(1/epsilon) = {-np.log(EPSILON):.1f}"
+    )
     return Finding(Ruling.ONLY_IF, condition, evidence)
 
 
@@ -72,7 +75,8 @@ def _make(rng: np.random.Generator) -> World:
 
 DRIFT = Statement(
     "C.3",
-    "answers at or below epsilon stay in reach of it after T steps: pi(y) <= epsilon exp(2 eta T K)",
+    "the support at epsilon is preserved in finitely many steps: an answer at or below epsilon stays there, up to the "
+    "factor exp(2 eta T K)",
     ("a step of size eta moves no logit by more than eta K", "T is finite"),
     check,
 )

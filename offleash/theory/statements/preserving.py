@@ -50,7 +50,7 @@ def check_support(seed: int) -> Finding:
     }
     numbers |= {"cut_answers_return": float(cut.refuting)}
     condition = "the zeros are zeros of the policy itself (-inf logits), which no softmax network has"
-    return _finding(mass, condition, Evidence(words, WORLDS + 3 * TRIES, mass, numbers, _examples(told)))
+    return _finding(mass, condition, Evidence(words, WORLDS + 2 * TRIES, mass, numbers, _examples(told)))
 
 
 def check_ceiling(seed: int) -> Finding:
