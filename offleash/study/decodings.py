@@ -10,6 +10,7 @@ from offleash.tables.run import Run
 
 DECODING = "decoding"  # what --allow may name
 ALLOWED = (DECODING,)
+STOP = "stop"  # texts that end a sample
 NAMES = ("temperature", "top_p", "top_k", "min_p", "max_tokens")
 
 
@@ -26,7 +27,7 @@ def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note,
     differing = _differing(before, after)
     if not differing:
         return ()
-    told = ", ".join(f"{name} {was:g} and {now:g}" for name, was, now in differing)
+    told = ", ".join(f"{name} {was} and {now}" for name, was, now in differing)
     if DECODING in allow:
         return (Note(f"{before.name} and {after.name} were drawn in different ways ({told}), which was allowed"),)
     raise OffleashError(
@@ -37,19 +38,20 @@ def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note,
     )
 
 
-def _differing(before: Run, after: Run) -> list[tuple[str, float, float]]:
-    """Settings that both runs tell and that differ."""
+def _differing(before: Run, after: Run) -> list[tuple[str, str, str]]:
+    """Settings that both runs tell and that differ, each as it is written."""
     one, other = _known(before), _known(after)
-    shared = [name for name in NAMES if name in one and name in other]
-    return [(name, one[name], other[name]) for name in shared if not math.isclose(one[name], other[name])]
+    return [(name, one[name], other[name]) for name in one if name in other and one[name] != other[name]]
 
 
-def _known(run: Run) -> dict[str, float]:
-    """The numbers of a run's decoding, as far as it tells them."""
+def _known(run: Run) -> dict[str, str]:
+    """A run's decoding in one writing, as far as it tells it."""
     try:
         document = json.loads(run.facts.get("decoding", "{}"))
     except ValueError:  # a log may tell its decoding in any words
         return {}
     found = document if isinstance(document, Mapping) else {}
     numbers = {name: value for name in NAMES if isinstance(value := found.get(name), int | float)}
-    return {name: float(value) for name, value in numbers.items() if math.isfinite(value)}
+    told = {name: f"{value:.9g}" for name, value in numbers.items() if math.isfinite(value)}
+    stop = found.get(STOP)
+    return told | ({STOP: json.dumps(sorted(map(str, stop)), ensure_ascii=True)} if isinstance(stop, list) else {})

@@ -32,6 +32,11 @@ def test_runs_of_different_decoding_are_compared_when_that_is_allowed_and_it_is_
     assert "top_p 1 and 0.95, max_tokens 18 and 32" in one.notes[0].text
 
 
+def test_runs_that_stop_at_other_texts_are_refused() -> None:
+    with pytest.raises(OffleashError, match=r"stop \[\] and \[\"x\"\]"):
+        compare(run("base", PLAIN | {"stop": []}), run("rl", PLAIN | {"stop": ["x"]}))
+
+
 @pytest.mark.parametrize("told", ["greedy, I think", {"temperature": None}, {"do_sample": True}, {"temperature": 1}])
 def test_what_a_log_does_not_tell_is_no_difference(told: object) -> None:
     assert not compare(run("base", PLAIN), run("rl", told)).notes

@@ -54,20 +54,23 @@ class Summing:
             part = slice(start, start + most)
             found = distribution(logits_MV[part], self.decoding)
             token = torch.from_numpy(token_M[part]).to(logits_MV.device)
-            if self.ends and bool((token == END).any()):
-                # which of several ends was drawn is not known: the likeliest one there
-                ends = torch.tensor(self.ends, device=token.device)
-                token = torch.where(token == END, ends[found.raw_RV[:, ends].argmax(-1)], token)
-            row = torch.arange(len(token), device=token.device)
             four = [
-                found.raw_RV[row, token],
+                self._foretold(found.raw_RV, token),
                 found.entropy_raw_R,
-                found.sampled_RV[row, token],
+                self._foretold(found.sampled_RV, token),
                 found.entropy_sampled_R,
             ]
             four_M4 = torch.stack(four, 1).double().cpu().numpy()
             np.add.at(self.sums_N4, place_M[part], four_M4)
             self.entropy_F[self.offset_N[place_M[part]] + at_M[part]] = four_M4[:, 1]
+
+    def _foretold(self, logprob_RV: Tensor, token_R: Tensor) -> Tensor:
+        """Log-probability of the tokens that follow; of an end, that of any of the model's ends: a text ends in all."""
+        row = torch.arange(len(token_R), device=token_R.device)
+        found = logprob_RV[row, token_R.clamp(min=0)]
+        if not self.ends or not bool((token_R == END).any()):
+            return found
+        return torch.where(token_R == END, logprob_RV[:, list(self.ends)].logsumexp(-1), found)
 
 
 def force(
