@@ -45,11 +45,11 @@ class Rule:
         return NormalDist().inv_cdf(1 - self.false_alarm / self.looks)
 
 
-# Measured by `offleash lab warning -o runs/warning --seeds 3` (docs/warning.md): the largest change of each signal, in
+# Measured by `offleash lab warning -o runs/warning` (docs/warning.md): the largest change of each signal, in
 # 120 steps, of trainings in which no loss was certain. `answer` is the entropy of answers as the verifier reads them,
 # there whole ways; `value` that of final values, nearer to the answers of mathematics.
-HARMLESS = {"answer": 0.077, "value": 0.171, "token": 0.253, "reward": 1.085}
-# the signal with the fewest errors there, then the smallest delay; three seeds do not put it beyond the others
+HARMLESS = {"answer": 0.077, "value": 0.181, "token": 0.253, "reward": 1.085}
+# the signal with the fewest errors there, then the smallest delay; five seeds do not put it beyond the others
 SHIPPED = Rule("answer", drop=HARMLESS["answer"], looks=12)
 
 
