@@ -25,6 +25,7 @@ def ways(
     check: Annotated[
         bool, typer.Option("--check", help="Print the error rates of the fingerprints on planted pairs, without runs.")
     ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Tell ways anew that are stored in the run folders.")] = False,
     allow: Annotated[
         list[str] | None, typer.Option(metavar="WHAT", help="Compare runs that differ in this: decoding. Repeatable.")
     ] = None,
@@ -66,7 +67,7 @@ def ways(
     asked = question(at=at, replicates=replicates, seed=seed, allow=allow or ())
     read = reading(columns, None, log_format, filter_name, threshold, verifier)
     with progress(as_json) as tell:
-        found = compared(runs or [], by, asked, read, jobs, show, tell)
+        found = compared(runs or [], by, asked, read, jobs, show, tell, again)
     if as_json:
         import json
 

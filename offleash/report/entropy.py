@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.report.entropy_words import cautions, ends, finding, token_source
+from offleash.report.entropy_words import cautions, ends, finding, on_problems, token_source
 from offleash.study.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies
 from offleash.study.flip_samples import clean
 from offleash.support.entropies import Means, Square
@@ -58,6 +58,11 @@ def shown_value(name: str, value: float) -> str:
     return f"{value:.1%}" if name in PERCENT else f"{value:,.{DIGITS.get(name, 3)}f}"
 
 
+def label(one: Entropies, name: str) -> str:
+    """A measure for people, with the number of its problems where it is not known of all."""
+    return NAMES[name].format(k=one.k) + on_problems(one, one.measures[name].average.problems)
+
+
 def _title(one: Entropies) -> Text:
     title = Text(clean(" → ".join(one.runs)), style="bold")
     many = f"{len(one.problem_P):,} problem{'' if len(one.problem_P) == 1 else 's'}"
@@ -75,16 +80,16 @@ def _averages(one: Entropies) -> Table:
     else:
         table = _table("", "run", "mean", f"minus {first}", ENDS, left=2)
     for name, measure in one.measures.items():
-        means, label = measure.average, NAMES[name].format(k=one.k)
+        means, named = measure.average, label(one, name)
         value_R = [shown_value(name, value) for value in means.value_R.tolist()]
         if len(one.runs) == 1:
-            table.add_row(label, *value_R, _ends(name, means.interval_R[0], sign=False))
+            table.add_row(named, *value_R, _ends(name, means.interval_R[0], sign=False))
         elif len(one.runs) == 2:
-            table.add_row(label, *value_R, *difference(name, means, 1))
+            table.add_row(named, *value_R, *difference(name, means, 1))
         else:
             for r, run in enumerate(one.runs):
                 apart = difference(name, means, r) if r else ()
-                table.add_row("" if r else label, clean(run), value_R[r], *apart, end_section=r == len(one.runs) - 1)
+                table.add_row("" if r else named, clean(run), value_R[r], *apart, end_section=r == len(one.runs) - 1)
     return table
 
 
@@ -100,8 +105,8 @@ def _benchmarks(one: Entropies) -> Table:
             means = measure.benchmarks[part]
             values = [shown_value(name, value) for value in means.value_R.tolist()]
             apart = difference(name, means, 1) if two else ()
-            label = NAMES[name].format(k=one.k) if number == 0 else ""
-            row = (label, clean(part) or "(unnamed)", f"{means.problems:,}", *values, *apart)
+            named = NAMES[name].format(k=one.k) if number == 0 else ""
+            row = (named, clean(part) or "(unnamed)", f"{means.problems:,}", *values, *apart)
             table.add_row(*row, end_section=number == len(shown) - 1)
     if len(sizes) > MOST:
         table.add_row("", f"and {len(sizes) - MOST} more (--json)")
@@ -109,7 +114,9 @@ def _benchmarks(one: Entropies) -> Table:
 
 
 def _square(one: Entropies, r: int, found: Square) -> Table:
-    table = _table(f"{clean(one.runs[r])}, problems", "answers up", "answers down", left=1)
+    known, every = found.problems, len(one.problem_P)
+    many = f"{every:,}" if known == every else f"{known:,} of {every:,}"
+    table = _table(f"{clean(one.runs[r])}, {many} problems", "answers up", "answers down", left=1)
     table.add_row("token entropy up", f"{found.up_up:,}", f"{found.up_down:,}")
     table.add_row("token entropy down", f"{found.down_up:,}", f"{found.down_down:,}")
     if found.level:
@@ -124,7 +131,8 @@ def _places(one: Entropies) -> list[RenderableType]:
         return []
     two = len(one.runs) == 2
     last = ("difference", ENDS) if two else ()
-    table = _table("entropy a token, nats", *map(clean, one.runs), *last, left=1)
+    many = on_problems(one, found.problems)
+    table = _table(f"entropy a token, nats{many}", *map(clean, one.runs), *last, left=1)
     for place in found.places:
         values = ["-" if np.isnan(value) else f"{value:.3f}" for value in place.value_R.tolist()]
         apart = _difference(float(place.difference_R[1]), place.difference_interval_R[1]) if two else ()
@@ -143,11 +151,13 @@ def _places(one: Entropies) -> list[RenderableType]:
 
 def _distinct(one: Entropies) -> list[RenderableType]:
     spent = one.distinct
-    if spent is None or not spent.problems:
+    if spent is None or not spent.problems_K[0]:
         return []
-    table = _table("different answers in k samples", *map(clean, one.runs), left=1)
-    for k, mean_R in zip(spent.k_K.tolist(), spent.mean_KR.tolist(), strict=True):
-        table.add_row(f"{k:,}", *("-" if np.isnan(value) else f"{value:,.2f}" for value in mean_R))
+    table = _table("different answers in k samples", *map(clean, one.runs), "problems", left=1)
+    columns = (column.tolist() for column in (spent.k_K, spent.mean_KR, spent.problems_K))
+    for k, mean_R, problems in zip(*columns, strict=True):
+        told = ("-" if np.isnan(value) else f"{value:,.2f}" for value in mean_R)
+        table.add_row(f"{k:,}", *told, f"{problems:,}")
     return [table]
 
 

@@ -41,6 +41,7 @@ def entropy_section(one: Entropies) -> Json:
                 "source": told.source or None,
                 "scored_by": told.scored_by or None,
                 "samples": told.samples,
+                "not_finite": told.not_finite,
                 "reason": told.reason or None,
             }
             for name, told in zip(one.runs, one.tokens, strict=True)
@@ -53,10 +54,10 @@ def _rest(one: Entropies) -> Json:
     spent = one.distinct
     answers: Json = {"reason": "no run keeps answers"}
     if spent is not None:
-        answers = {"problems": spent.problems} | {
-            name: {str(k): number(value) for k, value in zip(spent.k_K.tolist(), spent.mean_KR[:, r], strict=True)}
-            for r, name in enumerate(one.runs)
-        }
+        k_K = [str(k) for k in spent.k_K.tolist()]
+        answers = {"problems": dict(zip(k_K, spent.problems_K.tolist(), strict=True))}
+        for r, name in enumerate(one.runs):
+            answers[name] = {k: number(value) for k, value in zip(k_K, spent.mean_KR[:, r], strict=True)}
     notes = [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in one.notes]
     return {"distinct_answers": answers, "notes": notes}
 
@@ -79,6 +80,7 @@ def _means(runs: tuple[str, ...], means: Means) -> Json:
 
 def _square_json(one: Entropies, r: int, found: Square) -> Json:
     return {
+        "problems": found.problems,
         "tokens_up_answers_up": found.up_up,
         "tokens_up_answers_down": found.up_down,
         "tokens_down_answers_up": found.down_up,

@@ -5,7 +5,7 @@ import numpy as np
 from offleash.report.words import NOTABLE
 from offleash.study.entropy import ANSWER, EQUAL, TOKEN, UNREAD, Entropies
 from offleash.study.entropy_tokens import SCORE, Tokens
-from offleash.support.entropies import Means, Square, Way
+from offleash.support.entropies import FEW, Means, Square, Way
 from offleash.support.resampling import Interval
 
 READINGS: dict[tuple[Way, Way], str] = {
@@ -38,7 +38,8 @@ def square_words(one: Entropies, r: int) -> str:
     if found is None:
         return ""
     token, answer = one.measures[TOKEN].average, one.measures[EQUAL].average
-    moved = f"token entropy {_moved(token, r)} nats, answer entropy {_moved(answer, r)} nats"
+    few = [on_problems(one, means.problems) for means in (token, answer)]
+    moved = f"token entropy {_moved(token, r)} nats{few[0]}, answer entropy {_moved(answer, r)} nats{few[1]}"
     said = reading(found)
     return f"{one.runs[r]} against {one.runs[0]}: {moved}. {said[0].upper()}{said[1:]}."
 
@@ -56,6 +57,12 @@ def finding(one: Entropies) -> str:
 def cautions(one: Entropies) -> list[str]:
     """What a reader should know before believing it."""
     out = []
+    means = [one.measures[name].average for name in (TOKEN, EQUAL)]
+    if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _known(mean)):
+        out.append(
+            f"Entropies that rest on fewer than {FEW} problems have no interval: so few do not show how much problems "
+            "differ, and which way such a mean went is not told."
+        )
     for r, name in enumerate(one.runs[1:], 1):
         paper, equal = one.measures[ANSWER].average.way(r), one.measures[EQUAL].average.way(r)
         if {paper, equal} == {Way.UP, Way.DOWN}:
@@ -101,7 +108,8 @@ def token_source(one: Tokens) -> str:
     if one.entropy_P is None:
         return one.reason
     how = f"scores of its own model ({one.scored_by})" if one.source == SCORE else "kept when it was drawn"
-    return f"token entropies of {one.samples:,} samples, {how}, by the model's own distribution"
+    bad = f"; {one.not_finite:,} more are no finite numbers and left out" if one.not_finite else ""
+    return f"token entropies of {one.samples:,} samples, {how}, by the model's own distribution{bad}"
 
 
 def ends(interval: Interval, digits: int = 3, sign: bool = True) -> str:
@@ -110,6 +118,17 @@ def ends(interval: Interval, digits: int = 3, sign: bool = True) -> str:
         return ""
     mark = "+" if sign else ""
     return f"[{interval.low:{mark},.{digits}f}, {interval.high:{mark},.{digits}f}]"
+
+
+def on_problems(one: Entropies, known: int) -> str:
+    """How many problems something is known of, where that is not all of them."""
+    every = len(one.problem_P)
+    return f" (on {known:,} of {every:,} problems)" if 0 < known < every else ""
+
+
+def _known(means: Means) -> list[int]:
+    """The runs that know a measure."""
+    return np.flatnonzero(~np.isnan(means.value_R)).tolist()
 
 
 def _moved(means: Means, r: int) -> str:
@@ -123,7 +142,7 @@ def _partly(one: Entropies, r: int) -> str:
     """What can be said where one of the two entropies is not known."""
     known = {"token": one.measures[TOKEN].average, "answer": one.measures[EQUAL].average}
     said = [
-        f"{name} entropy {_moved(means, r)} nats"
+        f"{name} entropy {_moved(means, r)} nats{on_problems(one, means.problems)}"
         for name, means in known.items()
         if not np.isnan(means.difference_R[r])
     ]
@@ -137,6 +156,7 @@ def _single(one: Entropies) -> str:
         means = one.measures[key].average
         if not np.isnan(means.value_R[0]):
             interval = ends(means.interval_R[0], sign=False)
-            parts.append(f"{name} {means.value_R[0]:.3f}{f' {interval}' if interval else ''} nats")
+            few = on_problems(one, means.problems)
+            parts.append(f"{name} {means.value_R[0]:.3f}{f' {interval}' if interval else ''} nats{few}")
     told = ", ".join(parts) if parts else "neither token nor answer entropies are known"
     return f"{one.runs[0]}: {told}. Name a second run to set beside it."

@@ -35,7 +35,11 @@ def ways_json(found: Ways) -> Json:
             "gain": number(again.gain),
             "gain_interval": again.gain_interval.pair(),
         },
-        "certain": {"lost_at_least": found.lost_at_least, "new_at_least": found.new_at_least},
+        "certain": {
+            "lost_at_least": found.lost_at_least,
+            "new_at_least": found.new_at_least,
+            "reason": found.misread or None,  # why there are none
+        },
         "richness": {basis.value: _richness(rich) for basis, rich in found.richness.items()},
         "novelty": {basis.value: _novelty(new) for basis, new in found.novelty.items()},
         "coverage": {
@@ -104,7 +108,7 @@ def _novelty(one: Novelty | None) -> Json | None:
 
 
 def _size(one: Richness | Novelty) -> Json:
-    return {"n": number(one.n), "problems": one.problems}
+    return {"n": number(one.n), "problems": one.problems, "enough": one.enough}
 
 
 def _example(one: Example) -> Json:

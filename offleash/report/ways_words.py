@@ -4,13 +4,17 @@ import numpy as np
 
 from offleash.study.flip_samples import clean
 from offleash.study.ways import Ways
-from offleash.support.novelty import Basis
+from offleash.support.novelty import LEAST, Basis, Novelty, Richness
 
 
 def finding(found: Ways) -> str:
     """One paragraph with its uncertainty."""
-    parts = (_support(found), _certain(found), _richness(found), _novelty(found))
+    parts = (_misread(found), _support(found), _certain(found), _richness(found), _novelty(found))
     return " ".join(part for part in parts if part)
+
+
+def _misread(found: Ways) -> str:
+    return f"Take care: {clean(found.misread)}." if found.misread else ""
 
 
 def whole(value: float) -> str:
@@ -38,6 +42,8 @@ def _support(found: Ways) -> str:
 
 
 def _certain(found: Ways) -> str:
+    if found.lost_at_least is None or found.new_at_least is None:
+        return "Which ways are surely lost or new is therefore not said."
     if not found.lost_at_least and not found.new_at_least:
         return "No single way is surely lost or new (95%, corrected for all ways)."
     lost, new = found.lost_at_least, found.new_at_least
@@ -54,11 +60,20 @@ def _richness(found: Ways) -> str:
     ends = one.difference.interval
     told = f"In equal numbers of correct samples {rl} uses {one.after.value:.2f} ways a problem and {base} "
     told += f"{one.before.value:.2f} ({one.difference.value:+.2f} [{ends.low:+.2f}, {ends.high:+.2f}]): "
+    if withheld := _withheld(found, one):
+        return told + withheld
     if ends.high < 0:
         return told + "fewer, and not because of its accuracy."
     if ends.low > 0:
         return told + "more, and not because of its accuracy."
     return told + "no difference that could be told."
+
+
+def _withheld(found: Ways, one: Richness | Novelty) -> str:
+    """Why numbers are shown and nothing is made of them."""
+    if found.misread:
+        return "what was not read could turn this."
+    return "" if one.enough else f"too few problems to say ({one.problems:,}; from {LEAST} on it is said)."
 
 
 def _novelty(found: Ways) -> str:
@@ -68,6 +83,8 @@ def _novelty(found: Ways) -> str:
     base, rl, excess = found.comparison.change.before, found.comparison.change.after, one.ways_excess
     told = f"Of the ways of {clean(rl)}, {one.ways.value:.1%} are new to as many correct samples of {clean(base)}; "
     told += f"a second draw of {clean(base)} would show {one.ways_redraw.value:.1%}: "
+    if withheld := _withheld(found, one):
+        return told + withheld
     if excess.interval.low > 0:
         return told + f"more than chance, so it has ways that {clean(base)} takes rarely or never."
     if excess.interval.high < 0:

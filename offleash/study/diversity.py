@@ -12,7 +12,7 @@ from offleash.support.diversity import (
     entropy_plugin,
     unseen_mass,
 )
-from offleash.support.entropies import entropy_at_equal_n
+from offleash.support.entropies import FEW, entropy_at_equal_n
 from offleash.support.majority import majority_at_k
 from offleash.support.resampling import REPLICATES, Interval, percentile_intervals, replicate_sums, strata
 from offleash.tables.answers import Answers
@@ -68,6 +68,8 @@ def diversity(told: list[Answers], tally: Tally, replicates: int = REPLICATES, s
     mean = float(difference_P.sum() / known_P.sum()) if known_P.any() else float("nan")
     with np.errstate(invalid="ignore", divide="ignore"):
         interval = percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([mean]))[0]
+    if known_P.sum() < FEW:  # so few problems cannot show their own spread
+        interval = Interval(np.nan, np.nan)
     return Diversity(n, votes, before, after, mean, interval, int(known_P.sum()))
 
 

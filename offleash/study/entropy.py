@@ -39,6 +39,10 @@ WIDENED: dict[str, Widened] = {  # measures that can be the same for all problem
     UNREAD: Widened(share=True),
 }
 NO_ANSWERS = "it keeps no answers; give run folders or logs that do"
+UNNAMED = (
+    "it keeps no answers that were found; --map answer=COLUMN names the column that holds them (one called answer is "
+    "read as the reference where no other is)"
+)
 UNASKED = "not read where token entropies are not known; offleash entropy tells it"
 CUT = 0.05  # share of truncated samples that is told
 
@@ -55,11 +59,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class Distinct:
-    """Different readable answers against k, mean over the problems with enough of them in every run told."""
+    """Different readable answers against k, mean over the problems with k of them in every run told."""
 
     k_K: Integer
     mean_KR: Float  # NaN: that run keeps no answers
-    problems: int
+    problems_K: Integer  # with k readable answers or more; the others are not in the mean
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def _entropies(
         TOKEN: {run.name: one.reason for run, one in zip(runs, tokens, strict=True) if one.reason},
     }
     silenced = {
-        run.name: STOPPED if run.budget.until else UNASKED if unasked else NO_ANSWERS
+        run.name: STOPPED if run.budget.until else UNASKED if unasked else _no_answers(run)
         for run, some in zip(runs, told, strict=True)
         if some is None
     }
@@ -181,6 +185,11 @@ class _Told:
 
     def readable(self) -> tuple[Integer, Integer]:
         return self.count_A[self.read_A], self.problem_A[self.read_A]
+
+
+def _no_answers(run: Run) -> str:
+    logged = "format" in run.facts and "tool" not in run.facts and run.verdicts is not None
+    return UNNAMED if logged else NO_ANSWERS
 
 
 def _told(verdicts: pl.LazyFrame, counted: Counted, r: int) -> _Told | None:
@@ -256,12 +265,13 @@ def _distinct(told: Sequence[_Told | None], problems: int) -> Distinct | None:
         return None
     least_P = np.min([np.bincount(of, weights=count, minlength=problems) for _, (count, of) in known], axis=0)
     k_K = budgets(int(max(1, np.median(least_P))))
-    every = [distinct_rarefied(count, of, problems, k_K) for _, (count, of) in known]
-    enough_P = least_P >= k_K[-1]
+    enough_PK = least_P[:, None] >= k_K
+    problems_K = enough_PK.sum(axis=0)
     mean_KR = np.full((len(k_K), len(told)), np.nan)
-    for (r, _), one_PK in zip(known, every, strict=True):
-        mean_KR[:, r] = one_PK[enough_P].mean(axis=0) if enough_P.any() else np.nan
-    return Distinct(k_K, mean_KR, int(enough_P.sum()))
+    for r, (count, of) in known:
+        one_PK = np.where(enough_PK, distinct_rarefied(count, of, problems, k_K), 0.0)
+        mean_KR[:, r] = np.where(problems_K > 0, one_PK.sum(axis=0) / np.maximum(problems_K, 1), np.nan)
+    return Distinct(k_K, mean_KR, problems_K)
 
 
 def _cautions(count: Tally) -> tuple[Note, ...]:

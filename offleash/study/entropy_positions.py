@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.study.entropy_tokens import STOPPED, from_the_first, how_to_score
+from offleash.study.entropy_tokens import CHOSEN, STOPPED, how_to_score, scored_first
 from offleash.study.tally import Counted
-from offleash.support.entropies import FEW, fork_height, held_by_top, replicate_tokens
+from offleash.support.entropies import FEW, fork_height, held_by_top, replicate_tokens, student
 from offleash.support.resampling import Interval, percentile_intervals
 from offleash.tables.positions import END, HEIGHT, SAMPLES, START, STEP, TENTH
 from offleash.tables.run import Run
@@ -93,8 +93,8 @@ def _missing(run: Run, place: str) -> str:
         return STOPPED
     if run.own is None or run.own not in run.positions:
         return f"no entropies by position: {how_to_score(run, place)}"
-    if run.own in run.scores and not from_the_first(run.scores[run.own]):
-        return f"its scores hold chosen samples, not the first ones of each problem; {how_to_score(run, place)}"
+    if run.own in run.scores and scored_first(run) is None:
+        return f"{CHOSEN}; {how_to_score(run, place)}"
     return ""
 
 
@@ -119,7 +119,7 @@ class _Table:
         replicates: int,
         seed: int,
     ) -> None:
-        self._runs, self._few = runs, int(known_P.sum()) < FEW
+        self._runs, self._problems = runs, int(known_P.sum())
         keys = pl.concat([frame.select("kind", "bin") for frame in summed.values()]).unique().sort("kind", "bin")
         top = keys.filter(pl.col("kind") == HEIGHT)["bin"].max()
         heights = np.arange(int(top) + 1 if isinstance(top, int) else 0)  # every step, so that a place is a height
@@ -140,7 +140,7 @@ class _Table:
     def bins(self, kind: str) -> Bins:
         chosen = np.flatnonzero(self._kind == kind)
         mean_RQ, mean_BRQ = _ratio(self._sum_RQ2[:, chosen]), _ratio(self._sum_BRQ2[:, :, chosen])
-        ends = self._intervals(mean_BRQ.reshape(len(mean_BRQ), -1), mean_RQ.ravel())
+        ends = self._intervals(mean_BRQ.reshape(len(mean_BRQ), -1), mean_RQ.ravel(), 0.0, np.inf)
         low_RQ, high_RQ = (np.array([getattr(end, side) for end in ends]).reshape(mean_RQ.shape) for side in _SIDES)
         return Bins(self._bin[chosen], self._sum_RQ2[:, chosen, 0].T, mean_RQ.T, low_RQ.T, high_RQ.T)
 
@@ -152,7 +152,7 @@ class _Table:
     def forks(self) -> Place:
         high = np.flatnonzero(self._kind == HEIGHT)
         held_R, held_BR = (held_by_top(sums[..., high, 0], sums[..., high, 1]) for sums in self._both)
-        return self._place("held by the top 20% of tokens", held_R, held_BR)
+        return self._place("held by the top 20% of tokens", held_R, held_BR, most=1.0)
 
     def heights(self) -> Float:
         high = np.flatnonzero(self._kind == HEIGHT)
@@ -165,15 +165,16 @@ class _Table:
     def _both(self) -> tuple[Float, Float]:
         return self._sum_RQ2, self._sum_BRQ2
 
-    def _place(self, name: str, value_R: Float, value_BR: Float) -> Place:
+    def _place(self, name: str, value_R: Float, value_BR: Float, most: float = np.inf) -> Place:
         apart_R, apart_BR = value_R - value_R[0], value_BR - value_BR[:, :1]
-        ends, apart = (self._intervals(b, v) for b, v in ((value_BR, value_R), (apart_BR, apart_R)))
+        ends, apart = self._intervals(value_BR, value_R, 0.0, most), self._intervals(apart_BR, apart_R, -most, most)
         return Place(name, value_R, tuple(ends), apart_R, tuple(apart))
 
-    def _intervals(self, value_BQ: Float, value_Q: Float) -> list[Interval]:
-        if self._few:
+    def _intervals(self, value_BQ: Float, value_Q: Float, least: float, most: float) -> list[Interval]:
+        if self._problems < FEW:
             return [Interval(np.nan, np.nan)] * len(value_Q)
-        return percentile_intervals(value_BQ, value_Q)
+        wide = student(percentile_intervals(value_BQ, value_Q), value_Q, value_BQ, self._problems)
+        return [Interval(float(np.maximum(one.low, least)), float(np.minimum(one.high, most))) for one in wide]
 
 
 _SIDES = ("low", "high")

@@ -8,12 +8,14 @@ import numpy as np
 import polars as pl
 
 from offleash.study.tally import Counted
+from offleash.tables.positions import SAMPLES
 from offleash.tables.run import Run
 from offleash.tables.tally import Float
 
 KEY = ["problem", "index"]
 DRAW, SCORE = "draw", "score"
 FIRST = 32  # samples of each problem that the paper scores
+CHOSEN = "its scores hold chosen samples, as the correct ones, and not the first ones of each problem"
 STOPPED = "it stopped a problem at its successes, so the samples kept are no fair sample; draw without --until"
 
 First = Callable[[pl.LazyFrame], pl.LazyFrame]  # of a table of samples, those that count
@@ -30,6 +32,7 @@ class Tokens:
     samples: int = 0  # with entropies
     reason: str = ""  # why there are no entropies, and how to get them
     length_reason: str = ""
+    not_finite: int = 0  # samples whose entropy is no finite number: left out
 
 
 def first_samples(run: Run, k: int) -> First:
@@ -59,18 +62,21 @@ def tokens_of(run: Run, counted: Counted, r: int, first: First | None, place: st
     entropy_P, length_P = drawn.entropy_P, drawn.length_P
     no_length = "" if length_P is not None else "its samples do not tell their tokens"
     if entropy_P is not None:
-        return Tokens(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length)
+        return Tokens(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
     if run.own is None or run.own not in run.scores:
-        return Tokens(None, length_P, reason=f"no token entropies: {hint}", length_reason=no_length)
-    scores = run.scores[run.own]
-    if not from_the_first(scores):
-        picked = f"its scores hold chosen samples, not the first ones of each problem; {hint}"
-        return Tokens(None, length_P, reason=picked, length_reason=no_length)
+        lost = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
+        why = f"{lost or 'no token entropies'}: {hint}"
+        return Tokens(None, length_P, reason=why, length_reason=no_length, not_finite=drawn.not_finite)
+    scores = scored_first(run)
+    if scores is None:
+        return Tokens(None, length_P, reason=f"{CHOSEN}; {hint}", length_reason=no_length)
     scored = _means(first(scores), counted, r)
     if scored.entropy_P is None:
-        return Tokens(None, length_P, reason=f"its scores have no sums; {hint}", length_reason=no_length)
+        bad = scored.not_finite
+        why = f"none of the {bad:,} entropies of its scores is finite" if bad else f"its scores have no sums; {hint}"
+        return Tokens(None, length_P, reason=why, length_reason=no_length, not_finite=bad)
     length_P, no_length = (scored.length_P, "") if length_P is None else (length_P, no_length)
-    return Tokens(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length)
+    return Tokens(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)
 
 
 def how_to_score(run: Run, place: str = "") -> str:
@@ -89,6 +95,7 @@ class _Means:
     entropy_P: Float | None
     length_P: Float | None
     samples: int
+    not_finite: int = 0
 
 
 def _means(frame: pl.LazyFrame, counted: Counted, r: int) -> _Means:
@@ -96,13 +103,17 @@ def _means(frame: pl.LazyFrame, counted: Counted, r: int) -> _Means:
     if "tokens" not in names:
         return _Means(None, None, 0)
     entropy = pl.col("entropy_raw") if "entropy_raw" in names else pl.lit(None, pl.Float64)
-    some = frame.with_columns(each=pl.when(pl.col("tokens") > 0).then(entropy / pl.col("tokens")))
+    told = frame.with_columns(each=pl.when(pl.col("tokens") > 0).then(entropy / pl.col("tokens")))
+    some = told.with_columns(
+        each=pl.when(pl.col("each").is_finite()).then("each"), bad=pl.col("each").is_finite().not_().fill_null(False)
+    )
     by = (
         some.group_by("problem")
         .agg(
             pl.col("each").mean().alias("entropy"),
             pl.col("each").count().alias("samples"),
             pl.col("tokens").mean().alias("length"),
+            pl.col("bad").sum(),
         )
         .collect(engine="streaming")
     )
@@ -112,14 +123,32 @@ def _means(frame: pl.LazyFrame, counted: Counted, r: int) -> _Means:
     entropy_P, length_P = (
         found[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in ("entropy", "length")
     )
-    return _Means(_known(entropy_P), _known(length_P), int(found["samples"].fill_null(0).sum()))
+    samples, bad = (int(found[name].fill_null(0).sum()) for name in ("samples", "bad"))
+    return _Means(_known(entropy_P), _known(length_P), samples, bad)
 
 
 def _known(value_P: Float) -> Float | None:
     return None if np.isnan(value_P).all() else value_P.astype(np.float64)
 
 
-def from_the_first(scores: pl.LazyFrame) -> bool:
-    """Whether the samples scored are the first ones of every problem; picked ones, as the correct, differ from all."""
-    ends = scores.group_by("problem").agg((pl.col("index").max().cast(pl.Int64) + 1 == pl.len()).alias("whole"))
-    return bool(ends.select(pl.col("whole").all()).collect(engine="streaming").item())
+def scored_first(run: Run) -> pl.LazyFrame | None:
+    """Own scores of the first samples of each problem; None where those scored were chosen, as the correct ones.
+
+    The positions tell how many were scored whatever their verdicts; further ones, scored as correct, are left out.
+    """
+    assert run.own is not None, "checked by the caller"
+    scores = run.scores[run.own]
+    if run.own in run.positions:
+        counts = run.positions[run.own].filter(pl.col("kind") == SAMPLES)
+        count = counts.group_by("problem").agg(count=pl.col("tokens").sum()).collect(engine="streaming")
+        rank = pl.col("index").rank("ordinal").over("problem")
+        scores = (
+            scores.with_columns(rank=rank).join(count.lazy(), on="problem").filter(pl.col("rank") <= pl.col("count"))
+        )
+    ends = scores.group_by("problem").agg(last=pl.col("index").max(), scored=pl.len())
+    before = ends.join(scores.select(KEY) if run.samples is None else run.samples.select(KEY), on="problem")
+    seen = (
+        before.filter(pl.col("index") <= pl.col("last")).group_by("problem").agg(pl.col("scored").first(), n=pl.len())
+    )
+    whole = seen.select(pl.len() > 0, (pl.col("scored") == pl.col("n")).all()).collect(engine="streaming").row(0)
+    return scores if all(whole) else None

@@ -10,6 +10,7 @@ from offleash.tables.positions import END, HEIGHT, POSITIONS, SAMPLES, SINGLE, S
 
 Ints = NDArray[np.int64]
 Entropies = NDArray[np.float32]
+KEY = ["problem", "index"]
 
 
 def positions_of(problems: Sequence[str], texts: Sequence[Entropies], times: Sequence[int]) -> pl.DataFrame:
@@ -31,6 +32,28 @@ def positions_of(problems: Sequence[str], texts: Sequence[Entropies], times: Seq
     parts = [_summed(names, kind, code_M, bin_M, times_M, entropy_M) for kind, bin_M in bins.items()]
     parts.append(_summed(names, SAMPLES, code_N, np.zeros_like(code_N), times_N, np.zeros(len(code_N))))
     return pl.concat(parts)
+
+
+def placed_samples(positions: pl.DataFrame, keys: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame | None:
+    """Which of a shard's samples its positions are of: the first ones of each problem, by index, as many as they count.
+
+    None where some of those have no score: then the positions are of others, or more was written than scored.
+    """
+    count = positions.filter(pl.col("kind") == SAMPLES).group_by("problem").agg(count=pl.col("tokens").sum())
+    found = _ranked(keys).join(count, on="problem").filter(pl.col("rank") <= pl.col("count")).select(*KEY)
+    whole = found.height == count["count"].sum() and found.join(scored, on=KEY, how="anti").is_empty()
+    return found if whole else None
+
+
+def are_first(scored: pl.DataFrame, keys: pl.DataFrame) -> bool:
+    """Whether samples are the first ones of their problems, by index, among all keys."""
+    count = scored.group_by("problem").agg(count=pl.len())
+    last = _ranked(keys).join(scored, on=KEY, how="semi").group_by("problem").agg(last=pl.col("rank").max())
+    return bool(count.join(last, on="problem").select((pl.col("count") == pl.col("last")).all()).item())
+
+
+def _ranked(keys: pl.DataFrame) -> pl.DataFrame:
+    return keys.select(*KEY, rank=pl.col("index").rank("ordinal").over("problem").cast(pl.UInt64))
 
 
 def _edge(at_M: Ints) -> Ints:

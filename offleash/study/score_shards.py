@@ -7,13 +7,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import FINISHED, Decoding
 from offleash.study.load import Progress
 from offleash.study.pace import duration
-from offleash.study.positions import positions_of
+from offleash.study.positions import are_first, placed_samples, positions_of
 from offleash.tables.folder import read_problems
 from offleash.tables.positions import POSITIONS, SAMPLES, positions_on, write_positions
 from offleash.tables.samples import SAMPLES as SAMPLE_COLUMNS
@@ -68,44 +69,62 @@ class Shards:
 
     def all(self, shards: list[Path]) -> int:
         """Score what is missing; how many samples that were."""
-        self._wanted = sum(self._chosen(shard).height for shard in shards)
+        self._wanted = sum(self.selection.keep(self._keys(shard), self.right).height for shard in shards)
         for shard in shards:
             self._score(shard)
         return self.new
 
-    def _chosen(self, shard: Path) -> pl.DataFrame:
+    def _keys(self, shard: Path) -> pl.DataFrame:
         check_schema(shard, SAMPLE_COLUMNS)
-        return self.selection.keep(pl.read_parquet(shard, columns=KEY), self.right)
+        return pl.read_parquet(shard, columns=KEY)
 
     def _score(self, shard: Path) -> None:
-        chosen, standing = self._chosen(shard), scores_on(self.folder, self.name, shard.name)
+        keys, standing = self._keys(shard), scores_on(self.folder, self.name, shard.name)
+        chosen = self.selection.keep(keys, self.right)
         stranger = chosen.filter(~pl.col("problem").is_in(list(self._asked)))
         if stranger.height:
             raise OffleashError(f"{shard} has samples of {stranger['problem'][0]!r}, which is no problem of its run.")
+        scored = chosen.clear() if standing is None else standing.select(KEY)
         positions = positions_on(self.folder, self.name, shard.name)
-        if standing is not None and _samples(positions) != standing.height:
-            # by an older version, or a kill came between the two files: both are made again, of the same samples
-            chosen = pl.concat([chosen, standing.select(KEY).join(chosen, on=KEY, how="anti")])
-            standing = positions = None
-        missing = chosen if standing is None else chosen.join(standing, on=KEY, how="anti")
-        self._standing += chosen.height - missing.height
+        placed = None if positions is None else placed_samples(positions, keys, scored)
+        unscored = chosen.join(scored, on=KEY, how="anti")
+        unplaced = self._unplaced(keys, chosen, scored, placed)
+        missing = pl.concat([unscored, unplaced]).unique()
+        again = missing.join(chosen, on=KEY, how="anti").height
+        self._wanted += again
+        self._standing += chosen.height + again - missing.height
         if not missing.height:
             return
         scores = [standing] if standing is not None else []
-        places = [positions] if positions is not None else []
+        places = [pl.DataFrame(schema=POSITIONS) if positions is None or placed is None else positions]
         for start, size in _slices(shard):
             part = pl.scan_parquet(shard).select(*KEY, "text", "finish").slice(start, size).collect()
-            rows = part.join(missing, on=KEY, how="semi")
+            rows = part.join(missing, on=KEY, how="semi").join(
+                unplaced.with_columns(place=True), on=KEY, how="left", maintain_order="left"
+            )
             if rows.height:
-                frame, where = self._read(rows)
-                scores.append(frame)
+                frame, where = self._read(rows.with_columns(pl.col("place").fill_null(False)))
+                scores.append(frame.join(scored, on=KEY, how="anti"))
                 places.append(where)
                 self._tell(rows.height)
         write_positions(self.folder, self.name, pl.concat(places), shard.name)
         write_scores(self.folder, self.name, pl.concat(scores), shard.name)
 
+    def _unplaced(
+        self, keys: pl.DataFrame, chosen: pl.DataFrame, scored: pl.DataFrame, placed: pl.DataFrame | None
+    ) -> pl.DataFrame:
+        """The samples whose positions are to be made: those chosen whatever their verdicts, and those that were lost.
+
+        Correct samples alone would look surer than all, so positions are of the first samples of each problem only.
+        """
+        wanted = chosen.clear() if self.selection.correct else chosen
+        if placed is None:  # by an older version, or a kill came between the two files
+            lost = scored if are_first(scored, keys) else scored.clear()
+            return pl.concat([wanted, lost]).unique()
+        return wanted.join(placed, on=KEY, how="anti")
+
     def _read(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Scores and positions of samples."""
+        """Scores of samples, and positions of those that are to have some."""
         found: list[Sums] = []
         traces: list[tuple[int, str, Trace]] = []
         for problem, text, finish in rows.select("problem", "text", "finish").iter_rows():
@@ -118,7 +137,13 @@ class Shards:
         read = self.scorer.read([trace for _, _, trace in traces], self.decoding)
         for (place, _, _), one in zip(traces, read, strict=True):
             found[place] = one.sums
-        return frame_of(rows, found), _positions(rows, [(problem, trace) for _, problem, trace in traces], read)
+        shown = rows["place"].to_list()
+        usable = [
+            (problem, trace, one)
+            for (place, problem, trace), one in zip(traces, read, strict=True)
+            if shown[place] and np.isfinite(one.entropy_T).all()
+        ]
+        return frame_of(rows, found), _positions(rows.filter("place"), usable)
 
     def _tell(self, samples: int) -> None:
         self.new += samples
@@ -149,21 +174,15 @@ def asked(folder: Path) -> Mapping[str, tuple[str | None, bool]]:
     return found
 
 
-def _positions(rows: pl.DataFrame, traces: list[tuple[str, Trace]], read: "list[Read]") -> pl.DataFrame:
+def _positions(rows: pl.DataFrame, read: "list[tuple[str, Trace, Read]]") -> pl.DataFrame:
     """Positions of what was read, a text that was drawn several times once; samples without sums count as samples."""
-    times, first = Counter(traces), dict(zip(traces, read, strict=True))
-    frame = positions_of(
-        [problem for problem, _ in times], [first[key].entropy_T for key in times], list(times.values())
-    )
-    unread = Counter(rows["problem"].to_list()) - Counter(problem for problem, _ in traces)
+    times = Counter((problem, trace) for problem, trace, _ in read)
+    first = {(problem, trace): one.entropy_T for problem, trace, one in read}
+    frame = positions_of([problem for problem, _ in times], [first[key] for key in times], list(times.values()))
+    unread = Counter(rows["problem"].to_list()) - Counter(problem for problem, _, _ in read)
     more = {"problem": list(unread), "kind": [SAMPLES] * len(unread), "bin": [0] * len(unread)}
     counted = {"tokens": list(unread.values()), "entropy": [0.0] * len(unread)}
     return pl.concat([frame, pl.DataFrame({**more, **counted}, schema=POSITIONS)])
-
-
-def _samples(positions: pl.DataFrame | None) -> int:
-    """How many samples positions are those of; -1 where there are none."""
-    return -1 if positions is None else int(positions.filter(pl.col("kind") == SAMPLES)["tokens"].sum())
 
 
 def _slices(shard: Path) -> Iterator[tuple[int, int]]:

@@ -11,10 +11,11 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.study.arguments import parse_argument
 from offleash.study.compare import Comparison, Question, compare
+from offleash.study.decodings import same_decoding
 from offleash.study.load import Progress, Reading, load, silent
 from offleash.study.match import match
 from offleash.study.texts import with_texts
-from offleash.study.ways_reading import CORRECT, KEY, Coverage, Reader, identified, refuse_untold, tell_run
+from offleash.study.ways_reading import CORRECT, KEY, Coverage, Reader, identified, misread, refuse_untold, tell_run
 from offleash.study.ways_samples import Example, examples
 from offleash.support.losses import certain, loss_p
 from offleash.support.novelty import Basis, Novelty, Richness, WayCounts, novelty, richness
@@ -42,8 +43,9 @@ class Ways:
     counts: WayCounts
     novelty: dict[Basis, Novelty | None]
     richness: dict[Basis, Richness | None]
-    lost_at_least: int  # ways whose loss is certain together, 95%: Holm holds whatever their dependence
-    new_at_least: int
+    misread: str  # why ways may seem lost or new by reading alone; empty where both runs are read alike and well
+    lost_at_least: int | None  # ways whose loss is certain together, 95%: Holm holds whatever their dependence
+    new_at_least: int | None  # both None where ways may be lost by reading
     lost: tuple[Example, ...]  # the most frequent ways of the run before that the run after never shows
     new: tuple[Example, ...]
 
@@ -56,11 +58,11 @@ def ways(
     jobs: int = 0,
     shown: int = SHOWN,
     progress: Progress = silent,
+    again: bool = False,
 ) -> Ways:
     """Tell the ways of two runs by a fingerprint and compare them; logs are copied into scratch folders first."""
-    chosen, reading = fingerprint(by), reading or Reading()
-    if len(arguments) != 2:
-        raise OffleashError(f"Ways are compared of two runs, before and after; found {len(arguments)}.")
+    chosen, reading, asked = fingerprint(by), reading or Reading(), asked or Question()
+    _refuse_same(arguments)
     if jobs < 0:
         raise OffleashError(f"Worker processes are counted from 0 (one a core); found --jobs {jobs}.")
     if reading.options.split_by is not None:
@@ -72,13 +74,14 @@ def ways(
         for folder, run, is_log in zip(folders, runs, copied, strict=True):
             refuse_untold(run, str(folder), is_log)
         match(runs)  # what cannot be compared is refused before the work
+        same_decoding(runs[0], runs[1], asked.allow)
         reader = Reader(identified(chosen, pool), pool, progress)
-        before, after = (tell_run(folder, reader, reading.verifier, progress) for folder in folders)
+        before, after = (tell_run(folder, reader, reading.verifier, progress, again) for folder in folders)
         _refuse_unread(chosen, runs, (before, after))
         named = [replace(run, notes=read.notes.get(run.name, ()) + run.notes) for run in runs]
         told = [with_ways(run, folder, reader.by) for run, folder in zip(named, folders, strict=True)]
         progress(f"comparing the ways of {runs[0].name} and {runs[1].name}")
-        return compare_ways(told, reader.by, (before, after), replace(asked or Question(), per=Per.SOLUTION), shown)
+        return compare_ways(told, reader.by, (before, after), replace(asked, per=Per.SOLUTION), shown)
 
 
 def compare_ways(
@@ -89,6 +92,7 @@ def compare_ways(
     counts = counts_of(one)
     k, how = one.change.k, (asked.replicates, asked.seed)
     drawn_W2 = counts.drawn_P2[counts.problem_W]
+    trouble = misread((one.change.before, one.change.after), coverage)
     return Ways(
         comparison=one,
         by=by,
@@ -96,8 +100,9 @@ def compare_ways(
         counts=counts,
         novelty={basis: novelty(counts, basis, k, *how) for basis in Basis},
         richness={basis: richness(counts, basis, k, *how) for basis in Basis},
-        lost_at_least=certain(loss_p(drawn_W2, counts.count_W2)),
-        new_at_least=certain(loss_p(drawn_W2[:, ::-1], counts.count_W2[:, ::-1])),
+        misread=trouble,
+        lost_at_least=None if trouble else certain(loss_p(drawn_W2, counts.count_W2)),
+        new_at_least=None if trouble else certain(loss_p(drawn_W2[:, ::-1], counts.count_W2[:, ::-1])),
         lost=examples(one, counts, shown, lost=True),
         new=examples(one, counts, shown, lost=False),
     )
@@ -140,9 +145,25 @@ def _folder(text: str, given: str) -> Path:
     return paths[0]
 
 
+def _refuse_same(arguments: Sequence[str]) -> None:
+    if len(arguments) != 2:
+        raise OffleashError(f"Ways are compared of two runs, before and after; found {len(arguments)}.")
+    before, after = ({path.resolve() for path in parse_argument(given).paths} for given in arguments)
+    if before == after:
+        raise OffleashError(
+            f"{arguments[0]!r} and {arguments[1]!r} are the same; give the run before training and the run after."
+        )
+
+
 def _refuse_unread(by: Fingerprint, runs: Sequence[Run], coverage: tuple[Coverage, Coverage]) -> None:
     if sum(one.read for one in coverage):
         return
+    if not sum(one.correct for one in coverage):
+        names = " nor ".join(repr(run.name) for run in runs)
+        raise OffleashError(
+            f"Neither {names} has a correct sample, and ways are told of correct ones; draw more samples, or see what "
+            "the verifier says with offleash verify."
+        )
     why = next((f" ({one.trouble})" for one in coverage if one.trouble), "")
     correct = " and ".join(f"{one.correct:,} of {run.name!r}" for run, one in zip(runs, coverage, strict=True))
     raise OffleashError(

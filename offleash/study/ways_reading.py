@@ -21,6 +21,8 @@ from offleash.verifiers.ways.serving import Found, Row, answers, probe, request,
 KEY = ["problem", "index"]
 TEXTS, BYTES = 128, 1 << 20  # of one request to a worker
 REMEMBERED = 2_000_000  # texts; beyond it they are told anew
+GIVEN_UP = 20  # failures in a row, none read before; one that ends or holds up a worker counts twice
+FAIR, APART = 0.8, 0.05  # coverage of each run, and between two, at which ways are not lost by reading
 CORRECT = pl.col("verdict") == Verdict.CORRECT.value
 
 
@@ -38,6 +40,23 @@ class Coverage:
     def unread(self) -> int:
         return self.correct - self.read
 
+    @property
+    def share(self) -> float:
+        """Of the correct samples, those whose way is known; 1 where there are none."""
+        return self.read / self.correct if self.correct else 1.0
+
+
+def misread(names: Sequence[str], coverage: Sequence[Coverage]) -> str:
+    """Why ways of two runs may seem lost or new by reading alone; empty where both are read alike and well."""
+    shares = [one.share for one in coverage]
+    if min(shares) >= FAIR and max(shares) - min(shares) <= APART + 1e-9:
+        return ""
+    told = " and ".join(f"{share:.1%} of {name}" for name, share in zip(names, shares, strict=True))
+    return (
+        f"the fingerprint could tell the way of {told}, of the correct samples, so ways may seem lost or new only "
+        "because they were not read"
+    )
+
 
 @dataclass
 class Reader:
@@ -46,6 +65,8 @@ class Reader:
     by: Fingerprint
     pool: Pool
     progress: Progress = silent
+    patient: bool = False  # something was read, so what fails is the text's fault
+    _failed: int = 0  # in a row
     _known: dict[bytes, Found] = field(default_factory=dict)
 
     def ways(self, rows: Sequence[Row]) -> list[Found]:
@@ -60,16 +81,17 @@ class Reader:
 
     def _told(self, rows: Sequence[Row]) -> list[Found]:
         found: list[Found] = [(None, "not told")] * len(rows)
-        todo, alone, done = list(range(len(rows))), list[int](), 0
+        tried, done = 0 if self.patient else GIVEN_UP, 0
+        alone, todo = list(range(len(rows)))[:tried], list(range(len(rows)))[tried:]
         while todo or alone:
-            parts = [*_parts(rows, todo), *([one] for one in alone)]
-            todo, alone = [], []
+            parts, alone, todo = ([[one] for one in alone], [], todo) if alone else (list(_parts(rows, todo)), [], [])
             cases = [request(self.by, [rows[place] for place in part]) for part in parts]
             for number, judged in self.pool.judge(server(self.by), cases):
                 part, told = parts[number], answers(judged)
                 if told is None and len(part) > 1:
                     alone += part  # one of them hangs or kills its worker: each on its own
                     continue
+                self._give_up(told, judged.reason)
                 told = [(None, judged.reason)] if told is None else told
                 for place, one in zip(part, told, strict=False):
                     found[place] = one
@@ -77,6 +99,18 @@ class Reader:
                 done += len(told)
                 self.progress(f"{self.by.name}: {done:,} of {len(rows):,} distinct texts read")
         return found
+
+    def _give_up(self, told: Sequence[Found] | None, reason: str) -> None:
+        """Refuse a fingerprint that has failed on every text so far, before it does so on all of them."""
+        troubles = [trouble for _, trouble in told or ()]
+        self.patient = self.patient or not all(troubles)
+        self._failed += 2 if told is None else len(troubles)
+        if not self.patient and self._failed >= GIVEN_UP:
+            last = reason if told is None else troubles[-1]
+            raise OffleashError(
+                f"The fingerprint {self.by.function or self.by.name!r} failed on each of the first texts and read "
+                f"none; the last time: {last}. Mend it, or use another with --by."
+            )
 
 
 def identified(by: Fingerprint, pool: Pool) -> Fingerprint:
@@ -92,15 +126,18 @@ def identified(by: Fingerprint, pool: Pool) -> Fingerprint:
     return replace(by, revision=judged.solution)
 
 
-def tell_run(folder: Path, reader: Reader, verifier: str | None = None, progress: Progress = silent) -> Coverage:
-    """Tell the ways of all correct samples of a run folder that are not told yet."""
+def tell_run(
+    folder: Path, reader: Reader, verifier: str | None = None, progress: Progress = silent, again: bool = False
+) -> Coverage:
+    """Tell the ways of all correct samples of a run folder that are not told yet, or of all of them again."""
     run = open_run(folder, verifier=verifier)
     assert run.verdicts is not None, "a run folder has samples"
     correct = run.verdicts.filter(CORRECT).select(KEY).collect(engine="streaming")
     identity = reader.by.identity
     # what failed is tried again: a crash says nothing of the sample
     standing = scan_ways(folder, identity).filter(pl.col("reason").is_null()).select(KEY)
-    missing = correct.lazy().join(standing, on=KEY, how="anti").collect()
+    missing = correct if again else correct.lazy().join(standing, on=KEY, how="anti").collect()
+    reader.patient = reader.patient or missing.height < correct.height
     new = _tell_missing(folder, reader, missing, progress) if missing.height else 0
     told = scan_ways(folder, identity).join(correct.lazy(), on=KEY, how="semi").collect()
     reasons = told["reason"].drop_nulls()

@@ -9,14 +9,16 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 from offleash.support.counting import Float, Integer
 from offleash.support.diversity import entropy_rarefied
+from offleash.support.resampling import LEVEL as CONFIDENCE
 from offleash.support.resampling import REPLICATES, Interval, percentile_intervals, problem_sums, pseudo_weights, strata
 
 Text = NDArray[np.str_]
 
-FEW = 5  # problems below which a measure without edges cannot show its own spread
+FEW = 8  # problems below which a measure without edges cannot show its own spread
 LEVEL = 1e-9  # a smaller difference of entropies is rounding
 TOP = 0.2  # share of tokens called forks: arXiv:2506.01939
 
@@ -31,10 +33,6 @@ class Widened:
 
     by: float = 0.0
     share: bool = False
-
-    @property
-    def any(self) -> bool:
-        return self.share or self.by > 0
 
 
 class Way(StrEnum):
@@ -76,6 +74,11 @@ class Square:
     token: Way  # of the mean
     answer: Way
 
+    @property
+    def problems(self) -> int:
+        """Problems that know both entropies in both runs."""
+        return self.up_up + self.up_down + self.down_up + self.down_down + self.level
+
 
 def mean_of_benchmarks(value_P: Float, benchmark_P: Text) -> float:
     """The mean over benchmarks of their means over problems."""
@@ -88,7 +91,8 @@ def means(
     """Means of benchmarks of every run and their differences from the first run, on the problems all of them know.
 
     A column of NaN is a run that does not know the measure: it has no mean, and leaves out no problem. Of a few
-    problems there is an interval only where pseudo-problems widen it.
+    problems only a share has an interval; where one small benchmark weighs as much as a large one, its few problems
+    decide, and it is their number that counts.
     """
     told_R = ~np.isnan(value_PR).all(axis=0)
     known_P = ~np.isnan(value_PR[:, told_R]).any(axis=1) & bool(told_R.any())
@@ -102,10 +106,14 @@ def means(
         even_P = _evened(benchmark)
         estimate[usable] = (both[:, usable] * even_P[:, None]).mean(axis=0)
     how = widened or Widened()
-    if usable.size and (problems >= FEW or how.any):
+    effective = _effective(benchmark)
+    if usable.size and (effective >= FEW or how.share):
         sums_BQ = problem_sums(both[:, usable] * even_P[:, None], strata(benchmark), replicates, seed)
-        mean_BQ = _widened(sums_BQ, estimate[usable], usable < runs, how, problems, seed)
-        for place, interval in zip(usable, percentile_intervals(mean_BQ, estimate[usable]), strict=True):
+        mean_BQ = _widened(sums_BQ, usable < runs, how, problems, seed)
+        found = percentile_intervals(mean_BQ, estimate[usable])
+        if not how.share:
+            found = student(found, estimate[usable], mean_BQ, effective)
+        for place, interval in zip(usable, found, strict=True):
             ends[place] = Interval(max(interval.low, 0.0), interval.high) if place < runs else interval
     return Means(problems, estimate[:runs], tuple(ends[:runs]), estimate[runs:], tuple(ends[runs:]))
 
@@ -165,17 +173,44 @@ def replicate_tokens(value_PQ: Float, benchmark_P: Text, replicates: int = REPLI
     return problem_sums(value_PQ, strata(benchmark_P), replicates, seed)
 
 
+def student(ends: Sequence[Interval], value_Q: Float, value_BQ: Float, problems: float) -> list[Interval]:
+    """Percentile intervals of few problems made wider about their values, by Student's t over the normal quantile.
+
+    The bootstrap has the spread of a mean right on average, and no room for how little few problems tell of it. Where
+    few problems differ at all, all of them one way by chance, a percentile cannot pass 0: no end is nearer than t
+    standard deviations of the replicates.
+    """
+    tail = (1 + CONFIDENCE) / 2
+    t = float(stdtrit(max(problems - 1, 1.0), tail))
+    factor = t / float(ndtri(tail))
+    known_BQ = np.isfinite(value_BQ)
+    middle_Q = np.where(known_BQ, value_BQ, 0.0).sum(axis=0) / np.maximum(known_BQ.sum(axis=0), 1)
+    square_BQ = np.where(known_BQ, value_BQ - middle_Q, 0.0) ** 2
+    least_Q = t * np.sqrt(square_BQ.sum(axis=0) / np.maximum(known_BQ.sum(axis=0), 1))
+    return [
+        Interval(
+            float(value - np.maximum(factor * (value - one.low), least)),
+            float(value + np.maximum(factor * (one.high - value), least)),
+        )
+        for one, value, least in zip(ends, value_Q, least_Q, strict=True)
+    ]
+
+
+def _effective(benchmark_P: Text) -> float:
+    """How many equally weighing problems would tell as much of the spread of the mean (Satterthwaite 1946)."""
+    square_P = _evened(benchmark_P) ** 2
+    return float(square_P.sum() ** 2 / (square_P**2).sum()) if square_P.size else 0.0
+
+
 def _evened(benchmark_P: Text) -> Float:
     """The weight of each problem that makes all benchmarks weigh the same; their mean is 1."""
     _, code_P, size_S = np.unique(benchmark_P, return_inverse=True, return_counts=True)
     return np.asarray(len(benchmark_P) / (size_S.size * size_S[code_P]), dtype=np.float64)
 
 
-def _widened(
-    sums_BQ: Float, mean_Q: Float, alone_Q: NDArray[np.bool_], how: Widened, problems: int, seed: int
-) -> Float:
+def _widened(sums_BQ: Float, alone_Q: NDArray[np.bool_], how: Widened, problems: int, seed: int) -> Float:
     """Means of the replicates with the pseudo-problems; `alone_Q` are those of one run, the others differences."""
-    if not how.any:
+    if not how.share and how.by == 0:
         return sums_BQ / problems
     weight_B4 = pseudo_weights(4, problems, len(sums_BQ), seed)  # none, one, other, both: the cells of two runs
     if how.share:
@@ -183,6 +218,5 @@ def _widened(
         size_B1, alone_size_B1 = weight_B4.sum(axis=1, keepdims=True), weight_B4[:, [0, 3]].sum(axis=1, keepdims=True)
         added_BQ = np.where(alone_Q, alone_B1, apart_B1)
         return np.asarray((sums_BQ + added_BQ) / (problems + np.where(alone_Q, alone_size_B1, size_B1)))
-    up_B1, down_B1 = weight_B4[:, [1]], weight_B4[:, [2]]
-    added_BQ = up_B1 * (mean_Q + how.by) + down_B1 * (mean_Q - how.by)
-    return np.asarray((sums_BQ + added_BQ) / (problems + up_B1 + down_B1))
+    up_B1, down_B1 = weight_B4[:, [1]], weight_B4[:, [2]]  # they add to the spread that problems show, and take none
+    return np.asarray(sums_BQ / problems + how.by * (up_B1 - down_B1) / (problems + up_B1 + down_B1))

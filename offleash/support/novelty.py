@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.counting import Float, Integer, log_miss
-from offleash.support.resampling import REPLICATES, Interval, percentile_intervals, problem_sums, pseudo_weights
+from offleash.support.resampling import REPLICATES, Interval, percentile_intervals, replicate_sums
+
+LEAST = 10  # problems below which nothing is said about richness or novelty: too few to show their spread
 
 
 class Basis(StrEnum):
@@ -59,6 +61,11 @@ class Novelty:
     mass_redraw: Estimate
     mass_excess: Estimate
 
+    @property
+    def enough(self) -> bool:
+        """Whether the problems are enough to say anything."""
+        return self.problems >= LEAST
+
 
 @dataclass(frozen=True)
 class Richness:
@@ -70,6 +77,11 @@ class Richness:
     before: Estimate
     after: Estimate
     difference: Estimate
+
+    @property
+    def enough(self) -> bool:
+        """Whether the problems are enough to say anything."""
+        return self.problems >= LEAST
 
 
 def novelty(counts: WayCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0) -> Novelty | None:
@@ -107,11 +119,21 @@ def richness(counts: WayCounts, basis: Basis, k: int, replicates: int = REPLICAT
     seen_PR = [_per_problem(counts, _seen(total_W2[:, r], counts.count_W2[:, r], n_W)) for r in (BEFORE, AFTER)]
     before_P, after_P = (one[kept_P] for one in seen_PR)
     value_P4 = np.stack([before_P, after_P, after_P - before_P, np.ones_like(after_P)], axis=1)
-    sums_B4 = problem_sums(value_P4, counts.stratum_P[kept_P], replicates, seed)
+    sums_B4 = replicate_sums(value_P4, _moved(value_P4), counts.stratum_P[kept_P], replicates, seed)
     estimate_3 = value_P4[:, :3].mean(axis=0)
     ends = percentile_intervals(sums_B4[:, :3] / sums_B4[:, 3:], estimate_3)
     found = (Estimate(float(value), interval) for value, interval in zip(estimate_3, ends, strict=True))
     return Richness(basis, float(n_P[kept_P].mean()), int(kept_P.sum()), *found)
+
+
+def _moved(value_P4: Float) -> Float:
+    """Pseudo-problems in which the run after shows more, and fewer: by a way, or twice as far as problems move.
+
+    Without them few problems that happen to move alike have an interval of no width, and others too short a one.
+    """
+    size = max(1.0, 2 * float(np.sqrt(np.mean(value_P4[:, 2] ** 2))))
+    middle = float(value_P4[:, [BEFORE, AFTER]].mean())
+    return np.array([[middle - move / 2, middle + move / 2, move, 1.0] for move in (size, -size)])
 
 
 def _novelty_columns(counts: WayCounts, total_P2: Integer, n_P: Integer) -> Float:
@@ -138,15 +160,18 @@ def _shares(
 ) -> tuple[Float, list[Interval]]:
     """New over all, for ways then mass: of the run after, of a redraw, and their difference; with intervals.
 
-    Two pseudo-problems of one way and one sample each, new only after and only in the redraw, give a zero its width.
+    Two pseudo-problems, new only after and only in the redraw, give a zero its width and few problems the spread that
+    they cannot show: each has one way, and as much new mass as the problem that moved most, or one sample.
     """
-    one_4 = np.array([1.0, 1.0, sample_2[AFTER], sample_2[BEFORE]])
+    share_P4 = np.nan_to_num(_ratios(value_P8))
+    whole_4 = np.array([1.0, 1.0, *value_P8[:, [5, 7]].mean(axis=0)])
+    most = np.abs(share_P4[:, 2] - share_P4[:, 3]).max()
+    new_4 = np.array([1.0, 1.0, *np.maximum(most * whole_4[2:], sample_2[[AFTER, BEFORE]])])
     pseudo_28 = np.zeros((2, 8))
-    pseudo_28[:, 1::2] = one_4
-    pseudo_28[0, [0, 4]] = one_4[[0, 2]]
-    pseudo_28[1, [2, 6]] = one_4[[1, 3]]
-    sums_B8 = problem_sums(value_P8, stratum_P, replicates, seed)
-    sums_B8 = sums_B8 + pseudo_weights(2, len(value_P8), replicates, seed) @ pseudo_28
+    pseudo_28[:, 1::2] = np.maximum(whole_4, new_4)
+    pseudo_28[0, [0, 4]] = new_4[[0, 2]]
+    pseudo_28[1, [2, 6]] = new_4[[1, 3]]
+    sums_B8 = replicate_sums(value_P8, pseudo_28, stratum_P, replicates, seed)
     shares = [_ratios(value_P8.sum(axis=0)[None]), _ratios(sums_B8)]
     estimate_1Q, replicate_BQ = (
         np.stack([w, v, w - v, m, u, m - u], axis=1) for w, v, m, u in (share.T for share in shares)

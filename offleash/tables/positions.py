@@ -1,4 +1,7 @@
-"""Positions: entropy of tokens by where they stand in a sample and by its height, summed over a problem's samples."""
+"""Positions: entropy of tokens by where they stand in a sample and by its height, summed over a problem's samples.
+
+Of each shard and problem they are those of its first samples by index, as many as SAMPLES counts: never of chosen ones.
+"""
 
 from pathlib import Path
 

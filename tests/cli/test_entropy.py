@@ -17,7 +17,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two draws of the lab's base, plain and with other seeds."""
     folder = tmp_path_factory.mktemp("runs")
     model, file = f"hf:{base_of('countdown')}", folder / "problems.jsonl"
-    write_problems(COUNTDOWN, "test", 6, 0, file)
+    write_problems(COUNTDOWN, "test", 8, 0, file)
     made = []
     for seed in ("0", "1"):
         run = folder / f"run{seed}"
@@ -49,7 +49,7 @@ def test_scoring_as_the_hint_says_gives_the_positions(runs: tuple[Path, Path]) -
     command = hint[hint.index("offleash score") :].split()
     assert offleash(*command[1 : command.index("gives")]).code == 0
     found = offleash("entropy", runs[0], "--json").json["positions"]
-    assert found["samples"] == {"run0": 48}
+    assert found["samples"] == {"run0": 64}
     places = found["places"]
     assert places["all tokens"]["run0"]["value"] > 0
     assert 0.2 < places["held by the top 20% of tokens"]["run0"]["value"] <= 1

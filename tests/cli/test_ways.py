@@ -93,6 +93,36 @@ def test_what_cannot_be_told_is_refused_with_the_next_step(runs: tuple[Path, Pat
     refused(offleash("ways", base, rl, "--by", "steps"), "stopped at success 5", "without --until")
 
 
+def test_runs_that_hold_no_ways_are_refused_for_what_they_are(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    base, rl = runs
+    wrong = [solved_run(tmp_path / name, {"p": []}, {"p": [SUM] * 3}) for name in ("none", "nothing")]
+    refused(offleash("ways", *wrong, "--by", "steps"), "Neither 'none' nor 'nothing'", "correct sample")
+    refused(offleash("ways", base, f"again={base}", "--by", "steps"), "are the same", "before training")
+    for folder, heat in ((base, 1.0), (rl, 0.6)):
+        document = json.loads((folder / "run.json").read_text())
+        document["facts"] = {**document["facts"], "decoding": json.dumps({"temperature": heat})}
+        (folder / "run.json").write_text(json.dumps(document))
+    refused(offleash("ways", base, rl, "--by", "steps"), "temperature 1 and 0.6", "--allow decoding")
+    assert not (base / "ways").exists()  # refused before the work
+    result = offleash("ways", base, rl, "--by", "steps", "--allow", "decoding", "--json", "--jobs", "1")
+    assert result.code == 0, result.err
+    assert any("temperature 1 and 0.6" in note["text"] for note in result.json["notes"])
+
+
+def test_a_run_that_is_read_worse_is_named_first_and_its_sure_losses_are_withheld(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    blurred = solved_run(tmp_path / "blurred", {"p": [SUM] * 5 + [WORDS] * 5, "q": [SUM] * 10})
+    found = offleash("ways", runs[0], blurred, "--by", "steps", "--json", "--jobs", "1").json
+    assert found["finding"].startswith("Take care:")
+    assert found["certain"]["lost_at_least"] is found["certain"]["new_at_least"] is None
+    assert "100.0% of base and 75.0% of blurred" in found["certain"]["reason"]
+    told = offleash("ways", *runs, "--by", "steps", "--json", "--jobs", "1", "--again").json
+    assert told["certain"] == {"lost_at_least": 0, "new_at_least": 0, "reason": None}
+    assert told["coverage"]["before"]["new"] == 20
+    assert told["richness"]["correct"]["enough"] is False
+
+
 def test_the_check_prints_the_error_rates_of_every_fingerprint() -> None:
     result = offleash("ways", "--check", "--jobs", "1")
     assert result.code == 0, result.err

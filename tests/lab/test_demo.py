@@ -65,6 +65,7 @@ def test_the_report_holds_what_was_found_and_the_commands_that_show_it_again(don
     assert "The base drawn again" in text
 
 
+@pytest.mark.slow
 def test_a_finished_demo_is_not_done_again(done: Demonstrated) -> None:
     shards = {path: path.stat().st_mtime_ns for path in done.folder.rglob("*.parquet")}
     again = demonstrate(COUNTDOWN, SMALL, done.folder)

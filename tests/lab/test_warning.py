@@ -146,6 +146,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Warned]:
     return folder, study_warning(TINY, folder)
 
 
+@pytest.mark.slow
 def test_every_training_is_looked_at_and_each_leg_moves_the_model(done: tuple[Path, Warned]) -> None:
     folder, found = done
     assert len(found.courses) == len([job for job in jobs_of(TINY) if job.recipe != "base"])
@@ -156,6 +157,7 @@ def test_every_training_is_looked_at_and_each_leg_moves_the_model(done: tuple[Pa
     assert not np.array_equal(first.watched.entropy_PK, second.watched.entropy_PK)
 
 
+@pytest.mark.slow
 def test_the_study_is_told_as_json_and_in_words(done: tuple[Path, Warned]) -> None:
     _, found = done
     document = json.loads(json.dumps(warning_document(found), allow_nan=False))
@@ -167,6 +169,7 @@ def test_the_study_is_told_as_json_and_in_words(done: tuple[Path, Warned]) -> No
     assert " ".join(finding(found).split()) in " ".join(console.export_text().split())
 
 
+@pytest.mark.slow
 def test_a_study_that_is_done_is_not_done_again_and_another_size_is_refused(done: tuple[Path, Warned]) -> None:
     folder, found = done
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.npz")}
@@ -179,6 +182,7 @@ def test_a_study_that_is_done_is_not_done_again_and_another_size_is_refused(done
         settle(replace(TINY, watched=5), folder)
 
 
+@pytest.mark.slow
 def test_a_training_that_the_study_does_not_have_is_named(done: tuple[Path, Warned], tmp_path: Path) -> None:
     with pytest.raises(OffleashError, match="Did you mean 'grpo-1'"):
         study_part(done[0], ["grpo-9"])

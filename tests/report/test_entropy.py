@@ -111,6 +111,35 @@ def test_the_tables_show_every_measure_the_square_positions_and_distinct_answers
     assert "Name a second run" in " ".join(single.split())
 
 
+def test_measures_of_fewer_problems_than_the_title_says_tell_how_many_everywhere() -> None:
+    known: dict[str, list[float | None]] = {p: [0.4, 0.5] for p in NAMES}
+    part = known | {"p0": [None, None], "p1": [None, None]}
+    answers: dict[str, list[str | None]] = {p: ["7", "8"] for p in NAMES}
+    runs = [run("base", answers, known), run("rl", answers | {"p2": ["7", None]}, part)]
+    found = entropies(runs, FEW)
+    text = " ".join(printed(found).split())
+    assert "token entropy, nats (on 10 of 12 problems)" in text
+    assert "equal n (on 11 of 12 problems)" in text
+    assert "rl, 9 of 12 problems" in text
+    assert "nats (on 10 of 12 problems), answer entropy" in finding(found)
+    told = json.loads(json.dumps(entropy_document(found)))
+    assert told["squares"]["rl"]["problems"] == 9
+    assert told["distinct_answers"]["problems"] == {"1": 12, "2": 11}
+    section = entropy(compared(runs))
+    assert section is not None
+    assert "(9 of 12, where both are known)" in section[0][1]
+    assert any("on 10 of 12 problems" in row[0] for row in section[1].rows)
+    assert " of 12" not in printed(entropies(pair(), FEW))
+
+
+def test_few_problems_are_said_to_have_no_interval() -> None:
+    few = [run(name, {p: ["7", "8"] for p in NAMES[:4]}, {p: [0.4, 0.5] for p in NAMES[:4]}) for name in "ab"]
+    found = entropies(few, FEW)
+    assert any("fewer than 8 problems" in line for line in cautions(found))
+    assert "not resolved" in finding(found).lower()
+    assert not any("fewer than" in line for line in cautions(entropies(pair(), FEW)))
+
+
 def test_benchmarks_are_shown_each_and_names_of_logs_are_never_raw() -> None:
     where = {p: HOSTILE if number % 2 else "easy" for number, p in enumerate(NAMES)}
     runs = [

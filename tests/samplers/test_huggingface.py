@@ -189,6 +189,7 @@ def test_rounds_that_keep_the_tree_need_no_more_forward_passes_than_one_draw(fol
     assert not rounds._trees
 
 
+@pytest.mark.slow
 def test_samples_that_cannot_all_be_held_are_read_again_and_stay_the_same(folder: Path) -> None:
     decoding = Decoding(max_tokens=20)
     requests = [asked(name, prompt, 0, 200) for name, prompt in PROMPTS.items()]

@@ -21,7 +21,7 @@ from offleash.study.entropy import entropy_arguments as of
 from offleash.support.entropies import Way
 from offleash.tables.positions import END, HEIGHT, POSITIONS, START, TENTH
 from offleash.tables.problem import as_problems
-from offleash.tables.run import Budget, Run
+from offleash.tables.run import Run
 from offleash.tables.samples import SAMPLES
 from offleash.tables.scores import SCORES
 from offleash.tables.verdicts import VERDICTS
@@ -158,57 +158,13 @@ def scores(values: Mapping[str, Mapping[int, float]], tokens: int = 5) -> pl.Laz
     return _cast(pl.DataFrame(rows), SCORES).lazy()
 
 
-def test_scores_of_the_own_model_serve_where_the_draw_kept_none() -> None:
-    told = {f"p{p}": ["7", "8", "9"] for p in range(6)}
-    part = {p: {0: 1.0, 1: 2.0} for p in told}
-    bare = run("base", told)
-    own = replace(bare, scores={"other": scores({p: {0: 9.0} for p in told}), "me": scores(part)}, own="me")
-    found = entropies([own], FEW)
-    assert mean(found, TOKEN) == [1.5]
-    assert (found.tokens[0].source, found.tokens[0].scored_by, found.tokens[0].samples) == ("score", "me", 12)
-    picked = replace(own, scores={"me": scores({p: {1: 2.0} for p in told})})
-    refused = entropies([picked], FEW).tokens[0]
-    assert refused.entropy_P is None
-    assert "chosen samples" in refused.reason
-
-
-@pytest.mark.parametrize(
-    ("facts", "command"),
-    [
-        ({"model": "hf:Qwen/Qwen2.5-1.5B"}, "offleash score /some/run --model hf:Qwen/Qwen2.5-1.5B --first 32"),
-        ({"model": "vllm:./my rl"}, "offleash score /some/run --model 'hf:./my rl' --first 32"),
-        ({"model": "endpoint:gpt"}, "offleash score /some/run --model hf:MODEL --first 32"),
-        ({}, "offleash score /some/run --model hf:MODEL --first 32"),
-        ({"format": "trl"}, "offleash import /some/run -o RUN --texts, then offleash score RUN --model hf:MODEL"),
-    ],
-)
-def test_a_run_without_token_entropies_is_told_the_command_that_gives_them(facts: dict[str, str], command: str) -> None:
-    bare = run("base", {"p": ["7", "8"]}, facts=facts)
-    found = entropies([bare], FEW, {"base": "/some/run"})
-    assert command in found.measures[TOKEN].reasons["base"]
-    assert command in found.positions.reasons["base"]
-    assert found.measures[TOKEN].average.problems == 0
-
-
-def test_a_run_that_stopped_early_tells_its_accuracy_and_refuses_the_rest() -> None:
-    told = {f"p{p}": ["8", "7", "7"] for p in range(6)}
-    stopped = run("base", told, {p: [1.0] * 3 for p in told}, budget=Budget(8, 2))
-    found = entropies([stopped], FEW)
-    assert mean(found, ACCURACY) == pytest.approx([0.5])  # (m-1)/(N-1), without bias
-    for name in (LENGTH, TOKEN, ANSWER, EQUAL, UNREAD):
-        assert np.isnan(found.measures[name].average.value_R).all()
-        assert "--until" in found.measures[name].reasons["base"]
-    assert found.distinct is None
-    assert "--until" in found.positions.reasons["base"]
-
-
-def test_counts_alone_have_accuracy_and_say_what_is_missing() -> None:
-    problems = as_problems(pl.DataFrame({"problem": ["a", "b"]}))
-    counts = Run("base", problems, None, counts=pl.DataFrame({"problem": ["a", "b"], "n": [8, 8], "c": [2, 4]}))
-    found = entropies([counts], FEW)
-    assert mean(found, ACCURACY) == [0.375]
-    assert "keeps no samples" in found.measures[TOKEN].reasons["base"]
-    assert "keeps no answers" in found.measures[ANSWER].reasons["base"]
+def test_every_budget_of_distinct_answers_counts_the_problems_that_have_so_many() -> None:
+    told: dict[str, Told] = {"p": ["1", "2", "3", "4"], "q": ["1", "1", "2", None], "r": ["5", None, None, None]}
+    found = entropies([run("base", told)], FEW).distinct
+    assert found is not None
+    assert found.k_K.tolist() == [1, 2, 3]
+    assert found.problems_K.tolist() == [3, 2, 2]
+    assert found.mean_KR[:, 0] == pytest.approx([1.0, (2 + 5 / 3) / 2, 2.5])
 
 
 def test_runs_drawn_in_different_ways_or_twice_the_same_are_refused() -> None:

@@ -1,5 +1,6 @@
 """Part of a run's samples can be scored, and the entropy of tokens is kept by where they stand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,15 @@ import pytest
 from offleash.errors import OffleashError
 from offleash.samplers.engine.scoring import Scorer
 from offleash.samplers.sampler import Decoding
+from offleash.study.compare import Question
+from offleash.study.entropy import TOKEN, Entropies, entropies
 from offleash.study.load import load
 from offleash.study.positions import positions_of
 from offleash.study.score import ScoredRun, Scoring, Selection, score_run
 from offleash.study.scoring import selected
-from offleash.tables.positions import positions_on, scan_positions
+from offleash.study.verify import verify
+from offleash.study.verifying import verifying
+from offleash.tables.positions import positions_on, scan_positions, write_positions
 from offleash.tables.scores import scan_scores
 from tests.samplers.tiny import tiny_model
 from tests.samplers.tiny_scores import scorer_of
@@ -89,6 +94,81 @@ def test_lost_positions_are_made_again_for_the_same_samples(tmp_path: Path, scor
     assert before is not None
     assert after is not None
     assert after.drop("entropy").equals(before.drop("entropy"))
+
+
+def placed(folder: Path) -> dict[str, int]:
+    """How many samples of each problem the positions are of."""
+    told = (
+        scan_positions(folder, "m").filter(pl.col("kind") == "samples").group_by("problem").agg(pl.col("tokens").sum())
+    )
+    return dict(told.collect().iter_rows())
+
+
+def same_positions(one: Path, other: Path) -> None:
+    told, expected = (
+        scan_positions(folder, "m").group_by("problem", "kind", "bin").sum().sort("problem", "kind", "bin").collect()
+        for folder in (one, other)
+    )
+    assert told.drop("entropy").equals(expected.drop("entropy"))
+    np.testing.assert_allclose(told["entropy"], expected["entropy"], atol=1e-4)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_positions_are_of_the_first_samples_whatever_was_scored_as_correct_before(
+    tmp_path: Path, scorer: Scorer, shards: int
+) -> None:
+    run = run_of_texts(tmp_path / "run", GOLDS, TEXTS, shards=shards)
+    verify(run, verifying("string", jobs=1, cache=False))
+    assert scored(run, scorer, Selection(correct=True)).new == 2  # p: 0 and 3
+    assert placed(run) == {}
+    assert scored(run, scorer, Selection(correct=True)).new == 0
+    assert scored(run, scorer, Selection(first=2)).new == 4  # ("p", 0) is read again for its positions
+    assert placed(run) == {"p": 2, "q": 2}
+    first = run_of_texts(tmp_path / "first", GOLDS, TEXTS, shards=shards)
+    scored(first, scorer, Selection(first=2))
+    same_positions(run, first)
+    assert keys(run) == [("p", 0), ("p", 1), ("p", 3), ("q", 0), ("q", 1)]
+    for again in (Selection(first=2), Selection(correct=True), Selection(first=1)):
+        assert scored(run, scorer, again).new == 0
+    assert scored(run, scorer).new == 4
+    assert scored(run, scorer).new == 0
+    scored(first, scorer)
+    same_positions(run, first)
+    assert keys(run) == keys(first)
+
+
+def test_token_entropies_after_correct_ones_and_then_the_first_are_those_of_the_first(
+    tmp_path: Path, scorer: Scorer
+) -> None:
+    run, first = (run_of_texts(tmp_path / name, GOLDS, TEXTS, shards=2) for name in ("run", "first"))
+    for folder in (run, first):
+        verify(folder, verifying("string", jobs=1, cache=False))
+
+    def told(folder: Path) -> Entropies:
+        return entropies([replace(load(str(folder))[0], own="m")], Question(replicates=200))
+
+    scored(run, scorer, Selection(correct=True))
+    refused = told(run)
+    assert "chosen samples" in refused.tokens[0].reason
+    assert "chosen samples" in refused.positions.reasons["run"]
+    for folder in (run, first):
+        scored(folder, scorer, Selection(first=2))
+    found, expected = told(run), told(first)
+    assert found.tokens[0].samples == expected.tokens[0].samples == 4
+    np.testing.assert_allclose(found.measures[TOKEN].value_PR, expected.measures[TOKEN].value_PR, atol=1e-5)
+    assert found.positions.samples_R.tolist() == [4]
+    assert found.positions.places[-1].value_R == pytest.approx(expected.positions.places[-1].value_R, abs=1e-5)
+
+
+def test_positions_that_an_older_version_made_of_correct_samples_are_made_again(tmp_path: Path, scorer: Scorer) -> None:
+    run, whole = (run_of_texts(tmp_path / name, GOLDS, TEXTS) for name in ("run", "whole"))
+    verify(run, verifying("string", jobs=1, cache=False))
+    scored(run, scorer, Selection(correct=True))
+    old = positions_of(["p"], [np.array([9.0], np.float32)], [2])
+    write_positions(run, "m", old, "000000.parquet")
+    scored(run, scorer, Selection(first=2))
+    scored(whole, scorer, Selection(first=2))
+    same_positions(run, whole)
 
 
 def test_a_token_is_counted_from_the_start_from_the_end_by_tenths_and_by_height() -> None:

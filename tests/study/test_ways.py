@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
+from offleash.report.ways_words import finding
 from offleash.study.ways import ways
 from offleash.study.ways_check import check_ways
-from offleash.study.ways_reading import Reader, identified, tell_run
+from offleash.study.ways_reading import Coverage, Reader, identified, misread, tell_run
 from offleash.support.novelty import Basis
 from offleash.tables.ways import WAYS, scan_ways, ways_folder
 from offleash.verifiers.processes.pool import Pool
@@ -167,7 +168,7 @@ def test_swapping_the_runs_swaps_lost_and_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most_split", "most_merged"), [("countdown", 1, 3), ("steps", 1, 0), ("program", 5, 0)]
+    ("name", "most_split", "most_merged"), [("countdown", 1, 3), ("steps", 1, 0), ("program", 6, 0)]
 )
 def test_error_rates_on_planted_pairs_are_no_higher_than_documented(
     name: str, most_split: int, most_merged: int
@@ -177,6 +178,80 @@ def test_error_rates_on_planted_pairs_are_no_higher_than_documented(
     assert found.merged.errors <= most_merged
     assert len(found.failures) == found.split.errors + found.merged.errors
     assert found.split.interval.low <= found.split.value <= found.split.interval.high
+
+
+@pytest.mark.parametrize(("read", "said"), [(20, False), (19, False), (18, True), (12, True)])
+def test_ways_are_not_surely_lost_where_one_run_is_read_worse(tmp_path: Path, read: int, said: bool) -> None:
+    """The run after has both ways as often as the one before, and of one it says nothing that can be read."""
+    problems = [f"p{number}" for number in range(12)]
+    both = [SUM] * 12 + [PRODUCT] * 8
+    base = solved_run(tmp_path / "base", dict.fromkeys(problems, both))
+    rl = solved_run(tmp_path / "rl", dict.fromkeys(problems, both[:read] + [WORDS] * (20 - read)))
+    found = ways([str(base), str(rl)], "steps", jobs=1)
+    assert bool(found.misread) == said
+    assert (found.lost_at_least is None, found.new_at_least is None) == (said, said)
+    words = finding(found)
+    assert words.startswith("Take care: the fingerprint could tell the way of 100.0% of base and") == said
+    assert ("not read could turn this" in words) == said
+    assert ("surely lost" in words.replace("Which ways are surely lost or new is therefore not said", "")) != said
+
+
+def test_runs_read_alike_but_badly_say_so_too() -> None:
+    good, poor = Coverage(100, 81), Coverage(100, 79)
+    assert misread("ab", (good, good)) == misread("ab", (Coverage(0, 0), Coverage(100, 99))) == ""
+    assert "79.0% of a and 79.0% of b" in misread("ab", (poor, poor))
+
+
+def test_nothing_is_made_of_few_problems(tmp_path: Path) -> None:
+    for count, few in ((9, True), (10, False)):
+        problems = [f"p{number}" for number in range(count)]
+        base = solved_run(tmp_path / f"base{count}", dict.fromkeys(problems, [SUM] * 20 + [PRODUCT] * 20))
+        rl = solved_run(tmp_path / f"rl{count}", dict.fromkeys(problems, [SUM] * 40))
+        words = finding(ways([str(base), str(rl)], "steps", jobs=1))
+        assert ("too few problems to say" in words) == few
+        assert ("fewer, and not because of its accuracy" in words) != few
+
+
+@pytest.mark.parametrize("body", ["raise ValueError('no luck')", "import os; os._exit(3)", "return 7"])
+def test_a_function_that_fails_on_every_text_is_given_up(tmp_path: Path, body: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"def way(problem, text):\n    {body}\n")
+    rows = [(Asked("p"), f"text {number}") for number in range(3000)]
+    told = list[str]()
+    with Pool(1) as pool:
+        reader = Reader(fingerprint(f"{file}:way"), pool, told.append)
+        with pytest.raises(OffleashError, match=r"failed on each of the first texts and read none; the last time: \w"):
+            reader.ways(rows)
+    assert len(told) < 20
+
+
+def test_what_failed_before_is_tried_again_without_being_given_up(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def way(problem, text):\n    return {'good': 'g'}[text]\n")
+    folder = solved_run(tmp_path / "run", {"p": ["good", *(f"bad {number}" for number in range(30))]})
+    with Pool(1) as pool:
+        by = identified(fingerprint(f"{file}:way"), pool)
+        for new in (31, 30):
+            found = tell_run(folder, Reader(by, pool))
+            assert (found.read, found.failed, found.new) == (1, 30, new)
+
+
+def test_ways_are_told_anew_on_request_and_where_a_helper_of_the_function_changed(tmp_path: Path) -> None:
+    file, helper = tmp_path / "mine.py", tmp_path / "its_helper.py"
+    file.write_text("import its_helper\ndef way(problem, text):\n    return its_helper.kind(text)\n")
+    helper.write_text("def kind(text): return 'a'\n")
+    folder = solved_run(tmp_path / "run", {"p": [SUM, PRODUCT]})
+    found = []
+    for change in ("", "", "def other(text): return 'more'\n"):
+        helper.write_text(helper.read_text() + change)
+        with Pool(1) as pool:
+            by = identified(fingerprint(f"{file}:way"), pool)
+            found.append((by.identity, tell_run(folder, Reader(by, pool)).new))
+    assert [new for _, new in found] == [2, 0, 2]
+    assert found[0][0] == found[1][0] != found[2][0]
+    with Pool(1) as pool:
+        assert tell_run(folder, Reader(by, pool), again=True).new == 2
+        assert tell_run(folder, Reader(by, pool)).new == 0
 
 
 def test_a_check_of_a_function_of_ones_own_is_refused() -> None:

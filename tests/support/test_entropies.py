@@ -116,8 +116,44 @@ def test_runs_that_look_the_same_get_an_interval_with_a_width_only_where_that_ma
         assert ends.low < -0.01 < 0.01 < ends.high
     plain = means(same_PR, one, replicates=1000).difference_interval_R[1]
     assert (plain.low, plain.high) == (0.0, 0.0)
-    few = means(np.ones((4, 2)), np.array(["a"] * 4), replicates=200).difference_interval_R[1]
-    assert np.isnan(few.low)
+
+
+@pytest.mark.parametrize("widened", [Widened(), Widened(float(np.log(2)))])
+def test_few_problems_have_no_interval_unless_of_a_share_and_neither_have_few_that_decide(widened: Widened) -> None:
+    rng = np.random.default_rng(0)
+    for sizes in ([1], [4], [7], [1] * 7, [3, 100]):
+        benchmark_P = np.repeat([f"b{place}" for place in range(len(sizes))], sizes)
+        value_PR = rng.normal(5.0, 1.0, (benchmark_P.size, 2))
+        found = means(value_PR, benchmark_P, widened, 200)
+        assert found.way(1) is Way.UNKNOWN
+        assert np.isnan([end.low for end in found.interval_R]).all()
+        assert not np.isnan(found.difference_R).any()
+        assert means(value_PR / 10, benchmark_P, Widened(share=True), 200).way(1) is not Way.UNKNOWN
+
+
+@pytest.mark.parametrize("problems", [8, 10, 30])
+@pytest.mark.parametrize("by", [0.0, float(np.log(2))], ids=["token", "answer"])
+@pytest.mark.parametrize("spread", [0.3, 2.0])
+def test_a_mean_that_did_not_move_is_said_to_have_moved_at_most_about_as_often_as_the_level(
+    problems: int, by: float, spread: float
+) -> None:
+    rng, worlds, false = np.random.default_rng([problems, int(10 * by)]), 300, 0
+    for world in range(worlds):
+        after_P = 5.0 + rng.normal(0.0, spread, problems)
+        value_PR = np.stack([np.full(problems, 5.0), after_P], axis=1)
+        found = means(value_PR, np.array(["a"] * problems), Widened(by), 400, seed=world)
+        assert found.way(1) is not Way.UNKNOWN
+        false += found.way(1) in (Way.UP, Way.DOWN)
+    assert false / worlds <= 0.08
+    sure = np.stack([np.full(problems, 5.0), 5.0 + 6 * spread + rng.normal(0.0, spread, problems)], axis=1)
+    assert means(sure, np.array(["a"] * problems), Widened(by), 400).way(1) is Way.UP
+
+
+def test_changes_of_few_problems_all_one_way_by_chance_are_no_finding() -> None:
+    change_P = np.zeros(12)
+    change_P[:2] = 0.5  # two problems that moved are up both by chance one time in two
+    value_PR = np.stack([np.full(12, 1.0), 1.0 + change_P], axis=1)
+    assert means(value_PR, np.array(["a"] * 12), replicates=1000).way(1) is Way.UNRESOLVED
 
 
 def counts() -> st.SearchStrategy[list[list[int]]]:

@@ -86,6 +86,38 @@ def test_programs_differ_by_their_trees_and_not_by_their_names() -> None:
     assert program.way(Asked(), "    return a + 1") is not None  # the body of a function that was begun
 
 
+@pytest.mark.parametrize(
+    ("source", "way"),
+    [
+        ("count = a.count(x)", "v0 = a.count(x)"),  # a method is not the variable of its name
+        ("sum = sum(a)\nprint(sum)", "v0 = sum(a)\nprint(v0)"),  # the builtin until it is shadowed
+        ("def f(a):\n    max = a[0]\n    return max", "def v0(v1):\n    v2 = v1[0]\n    return v2"),
+        ("def g(x):\n    min = x\nb = min(g)", "def v0(v1):\n    v2 = v1\nv3 = min(v0)"),  # another scope
+        ("def f(k):\n    return k\ny = f(k=1)", "def v0(v1):\n    return v1\nv2 = v0(v1=1)"),
+        ("y = sorted(a, key=b)", "v0 = sorted(a, key=b)"),  # keywords of others stay
+        ("y = [x for x in x]", "v1 = [v0 for v0 in x]"),  # its first list is read outside
+        ("def f():\n    global n\n    n = 1", "def v0():\n    global v1\n    v1 = 1"),
+        ("y = [z for z in a if (w := z)]\nu = w", "v2 = [v0 for v0 in a if (v1 := v0)]\nv3 = v1"),
+    ],
+)
+def test_names_of_a_program_stand_for_what_their_scope_binds(source: str, way: str) -> None:
+    found = program.way(Asked(), f"```python\n{source}\n```")
+    assert found is not None
+    assert found.replace("\n\n", "\n").strip() == way
+
+
+def test_attributes_are_renamed_only_where_they_are_surely_the_programs_own() -> None:
+    def told(*lines: str) -> str | None:
+        return program.way(Asked(), f"```python\nclass A{lines[0]}:\n" + "\n".join(lines[1:]) + "\n```")
+
+    own = ("    def __init__(me):", "        me.low, me.high = 0, 1", "    def get(me):", "        return me.low")
+    renamed = tuple(line.replace("me", "self").replace("low", "a").replace("high", "b") for line in own)
+    assert told("", *own) == told("", *renamed)
+    assert told("", *own) != told("", *own[:3], "        return me.high")
+    assert told("(Base)", *own) != told("(Base)", *renamed)  # Base may ask for them by name
+    assert told("", *own, "x = A().low") != told("", *renamed, "x = A().low")
+
+
 def test_a_long_way_is_cut_and_still_told_apart() -> None:
     one, other = "x" * 1000 + "a", "x" * 1000 + "b"
     assert len(short(one)) == LONGEST

@@ -1,7 +1,6 @@
 """Support against temperature (or top-p) for the models of a sweep, with the match at equal token entropy."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import altair as alt
 
@@ -30,6 +29,8 @@ from offleash.study.sweep_points import Estimate, Point
 LOOK = Look(width=620, height=230)
 SIDES = ("before", "after")
 MOST = 4  # top-p that get a panel of their own
+HIGH, CLOSE = 0.85, 0.18  # of an axis: intervals above have no room for words, words nearer than this overlap
+SIDE = 4  # pixels
 NAME = "decoding"
 TITLE = "What does the decoding do to what is reached?"
 
@@ -67,34 +68,49 @@ def _panel(
 ) -> Panel:
     rows = [_row(shown[point.label], getattr(point.decoding, over), _value(point, k)) for point in points]
     extra = [_match(one, names, k) for one in matched]
+    _apart(extra, [float(str(row["x"])) for row in [*rows, *extra]])
     top = share_top([float(str(row["high"])) for row in [*rows, *extra]])
     axis_x = "temperature" if over == "temperature" else "top-p"
-    x = alt.X("x:Q", title=axis_x, scale=alt.Scale(zero=False, nice=False, padding=12))
+    x = alt.X("x:Q", title=axis_x, scale=alt.Scale(zero=False, nice=False, padding=30 if extra else 12))
     scale = alt.Scale(domain=[0, top], nice=False)
     y, low = (alt.Y(field, title=f"pass@{k}", scale=scale) for field in ("value:Q", "low:Q"))
     traces = run_traces(names, look)
     tips = [alt.Tooltip(field) for field in ("run:N", "x:Q", "value:Q", "low:Q", "high:Q")]
-    marks = alt.Chart(data(rows)).mark_point(filled=True, size=55, opacity=1)
-    marked = marks.encode(x=x, y=y, color=by_run(names, look), shape=run_shape(names, look), tooltip=tips)
-    layers: list[Panel] = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y)]
-    if len(points) == len({point.label for point in points}):  # one decoding: a band of no width is no band
-        layers = [alt.Chart(data(rows)).mark_rule(strokeWidth=1.5).encode(x=x, y=low, y2="high:Q")]
+    alone = len(points) == len({point.label for point in points})  # one decoding: a band of no width is no band
+    layers: list[Panel] = [] if alone else [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y)]
+    marked: list[Panel] = []
+    for number, row in enumerate(rows) if alone else [(0, None)]:  # side by side where both have the same place
+        own, shift = (
+            alt.Chart(data(rows if row is None else [row])),
+            SIDE * (2 * number - 1) if len(rows) == 2 and alone else 0,
+        )
+        if alone:
+            rule = own.mark_rule(strokeWidth=1.5, xOffset=shift)
+            layers.append(rule.encode(x=x, y=low, y2="high:Q", color=by_run(names, look)))
+        marks = own.mark_point(filled=True, size=55, opacity=1, xOffset=shift)
+        marked.append(marks.encode(x=x, y=y, color=by_run(names, look), shape=run_shape(names, look), tooltip=tips))
     if extra:
-        colour = run_colours(look)["after"]
-        there = alt.Chart(data(extra))
-        low_x, high_x = (pick(float(str(row["x"])) for row in [*rows, *extra]) for pick in (min, max))
-        side = 1 if 2 * matched[0].temperature < low_x + high_x else -1  # where there is room for words
-        align: Literal["left", "right"] = "left" if side == 1 else "right"
-        layers.append(there.mark_rule(color=colour, strokeDash=[2, 2]).encode(x=x, y=low, y2="high:Q"))
-        layers.append(
-            there.mark_point(filled=False, opacity=1, size=110, shape="diamond", color=colour, strokeWidth=2).encode(
-                x=x, y=y, tooltip=tips
-            )
-        )
-        layers.append(
-            there.mark_text(dx=side * 9, align=align, fontSize=10, color=colour, text="equal entropy").encode(x=x, y=y)
-        )
-    return sized(layered(*layers, marked), look, title=title)
+        layers += _diamonds(extra, top, x, y, low, tips, look)
+    return sized(layered(*layers, *marked), look, title=title)
+
+
+def _diamonds(
+    extra: list[Row], top: float, x: alt.X, y: alt.Y, low: alt.Y, tips: list[alt.Tooltip], look: Look
+) -> list[Panel]:
+    """Matches with their intervals; words above the interval, or below it where there is no room."""
+    colour, there = run_colours(look)["after"], alt.Chart(data(extra))
+    diamond = there.mark_point(filled=False, opacity=1, size=110, shape="diamond", color=colour, strokeWidth=2)
+    layers: list[Panel] = [
+        there.mark_rule(color=colour, strokeDash=[2, 2]).encode(x=x, y=low, y2="high:Q"),
+        diamond.encode(x=x, y=y, tooltip=tips),
+    ]
+    high = [row for row in extra if float(str(row["high"])) > HIGH * top]
+    # of two lines the first is what stands at the place: above, there is to be room for the second
+    for rows, field, dy in (([row for row in extra if row not in high], "high:Q", -19), (high, "low:Q", 12)):
+        if rows:
+            words = alt.Chart(data(rows)).mark_text(dy=dy, fontSize=9, color=colour, lineBreak="|")
+            layers.append(words.encode(x=x, y=alt.Y(field), text="words:N"))
+    return layers
 
 
 def _value(point: Point, k: int) -> Estimate:
@@ -110,7 +126,19 @@ def _match(one: Matched, names: Mapping[str, str], k: int) -> Row:
     """The model after at the temperature of equal entropy, from the curve of its comparison."""
     curve, place = one.matched.curves["after"], 0 if k == 1 else -1
     ends = {"low": rounded(float(curve.low_K[place])), "high": rounded(float(curve.high_K[place]))}
-    return {"run": names["after"], "x": one.temperature, "value": rounded(float(curve.value_K[place])), **ends}
+    there = {"x": one.temperature, "value": rounded(float(curve.value_K[place])), **ends}
+    return {"run": names["after"], **there, "words": f"entropy|as at {one.decoding.temperature:g}"}
+
+
+def _apart(extra: list[Row], x: Sequence[float]) -> None:
+    """Leave out words that would stand in those of the match before; its diamond says enough."""
+    reach, last = CLOSE * (max(x) - min(x)), float("-inf")
+    for row in sorted(extra, key=lambda row: float(str(row["x"]))):
+        here = float(str(row["x"]))
+        if here - last < reach:
+            row["words"] = ""
+        else:
+            last = here
 
 
 def _caption(swept: Swept, more: bool) -> str:
@@ -120,8 +148,8 @@ def _caption(swept: Swept, more: bool) -> str:
         "whole curves."
     )
     extra = (
-        " The open diamond is the model after RL at the temperature at which its entropy a token equals that of the "
-        "model before."
+        " An open diamond is the model after RL at the temperature at which its entropy a token equals that of the "
+        "model before at the temperature written beside it."
         if swept.matched
         else ""
     )

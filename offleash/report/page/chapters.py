@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.report.entropy import NAMES, difference, shown_value
+from offleash.report.entropy import difference, label, shown_value
 from offleash.report.entropy_words import places_words, square_words
 from offleash.report.figures.figure import Subject
 from offleash.report.page.safe import clipped
@@ -103,15 +103,18 @@ def entropy(subject: Subject) -> tuple[list[str], Table] | None:
         return None
     rows = []
     for name, measure in found.measures.items():
-        label = NAMES[name].format(k=found.k).replace("  ", "answer entropy, ")
+        named = label(found, name).replace("  ", "answer entropy, ")
         values = [shown_value(name, value) for value in measure.average.value_R.tolist()]
-        rows.append([label, *values, *difference(name, measure.average, 1)])
+        rows.append([named, *values, *difference(name, measure.average, 1)])
     cell = found.squares[0]
     assert cell is not None, "there are words of it"
+    every = len(found.problem_P)
+    few = f" ({cell.problems:,} of {every:,}, where both are known)" if cell.problems < every else ""
     same = f"; on {cell.level:,} one of the two is the same" if cell.level else ""
     counts = (
-        f"Problem by problem: token and answer entropy both rose on {cell.up_up:,}, both fell on {cell.down_down:,}; "
-        f"only token entropy rose on {cell.up_down:,}, only answer entropy on {cell.down_up:,}{same}."
+        f"Problem by problem{few}: token and answer entropy both rose on {cell.up_up:,}, both fell on "
+        f"{cell.down_down:,}; only token entropy rose on {cell.up_down:,}, only answer entropy on "
+        f"{cell.down_up:,}{same}."
     )
     return [line for line in (words, counts, places_words(found)) if line], Table(["mean", *found.runs, *LAST], rows)
 

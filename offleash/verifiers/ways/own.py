@@ -29,9 +29,23 @@ def called(place: str, problem: dict[str, object], text: str) -> str | None:
 
 
 def source_hash(place: str) -> str:
-    """A hash of the file that the function stands in: another source gives other ways."""
+    """A hash of the file that the function stands in, and of the local modules loaded with it: others, other ways."""
     file = getsourcefile(loaded(place))
-    return blake2b(Path(file).read_bytes(), digest_size=6).hexdigest() if file else "0"
+    if not file:
+        return "0"
+    source = Path(file).resolve()
+    local = {Path(str(getattr(module, "__file__", None) or "")) for module in list(sys.modules.values())}
+    files = [
+        source,
+        *sorted(path for path in local if path.suffix == ".py" and path != source and _local(path, source)),
+    ]
+    return blake2b(b"\0".join(path.read_bytes() for path in files), digest_size=6).hexdigest()
+
+
+def _local(path: Path, source: Path) -> bool:
+    """Whether a module is the user's own: below the folder one is in, or beside the function, and not installed."""
+    installed = any(path.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix, Path(__file__).parents[2]))
+    return not installed and any(path.is_relative_to(root) for root in (Path.cwd(), source.parent)) and path.is_file()
 
 
 @cache
@@ -41,6 +55,7 @@ def loaded(place: str) -> Function:
     sys.path.insert(0, str(Path.cwd()))
     if where.endswith(".py"):
         path = Path(where).resolve()
+        sys.path.insert(1, str(path.parent))  # helpers may stand beside it
         spec = importlib.util.spec_from_file_location(f"offleash_own_{path.stem}", path)
         if spec is None or spec.loader is None or not path.is_file():
             raise OwnTroubleError(f"there is no file {where}")

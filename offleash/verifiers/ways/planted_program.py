@@ -7,7 +7,7 @@ import numpy as np
 
 from offleash.verifiers.ways.fingerprint import Asked
 from offleash.verifiers.ways.pair import Pair
-from offleash.verifiers.ways.planted_sources import PROGRAMS_SAME, TASKS
+from offleash.verifiers.ways.planted_sources import PROGRAMS_DIFFERENT, PROGRAMS_SAME, TASKS
 
 COUNT = 60  # made pairs of each kind
 _NAME = re.compile(r"\b[a-z_]\w*\b")
@@ -30,6 +30,7 @@ def planted_program(seed: int = 0) -> list[Pair]:
         same.append(Pair("program", True, asked, fenced(one, rng), fenced(changed, rng), how))
         different.append(Pair("program", False, asked, fenced(one, rng), fenced(other, rng), "two ideas"))
     same += [Pair("program", True, Asked("by hand"), one, other, "by hand") for one, other in PROGRAMS_SAME]
+    different += [Pair("program", False, Asked("by hand"), one, other, "by hand") for one, other in PROGRAMS_DIFFERENT]
     return same + different
 
 

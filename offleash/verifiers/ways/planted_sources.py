@@ -119,4 +119,113 @@ PROGRAMS_SAME: tuple[tuple[str, str], ...] = (
         "```python\ndef f(b):\n    return b * 2\n```",
     ),
     ("```\ndef f(n):\n    return n == 1000000\n```", "```\ndef f(n):\n    return n == 1_000_000\n```"),
+    # since revision 2: names that are also methods, attributes, builtins or keywords
+    (
+        "```\ndef f(a, x):\n    count = a.count(x)\n    return count + 1\n```",
+        "```\ndef f(a, x):\n    n = a.count(x)\n    return n + 1\n```",
+    ),
+    (
+        "```\na = list(map(int, input().split()))\nsum = sum(a)\nprint(sum)\n```",
+        "```\na = list(map(int, input().split()))\ntotal = sum(a)\nprint(total)\n```",
+    ),
+    (
+        "```\ndef f(a):\n    max = a[0]\n    for x in a:\n        if x > max:\n"
+        "            max = x\n    return max\n```",
+        "```\ndef f(a):\n    best = a[0]\n    for x in a:\n        if x > best:\n"
+        "            best = x\n    return best\n```",
+    ),
+    (
+        "```\nclass S:\n    def __init__(self, x):\n        self.total = x\n"
+        "    def get(self):\n        return self.total\n```",
+        "```\nclass S:\n    def __init__(self, n):\n        self.amount = n\n"
+        "    def get(self):\n        return self.amount\n```",
+    ),
+    (
+        "```\nclass S:\n    def __init__(self, total):\n        self.total = total\n```",
+        "```\nclass S:\n    def __init__(self, start):\n        self.total = start\n```",
+    ),
+    (
+        "```\ndef g(a, key=1):\n    return a + key\ndef f(a):\n    return g(a, key=2)\n```",
+        "```\ndef g(a, step=1):\n    return a + step\ndef f(a):\n    return g(a, step=2)\n```",
+    ),
+    (
+        "```\ndef g(n):\n    return n * 2\ndef f(n):\n    return g(n)\n```",
+        "```\ndef g(x):\n    return x * 2\ndef f(n):\n    return g(n)\n```",
+    ),
+    (
+        "```\ndef f(words):\n    index = {}\n    for i, w in enumerate(words):\n        index[w] = i\n"
+        "    return index\n```",
+        "```\ndef f(words):\n    places = {}\n    for i, w in enumerate(words):\n        places[w] = i\n"
+        "    return places\n```",
+    ),
+    (
+        "```\nclass S:\n    def go(self, n):\n        return self.step(n, depth=0)\n"
+        "    def step(self, n, depth):\n        return n + depth\n```",
+        "```\nclass S:\n    def go(self, n):\n        return self.walk(n, level=0)\n"
+        "    def walk(self, n, level):\n        return n + level\n```",
+    ),
+    (
+        "```\nclass Node:\n    def __init__(self, v):\n        self.v = v\n        self.kids = []\n"
+        "def f(v):\n    node = Node(v)\n    node.kids.append(1)\n    return node\n```",
+        "```\nclass Node:\n    def __init__(self, v):\n        self.v = v\n        self.children = []\n"
+        "def f(v):\n    node = Node(v)\n    node.children.append(1)\n    return node\n```",
+    ),
+    (
+        "```\ndef f(a):\n    return [x for x in a] + [x * 2 for x in a]\n```",
+        "```\ndef f(a):\n    return [x for x in a] + [y * 2 for y in a]\n```",
+    ),
+)
+PROGRAMS_DIFFERENT: tuple[tuple[str, str], ...] = (
+    (
+        "```\ndef f(a, x):\n    count = a.count(x)\n    return count\n```",
+        "```\ndef f(a, x):\n    index = a.index(x)\n    return index\n```",
+    ),
+    (
+        "```\na = list(map(int, input().split()))\nsum = sum(a)\nprint(sum)\n```",
+        "```\na = list(map(int, input().split()))\nmax = max(a)\nprint(max)\n```",
+    ),
+    (
+        "```\nn = input()\nlen = len(n)\nprint(len)\n```",
+        "```\nn = input()\nint = int(n)\nprint(int)\n```",
+    ),
+    (
+        "```\ndef f(a):\n    sort = sorted(a)\n    a.sort()\n    return a == sort\n```",
+        "```\ndef f(a):\n    reverse = sorted(a)\n    a.reverse()\n    return a == reverse\n```",
+    ),
+    (
+        "```\ndef g(a):\n    min = a[0]\n    return min\ndef f(a):\n    return min(a) + g(a)\n```",
+        "```\ndef g(a):\n    max = a[0]\n    return max\ndef f(a):\n    return max(a) + g(a)\n```",
+    ),
+    (
+        "```\nclass S:\n    def __len__(self):\n        return 3\n```",
+        "```\nclass S:\n    def __iter__(self):\n        return 3\n```",
+    ),
+    (
+        "```\ndef f(upper):\n    return upper.upper()\n```",
+        "```\ndef f(lower):\n    return lower.lower()\n```",
+    ),
+    (
+        "```\nclass S:\n    def __init__(self):\n        self.low, self.high = 0, 9\n"
+        "    def get(self):\n        return self.low\n```",
+        "```\nclass S:\n    def __init__(self):\n        self.low, self.high = 0, 9\n"
+        "    def get(self):\n        return self.high\n```",
+    ),
+    (
+        "```\ndef g(a, b=0, c=0):\n    return a + 2 * b + 3 * c\ndef f(a):\n    return g(a, b=1)\n```",
+        "```\ndef g(a, b=0, c=0):\n    return a + 2 * b + 3 * c\ndef f(a):\n    return g(a, c=1)\n```",
+    ),
+    (
+        "```\ndef f(a):\n    pop = a.pop()\n    return pop\n```",
+        "```\ndef f(a):\n    copy = a.copy()\n    return copy\n```",
+    ),
+    (
+        "```\nclass S(Base):\n    def enter(self):\n        return 1\n```",
+        "```\nclass S(Base):\n    def leave(self):\n        return 1\n```",
+    ),
+    (
+        "```\nclass P:\n    def __init__(self):\n        self.x, self.y = 0, 1\n"
+        "def f():\n    p = P()\n    return p.x\n```",
+        "```\nclass P:\n    def __init__(self):\n        self.y, self.x = 0, 1\n"
+        "def f():\n    p = P()\n    return p.x\n```",
+    ),
 )

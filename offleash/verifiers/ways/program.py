@@ -1,17 +1,18 @@
 """The fingerprint `program`: the syntax tree of the last block of code, without names, comments, hints and examples.
 
-Names that the program itself binds are numbered in their order; names of modules, of what they hold and of builtins
-stay, as do constants. `x += 1` is `x = x + 1`, `a > b` is `b < a`, `from math import gcd` is `math.gcd`; what stands at
-the top level beside functions only to show them is left out. Nothing is run or compiled.
+Names that the program itself binds are numbered in their order (program_names.py); names of modules, of what they hold,
+of methods of foreign objects and of builtins stay, as do constants. `x += 1` is `x = x + 1`, `a > b` is `b < a`, `from
+math import gcd` is `math.gcd`; what stands at the top level beside functions only to show them is left out. Nothing is
+run or compiled.
 """
 
 import ast
-from collections.abc import Iterator
 from textwrap import dedent, indent
 
 from offleash.verifiers.reading.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.ways.fingerprint import Asked, short
+from offleash.verifiers.ways.program_names import numbered
 
 LONGEST = 50_000  # characters of a program
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -33,8 +34,8 @@ def way(asked: Asked, text: str) -> str | None:
     assert isinstance(plain, ast.Module)
     imports = _imports(plain)
     resolved = _Resolved(imports).visit(plain)
-    renamed = _Renamed(_bound(resolved)).visit(resolved)
-    return short(ast.unparse(ast.fix_missing_locations(renamed)))
+    assert isinstance(resolved, ast.Module)
+    return short(ast.unparse(ast.fix_missing_locations(numbered(resolved))))
 
 
 def _parsed(source: str) -> ast.Module | None:
@@ -123,26 +124,6 @@ class _Resolved(ast.NodeTransformer):
         return node
 
 
-class _Renamed(ast.NodeTransformer):
-    """The names that a program binds, numbered in the order in which they come."""
-
-    def __init__(self, bound: set[str]) -> None:
-        self._bound = bound
-        self._names: dict[str, str] = {}
-
-    def _name(self, name: str) -> str:
-        return self._names.setdefault(name, f"v{len(self._names)}") if name in self._bound else name
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        for field in ("name", "id", "arg", "attr"):
-            found = getattr(node, field, None)
-            if isinstance(found, str) and not isinstance(node, ast.keyword | ast.alias):
-                setattr(node, field, self._name(found))
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            node.names = [self._name(name) for name in node.names]
-        return super().generic_visit(node)
-
-
 def _imports(tree: ast.AST) -> dict[str, str]:
     """The names that imports bind, with what they stand for."""
     found: dict[str, str] = {}
@@ -152,23 +133,6 @@ def _imports(tree: ast.AST) -> dict[str, str]:
         elif isinstance(node, ast.ImportFrom):
             found |= {one.asname or one.name: f"{node.module or ''}.{one.name}".strip(".") for one in node.names}
     return found
-
-
-def _bound(tree: ast.AST) -> set[str]:
-    return set(_binding(tree))
-
-
-def _binding(tree: ast.AST) -> Iterator[str]:
-    """Names that are defined, assigned, looped over or taken as parameters."""
-    for node in ast.walk(tree):
-        if isinstance(node, Definition):
-            yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            yield node.name
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -20,7 +20,7 @@ FINGERPRINTS: dict[str, Fingerprint] = {
     ),
     "program": Fingerprint(
         name="program",
-        revision="1",
+        revision="2",
         module="offleash.verifiers.ways.program",
         about="the syntax tree of the last block of code; names, comments, hints and layout do not count",
     ),
