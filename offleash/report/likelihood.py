@@ -83,6 +83,7 @@ def _group(one: Group) -> Json:
         "class": one.cell,
         "problems": one.problems,
         "traces": one.traces,
+        "unjudged": one.unjudged,
         "tokens": number(one.tokens),
         "perplexity": {side: _estimate(found) for side, found in one.perplexity.items()},
         "mean_perplexity": {side: number(found) for side, found in one.mean_perplexity.items()},
@@ -108,6 +109,7 @@ def _cross(one: CrossSupport) -> Json:
         "reason": one.reason or None,
         "counts": {cell: {reading.value: one.count(cell, reading) for reading in Reach} for cell in ("E", "S")},
         "problems": [_crossed(row) for row in one.rows],
+        "both_runs_reason": one.both_reason or None,
         "both_runs": None
         if both is None
         else {
@@ -139,6 +141,9 @@ def _crossed(row: Crossed) -> Json:
         "bound_95": number(row.low),
         "chance_within_k": number(row.again),
         "reading": row.reading.value,
+        "reading_is_certain": row.certain,
+        "other_drawn": row.other_drawn,
+        "other_successes": row.other_successes,
     }
 
 

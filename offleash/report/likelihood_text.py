@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.report.drawn import decoding_text, many
-from offleash.report.likelihood_words import FEW, STYLE, amount, author, finding, notes
+from offleash.report.likelihood_words import STYLE, amount, author, finding, notes
 from offleash.study.cross_support import BothRuns, Crossed
 from offleash.study.flip_samples import clean
 from offleash.study.likelihood import Likelihood
@@ -17,18 +17,19 @@ from offleash.study.likelihood_classes import ALL
 from offleash.study.likelihood_classes import Group as TraceGroup
 from offleash.study.likelihood_leash import ALL as EVERY
 from offleash.study.pace import duration
-from offleash.support.likelihood import Reach
+from offleash.support.likelihood import ENOUGH
 
 MOST = 20  # problems shown
 COLUMNS = (
     "at least: the mass of the right completions that were seen, certain. estimate: importance sampling, carried by "
-    f"eff. samples; * below {FEW:g} it is the word of one or two. in k more: the least chance that k more samples show "
-    "it."
+    f"eff. samples; * below {ENOUGH:g} it is the word of one or two. k more: at least this chance that k more samples "
+    f"show it, by `at least`, or ~ by .05 x estimate where eff. is {ENOUGH:g} or more: 95% sure before problems were "
+    "chosen by what came. No row says that a chance is small."
 )
+OWN = "own: right of all samples of the other, which are more than k."
 MATCHED = "matched: traces weighed so that all classes of an author have the same lengths."
 ALIKE = "At like lengths the differences are the same."
 SEEN = 5e-4
-SHORT = {Reach.MISSED: "missed", Reach.UNDER: "just under", Reach.OPEN: "cannot tell"}
 MEANING = {"P": "P kept", "E": "E found", "S": "S lost", "O": "O neither"}
 
 
@@ -70,11 +71,17 @@ def _perplexity(one: Likelihood) -> list[RenderableType]:
             table.add_row(MEANING[group.cell], *row, *both, amount(group.log_ratio))
             if group.matched is not None and _differs(some):
                 table.add_row("matched", "", "", "", "", "", amount(group.matched), style="dim")
-        tables += [Text(f"\nPerplexity a token of correct traces, written by {name}"), table]
+        tables += [Text(f"\nPerplexity a token of {_kind(some)}, written by {name}"), table]
         if not _differs(some) and any(group.matched is not None for group in some):
             tables.append(Text(ALIKE, style="dim"))
     said = [Text(MATCHED, style="dim")] if _differs(groups) else []
     return [*tables, *said, Text(STYLE, style="dim")] if tables else []
+
+
+def _kind(groups: Sequence[TraceGroup]) -> str:
+    """What traces these are: of external ones nobody may say whether they are correct."""
+    unjudged = sum(group.unjudged for group in groups)
+    return f"traces that are correct or not judged ({unjudged:,} not judged)" if unjudged else "correct traces"
 
 
 def _differs(groups: Sequence[TraceGroup]) -> bool:
@@ -105,26 +112,31 @@ def _table() -> Table:
 def _cross(one: Likelihood) -> list[RenderableType]:
     cross = one.cross
     if cross.reason:
-        return [Text(f"No cross-support: {cross.reason}.", style="yellow")]
+        return [Text(f"No cross-support: {clean(cross.reason)}.", style="yellow")]
     parts: list[RenderableType] = []
     if cross.rows:
         head = f"Cross-support: the other model's chance (k = {cross.k:,}, epsilon {cross.epsilon:.3g})"
         table = _table()
-        table.add_column("problem", overflow="fold")
-        for column in ("class", "found", "at least", "estimate", "eff.", "in k more"):
+        table.add_column("problem", overflow="fold", min_width=8)
+        for column in ("", "found", "at least", "estimate", "eff.", "k more"):
             table.add_column(column, justify="right", no_wrap=True)
+        longer = any(row.other_drawn > cross.k for row in cross.rows)
+        if longer:
+            table.add_column("own", justify="right", no_wrap=True)
         table.add_column("reading", no_wrap=True)
         shown = sorted(cross.rows, key=lambda row: (row.cell, -max(row.bound, row.low)))
         for row in shown[:MOST]:
-            table.add_row(*_row(row))
+            table.add_row(*_row(row, longer))
         if len(shown) > MOST:
             table.add_row(f"and {len(shown) - MOST} more (--json)")
-        parts += [Text(head), table, Text(COLUMNS, style="dim")]
-    return parts + ([_both(one, cross.both)] if cross.both is not None else [])
+        parts += [Text(head), table, Text(f"{COLUMNS} {OWN}" if longer else COLUMNS, style="dim")]
+    if cross.both is not None:
+        return [*parts, _both(one, cross.both)]
+    return [*parts, Text(f"No chance by both runs together: {clean(cross.both_reason)}.", style="yellow")]
 
 
-def _row(row: Crossed) -> tuple[str, ...]:
-    few = "*" if row.effective < FEW else ""
+def _row(row: Crossed, longer: bool) -> tuple[str, ...]:
+    few = "*" if row.effective < ENOUGH else ""
     known = np.isfinite(row.estimate)
     return (
         clean(row.problem),
@@ -133,8 +145,9 @@ def _row(row: Crossed) -> tuple[str, ...]:
         f"{row.bound:.2e}",
         f"{row.estimate:.2e}{few}" if known else "-",
         f"{row.effective:.1f}" if known else "-",
-        f"{row.again:.1%}",
-        SHORT[row.reading],
+        f"{row.again:.1%}{'~' if row.estimated else ''}",
+        *([f"{row.other_successes:,}/{row.other_drawn:,}"] if longer else []),
+        row.reading.value,
     )
 
 
@@ -154,7 +167,7 @@ def _both(one: Likelihood, both: BothRuns) -> Text:
 
 def _leash(one: Likelihood) -> list[RenderableType]:
     if one.leash.reason:
-        return [Text(f"No divergence: {one.leash.reason}.", style="yellow")]
+        return [Text(f"No divergence: {clean(one.leash.reason)}.", style="yellow")]
     names = {law.side: clean(law.run) for law in one.laws}
     found = one.leash.divergences
     kinds = [kind for kind in (EVERY, *"PESO") if any(kind in some.sequence for some in found)]

@@ -1,9 +1,11 @@
 """What a likelihood report says in words: what is about to be scored, what was found, and what to be careful with."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from offleash.report.drawn import many
-from offleash.study.cross_support import FINDER
+from offleash.study.cross_support import FINDER, Crossed
 from offleash.study.flip_samples import clean
 from offleash.study.likelihood import Likelihood
 from offleash.study.likelihood_classes import ALL, Estimate, Group, Style
@@ -17,14 +19,14 @@ STYLE = (
     "substance."
 )
 NEVER_NEW = (
-    "Likelihood can show that a problem was nearly within reach, never that it is new: ways of solving it that the "
-    "other model's samples do not show cannot be weighed."
+    "Certain is what the mass of completions that were seen shows. Likelihood can show that a problem is within reach, "
+    "never that it is not or that it is new: ways of solving it that the other model's samples do not show cannot be "
+    "weighed."
 )
 SELECTED = (
     "E and S were chosen by these samples, so estimates that rest on one or two successes are too large more often "
-    "than not; the certain bounds are not touched by that."
+    "than not, and the 95% is that of a problem before it was chosen; the certain bounds are not touched by that."
 )
-FEW = 5.0  # effective samples below which an estimate is one or two samples' word
 NAMED = 3
 
 
@@ -47,7 +49,7 @@ def ahead_text(ahead: Prospect) -> str:
 def finding(one: Likelihood) -> str:
     """The answer in words, with how sure it is."""
     parts = [*(_crossed(one, cell) for cell in FINDER), NEVER_NEW if one.cross.rows else "", _leash(one)]
-    parts += _external(one)
+    parts += [*_external(one), *(_tables_alone(one) if one.cross.reason else [])]
     return " ".join(part for part in parts if part) or "Nothing that was scored answers a question here."
 
 
@@ -61,11 +63,13 @@ def notes(one: Likelihood) -> list[str]:
                 f"{found.retokenised:,} of {many(scored, 'scored sample')} of {law.run} are read as other tokens than "
                 "were drawn: they weigh nothing in estimates, and count by their text elsewhere"
             )
-        if scored and not found.checked:
+        if law.decoding.stop:
+            said.append(f"{law.run} was drawn with stop texts, so the ends of its samples are not scored")
+        elif scored and not found.checked:
             said.append(f"{law.run} does not say how many tokens were drawn, so texts read as other tokens go unseen")
         if found.windowed:
             said.append(f"{found.windowed:,} samples of {law.run} are longer than a model's context and were read in "
-                        "windows; they are left out of cross-support")  # fmt: skip
+                        "windows; they are left out of cross-support and of the leash")  # fmt: skip
         if found.unsummed:
             said.append(f"{found.unsummed:,} samples of {law.run} have no sums under one of the models")
     if _other_tokens(one):
@@ -81,18 +85,25 @@ def _crossed(one: Likelihood, cell: str) -> str:
     if not rows:
         return ""
     finder, other = (one.laws[side].run for side in (FINDER[cell], 1 - FINDER[cell]))
-    sure = sum(row.bound > one.cross.epsilon or (row.reading is Reach.UNDER and row.bound >= row.low) for row in rows)
-    missed, under, left = (one.cross.count(cell, reading) for reading in Reach)
+    missed, within, left = ([row for row in rows if row.reading is reading] for reading in Reach)
     head = f"Of the {many(len(rows), 'problem')}" if len(rows) > 1 else "Of the one problem"
     head += f" that only {finder} reached at k = {one.cross.k:,}"
-    shown = missed + under
-    if not shown:
+    if not missed and not within:
         return f"{head}, nothing can be told of {other}'s chance."
-    told = [f"a chance above epsilon on {missed} (missed by chance)"] if missed else []
-    told += [f"a chance just under the threshold on {under}"] if under else []
-    by = f" ({'all' if sure == shown else sure} by the mass of completions that were seen, which is certain)"
-    tail = f"; on {left} nothing can be told" if left else ""
-    return f"{head}, {other} had {' and '.join(told)}{by if sure else ''}{tail}."
+    told = [f"{other} missed {len(missed):,} on which its chance is above epsilon ({_sure(missed)})"] if missed else []
+    more = f"{one.cross.k:,} more samples of {other} would show {len(within):,} with a chance of at least 5% each"
+    told += [f"{more} ({_sure(within)})"] if within else []
+    tail = f"; on {len(left):,} nothing can be told" if left else ""
+    return f"{head}, {' and '.join(told)}{tail}."
+
+
+def _sure(rows: Sequence[Crossed]) -> str:
+    """How many readings are certain: what they say is of a lower bound alone."""
+    certain = sum(row.certain for row in rows)
+    if certain == len(rows):
+        return "certain"
+    by = "by estimates that several right samples carry, 95% sure before problems were chosen"
+    return f"{certain:,} certain, {len(rows) - certain:,} {by}" if certain else by
 
 
 def _leash(one: Likelihood) -> str:
@@ -114,13 +125,30 @@ def _external(one: Likelihood) -> list[str]:
         if group.own or group.benchmark != ALL or group.cell not in "ESO":
             continue
         best = group.matched or group.log_ratio
-        sure = best.interval.low > 0 or best.interval.high < 0
+        settled = best.interval.low > 0 or best.interval.high < 0
+        known = np.isfinite([best.interval.low, best.interval.high]).all()
         likelier, other = (after, before) if best.value > 0 else (before, after)
         how = "at like lengths" if group.matched else "as they are"
-        tail = "" if sure else "; the interval holds 0, so which of the two is not settled"
+        tail = "" if settled else "; the interval holds 0, so which of the two is not settled"
+        if not known:
+            tail = f"; {'one problem' if group.problems == 1 else 'too few problems at like lengths'}, so no interval"
         what = f"the traces of {clean(group.author)} on {group.cell} likelier than {other} does"
         said.append(f"{likelier} finds {what}, by {amount(absolute(best), '.3g')} nats a token ({how}){tail}.")
     return said
+
+
+def _tables_alone(one: Likelihood) -> list[str]:
+    """What is found where nothing says what whole completions are: the tables, and what the rest would need."""
+    before, after = (law.run for law in one.laws)
+    said = []
+    for name in dict.fromkeys(group.author for group in one.groups if group.own):
+        own = [group for group in one.groups if group.own and group.author == name and group.benchmark == ALL]
+        each = ", ".join(f"{group.cell} {amount(group.log_ratio, '+.3g')}" for group in own)
+        said.append(f"Of the correct samples of {name}, log {after} - log {before} a token by class: {each}.")
+    if all(law.known for law in one.laws):
+        return [*said, f"There is no cross-support and no length of the leash: {one.cross.reason}."]
+    return [*said, "The tables say how likely both models find traces, class by class; cross-support and the length of "
+                   "the leash need to know how the runs were drawn: --decoding, --temperature, --top-p."]  # fmt: skip
 
 
 def _traces(one: Likelihood) -> list[str]:

@@ -10,12 +10,14 @@ from offleash.study.likelihood_law import SIDES, Law
 from offleash.study.likelihood_samples import Scored
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.likelihood import (
+    ENOUGH,
     Reach,
     chance_within,
     distinct_mass,
     mass_of_both,
     ratios,
     reach,
+    trusted_bound,
     weighed_mass,
 )
 from offleash.support.resampling import Interval, strata
@@ -40,9 +42,17 @@ class Crossed:
     bound: float  # certain: the mass of the right completions that were seen
     estimate: float  # by importance sampling; NaN where the draw stopped at the first success
     effective: float  # right samples that carry the estimate
-    low: float  # with 95% confidence, from the estimate
+    low: float  # with 95% confidence, from the estimate, before problems are chosen by what came
     again: float  # at least this chance that k more samples of the other show it
     reading: Reach
+    certain: bool  # whether the reading follows from the certain bound alone
+    other_drawn: int  # all samples of the other, which are more than k where k was chosen smaller
+    other_successes: int
+
+    @property
+    def estimated(self) -> bool:
+        """Whether `again` rests on the 95% bound."""
+        return self.effective >= ENOUGH and self.low > self.bound
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,7 @@ class CrossSupport:
     rows: tuple[Crossed, ...]
     both: BothRuns | None
     reason: str = ""  # why nothing can be said
+    both_reason: str = ""  # why the two runs together say nothing
 
     def count(self, cell: str, reading: Reach) -> int:
         return sum(one.cell == cell and one.reading is reading for one in self.rows)
@@ -79,7 +90,24 @@ def cross_support(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, 
     if reason:
         return CrossSupport(nothing.k, nothing.epsilon, (), None, reason)
     rows = [row for cell, r in FINDER.items() for row in _crossed(told, cell, scored[r], r)]
-    return CrossSupport(nothing.k, nothing.epsilon, tuple(rows), _both(told, scored, laws, first))
+    together = _both(told, scored, laws, first)
+    both, why = (None, together) if isinstance(together, str) else (together, "")
+    return CrossSupport(nothing.k, nothing.epsilon, tuple(rows), both, both_reason=why)
+
+
+def stopped_early(told: Detail, laws: tuple[Law, Law], first: int) -> str:
+    """Why a mean over the first samples would be one over problems that the outcome chose; empty where it is not."""
+    tally = told.tally
+    n = int(min(first, *tally.budget_R))
+    for r, law in enumerate(laws):
+        early = int((tally.stopped_PR[:, r] & (tally.drawn_PR[:, r] < n)).sum())
+        if early:
+            until = int(tally.until_R[r])
+            return (
+                f"{early:,} of {len(tally):,} problems of {law.run} stopped at success {until:,}, before {n:,} samples "
+                f"were drawn, so their first samples are chosen by what came; with --first {until} none are"
+            )
+    return ""
 
 
 def _unlawful(laws: tuple[Law, Law]) -> str:
@@ -110,9 +138,8 @@ def _crossed(told: Detail, cell: str, found: Scored, r: int) -> list[Crossed]:
     most_P = np.where(stopped_P, correct_P - 1, correct_P)
     usable, n_P = _usable(right, finder, other, until, stopped_P, drawn_P, most_P)
     mass = weighed_mass(usable[other].to_numpy(), usable["own"].to_numpy(), usable["row"].to_numpy(), n_P)
-    low_P = np.fmax(bound_P, np.nan_to_num(mass.low_P))
-    again_P = chance_within(low_P, told.comparison.change.k)
-    readings = reach(low_P, told.comparison.change.k)
+    k, low_P = told.comparison.change.k, trusted_bound(bound_P, mass)
+    again_P, readings, certain = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
     counted = _counted(right, usable, distinct, other, place_P.size)
     return [
         Crossed(
@@ -130,6 +157,9 @@ def _crossed(told: Detail, cell: str, found: Scored, r: int) -> list[Crossed]:
             low=float(mass.low_P[row]),
             again=float(again_P[row]),
             reading=readings[row],
+            certain=readings[row] is certain[row],
+            other_drawn=int(tally.drawn_PR[place, 1 - r]),
+            other_successes=int(tally.correct_PR[place, 1 - r]),
         )
         for row, place in enumerate(place_P)
     ]
@@ -151,7 +181,7 @@ def _usable(
     sample N, is counted without that success, over N - 1: unbiased as (m-1)/(N-1) is (Haldane 1945).
     """
     known = pl.col("own").is_not_null() & pl.col(other).is_not_null()
-    whole = right.with_columns(own=pl.coalesce("drawn", finder)).filter(~pl.col("retokenised") & known)
+    whole = right.with_columns(own=pl.col(finder)).filter(~pl.col("retokenised") & known)
     if not until:
         return whole, drawn_P.astype(np.float64)
     rank = right.select("row", "index", rank=pl.col("index").rank("ordinal").over("row"))
@@ -171,17 +201,22 @@ def _counted(
     return {"distinct": count(distinct), "excluded": count(cut), "usable": count(usable)}
 
 
-def _both(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], first: int) -> BothRuns | None:
-    """The chance of a right sample under either law, from the first samples of both runs: not chosen by what came."""
+def _both(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], first: int) -> BothRuns | str:
+    """The chance of a right sample under either law, from the first samples of both runs: not chosen by what came.
+
+    Or why there is none.
+    """
+    reason = stopped_early(told, laws, first)
+    if reason:
+        return reason
     tally, problems = told.tally, len(told.tally)
     n = int(min(first, *tally.budget_R))
     heads = [one.frame.filter(pl.col("index") < n) for one in scored]
     have_PR = np.stack([np.bincount(head["place"].to_numpy(), minlength=problems) for head in heads], axis=1)
     known_P = (have_PR == n).all(axis=1)
     if not known_P.any():
-        return None
-    rows = [_weighing(head, law.side) for head, law in zip(heads, laws, strict=True)]
-    right = pl.concat(rows)
+        return f"no problem has its first {n:,} samples scored in both runs"
+    right = pl.concat([_weighing(head) for head in heads])
     place_S, logs = right["place"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
     n_P = np.where(known_P, float(n), 0.0)
     together_PR = np.stack([mass_of_both(logs[r], logs[1 - r], place_S, n_P, n_P) for r in (BEFORE, AFTER)], axis=1)
@@ -202,9 +237,8 @@ def _both(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], fi
     )
 
 
-def _weighing(head: pl.DataFrame, side: str) -> pl.DataFrame:
-    """Right samples whose probability is known under both laws; the draw's own word first."""
+def _weighing(head: pl.DataFrame) -> pl.DataFrame:
+    """Right samples whose probability is known under both laws."""
     known = pl.col("law_before").is_not_null() & pl.col("law_after").is_not_null()
-    own = pl.coalesce("drawn", f"law_{side}").alias(f"law_{side}")
     kept = head.filter(pl.col("correct") & ~pl.col("retokenised") & known)
-    return kept.with_columns(own).select("place", "law_before", "law_after")
+    return kept.select("place", "law_before", "law_after")

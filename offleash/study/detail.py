@@ -63,8 +63,8 @@ class Detail:
         return entropy_at_equal_n(seen, len(self.tally))[0]
 
     @cached_property
-    def distinct_KR(self) -> tuple[Integer, Float] | None:
-        """Budgets, and the mean number of different readable answers that so many samples show, of each run."""
+    def distinct_KR(self) -> tuple[Integer, Float, int] | None:
+        """Budgets, the mean number of different readable answers in so many samples, of each run; of how many problems."""
         told, found = self.answers, self.comparison.diversity
         if told is None or found is None:
             return None
@@ -73,7 +73,7 @@ class Detail:
         known_P = ~np.isnan(np.stack(every)).any(axis=(0, 2))
         if not known_P.any():
             return None
-        return k_K, np.stack([one[known_P].mean(axis=0) for one in every], axis=1)
+        return k_K, np.stack([one[known_P].mean(axis=0) for one in every], axis=1), int(known_P.sum())
 
     @cached_property
     def token_entropy_PR(self) -> Float | None:

@@ -14,7 +14,7 @@ from offleash.study.likelihood_classes import CELLS, Group, Style, external_trac
 from offleash.study.likelihood_law import SIDES, Given, Law, law_of, run_folder
 from offleash.study.likelihood_leash import Leash, leash
 from offleash.study.likelihood_samples import Scored, scored_samples
-from offleash.study.likelihood_scoring import Announce, Work, chosen_of, prospect, score_missing
+from offleash.study.likelihood_scoring import Announce, Work, check_models, chosen_of, prospect, score_missing
 from offleash.study.likelihood_traces import Wanted, sums_of, wanted_by
 from offleash.study.load import Progress, Reading, silent
 from offleash.study.traces import TraceFile, read_traces
@@ -107,12 +107,13 @@ def likelihood(
         raise OffleashError("Both runs say how they were drawn; leave out --decoding, --temperature and --top-p.")
     file = None if what.traces is None else read_traces(what.traces, _places(one), what.columns)
     wanted = [] if file is None else [wanted_by(law, file.traces, _own(one, r)) for r, law in enumerate(laws)]
-    work = Work()
+    work = Work(notes=tuple(check_models(None, laws)))
     if what.scoring:
         progress("counting what is to be scored")
         ahead = prospect(chosen_of(one, told.class_P.tolist(), laws, what.first), laws, wanted)
+        known = check_models(ahead, laws)
         announce(ahead)
-        work = score_missing(ahead, laws, progress)
+        work = score_missing(ahead, laws, known, progress)
     progress("reading scores")
     scored = (scored_samples(told, 0, laws), scored_samples(told, 1, laws))
     if not any(part.frame.height for part in scored) and file is None:

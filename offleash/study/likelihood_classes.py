@@ -19,7 +19,7 @@ TRACES = {
     "author": pl.String(),
     "own": pl.Boolean(),  # self-generated: drawn by one of the two models
     "place": pl.Int64(),
-    "correct": pl.Boolean(),  # null: not known
+    "correct": pl.Boolean(),  # null: not known; of own samples: unread, failed or without a verdict
     "tokens": pl.Int64(),  # as the model before counts
     "before": pl.Float64(),  # log-probability a token
     "after": pl.Float64(),
@@ -42,6 +42,7 @@ class Group:
     cell: str
     problems: int
     traces: int
+    unjudged: int  # of them: nobody says whether they are correct
     tokens: float  # of a trace, mean
     perplexity: dict[str, Estimate]  # before, after: exp of minus the mean log-probability a token
     mean_perplexity: dict[str, float]  # before, after: the mean of the traces' own perplexities
@@ -91,8 +92,8 @@ def own_traces(found: Scored, name: str, first: int | None = None) -> pl.DataFra
 
 
 def groups(told: Detail, traces: pl.DataFrame) -> list[Group]:
-    """Every author's traces that are not known to be wrong, by class, in all and by benchmark."""
-    fit = traces.filter(pl.col("correct").fill_null(True))
+    """Every author's traces that are not known to be wrong, by class, in all and by benchmark; own ones are correct."""
+    fit = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
     found = [_groups(told, part, ALL) for part in _authors(fit)]
     names = sorted(set(told.tally.benchmark_P.tolist()))
     if len(names) > 1:
@@ -148,6 +149,7 @@ def _groups(told: Detail, part: pl.DataFrame, benchmark: str) -> list[Group]:
                 cell=cell,
                 problems=len(np.unique(place_T[some_T])),
                 traces=int(some_T.sum()),
+                unjudged=int(part["correct"].is_null().to_numpy()[some_T].sum()),
                 tokens=_mean(length_T, weight_T, some_T),
                 perplexity={"before": _exp(before), "after": _exp(after)},
                 mean_perplexity={side: float(np.average(one, weights=weight_T[some_T])) for side, one in each.items()},

@@ -1,20 +1,23 @@
 """The law of a run: which model drew it and how, and under which names scores by that law stand."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offleash.errors import OffleashError
+from offleash.samplers.engine.loading import settings_of
+from offleash.samplers.fingerprint import fingerprint
 from offleash.samplers.registry import Model, model_of
 from offleash.samplers.sampler import Decoding, decoding_of
 from offleash.study.arguments import parse_argument
 from offleash.tables.facts import read_origin
 from offleash.tables.folder import folder_name, is_run, refuse_certificate
 from offleash.tables.run import Origin
-from offleash.tables.scores import read_about, scored_models
+from offleash.tables.scores import read_about, scored_models, scores_folder
 
 DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts
 SIDES = ("before", "after")
+AUTO = "auto"  # the data type is the model's own
 UNLIMITED = 1 << 20  # tokens: where an imported run was cut is not known
 
 
@@ -30,16 +33,22 @@ class Law:
     known: bool  # whether the decoding is; where it is not, texts are scored under the model's own distribution
     fingerprint: str = ""  # of the weights that drew the run, where they were seen
     given: bool = False  # the user named the model
+    now: str = ""  # fingerprint of the weights that stand under the model's name; empty: they cannot be seen
 
-    def check(self, fingerprint: str) -> str:
+    @property
+    def weights(self) -> str:
+        """Fingerprint of the weights whose scores are those of this law; empty where it is not known."""
+        return self.now if self.given else self.fingerprint or self.now
+
+    def check(self) -> str:
         """A note where other weights score than drew the run; an error where the user did not name them."""
-        if not self.fingerprint or not fingerprint or self.fingerprint == fingerprint:
+        if not self.fingerprint or not self.now or self.fingerprint == self.now:
             return ""
         if self.given:
             return f"{self.model} has other weights, or other files of them, than the model that drew {self.run}"
         raise OffleashError(
             f"{self.model} no longer holds the weights that drew {self.folder} (fingerprint {self.fingerprint} then, "
-            f"{fingerprint} now); name the model that did with --model-{self.side} hf:PATH."
+            f"{self.now} now); name the model that did with --model-{self.side} hf:PATH."
         )
 
 
@@ -96,19 +105,38 @@ def law_of(side: str, run: str, folder: Path, given: Given) -> Law:
     if origin is None and decoding is not None:
         decoding = replace(decoding, max_tokens=UNLIMITED)
     seen = "" if origin is None else str(origin.about.get("fingerprint") or "")
-    named = given.model is not None
-    return Law(side, run, folder, model, decoding or Decoding(), decoding is not None, seen, named)
+    settings_of(model)  # an unknown setting is told now, whether or not the model has anything to score
+    named, now = given.model is not None, weights_of(model)
+    return Law(side, run, folder, model, decoding or Decoding(), decoding is not None, seen, named, now)
+
+
+def weights_of(model: Model) -> str:
+    """The fingerprint of a model's folders, as the sampler notes it; empty for names on the hub."""
+    return " ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter)))))
 
 
 def scores_under(folder: Path, law: Law) -> Named:
-    """Where scores of a run by a law stand, or will; never those of another model or decoding."""
+    """Where scores of a run by a law stand, or will; never those of another model or decoding.
+
+    Scores under the model's own name by other weights, another data type or other prompts are refused: they would be
+    read as those of the law.
+    """
     word, wanted = str(law.model), {name: law.decoding.document()[name] for name in DECODED}
-    taken = scored_models(folder)
-    seen = "" if law.given else law.fingerprint  # of a model that the user names nothing is known but the name
+    taken, other = scored_models(folder), ""
     for name in taken:
-        about = read_about(folder, name) or {}
-        if about.get("decoding") == wanted and (about.get("model") == word or _weights(about) == seen != ""):
-            return Named(name, str(about["model"]))
+        told = read_about(folder, name) or {}
+        about = told.get("about")
+        known = about if isinstance(about, Mapping) else {}
+        same_weights = known.get("fingerprint") == law.weights != ""
+        if told.get("decoding") != wanted or not (told.get("model") == word or same_weights):
+            continue
+        differing = list(differences(law, known))
+        if not differing:
+            return Named(name, str(told["model"]))
+        if told.get("model") == word and not other:
+            other = refusal(scores_folder(folder, name), law, differing)
+    if other:
+        raise OffleashError(other)
     plain = folder_name(word)
     return Named(plain if plain not in taken else f"{plain}-{'-'.join(f'{one:g}' for one in _numbers(wanted))}", word)
 
@@ -125,9 +153,27 @@ def _drew(side: str, folder: Path, origin: Origin, given: Given) -> Model:
     return replace(model, sampler="hf" if model.sampler == "vllm" else model.sampler, settings=settings, raw=raw)
 
 
-def _weights(about: Mapping[str, object]) -> str:
-    told = about.get("about")
-    return str(told.get("fingerprint") or "") if isinstance(told, Mapping) else ""
+def differences(law: Law, about: Mapping[str, object]) -> Iterator[str]:
+    """In what scores, by what is told about them, were made otherwise than the law's model would make them now."""
+    was = str(about.get("fingerprint") or "")
+    if law.weights and was != law.weights:
+        yield f"weights: fingerprint {was!r} in the scores, {law.weights!r} now"
+    raw = bool(about.get("raw"))
+    if raw != law.model.raw:
+        yield f"raw prompts: {raw} in the scores, {law.model.raw} now"
+    settings, dtype = about.get("settings"), law.model.settings.get("dtype", AUTO)
+    made = settings.get("dtype") if isinstance(settings, Mapping) else None
+    if made is not None and dtype not in (AUTO, made):
+        yield f"dtype: {made!r} in the scores, {dtype!r} now"
+
+
+def refusal(place: Path, law: Law, differing: list[str]) -> str:
+    """What is said where scores stand that were made otherwise."""
+    lines = "".join(f"\n  {one}" for one in differing)
+    return (
+        f"{place} holds scores under the name {law.model} that were made in another way:{lines}\nDelete it to score "
+        f"again, or name the model that made them (--model-{law.side}, --set, --raw)."
+    )
 
 
 def _numbers(decoded: Mapping[str, object]) -> list[float]:

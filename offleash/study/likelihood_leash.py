@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from offleash.study.cross_support import stopped_early
 from offleash.study.detail import Detail
 from offleash.study.likelihood_classes import CELLS, Estimate
-from offleash.study.likelihood_law import SIDES, Law
+from offleash.study.likelihood_law import SIDES, UNLIMITED, Law
 from offleash.study.likelihood_samples import Scored
 from offleash.support.likelihood import problem_means, ratios
 from offleash.support.resampling import strata
@@ -43,20 +44,39 @@ def leash(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], fi
         if not law.decoding.plain:
             how = f"{law.run} was drawn at temperature {law.decoding.temperature:g}, top-p {law.decoding.top_p:g}"
             return Leash((), 0, f"{how}: a divergence of the models needs samples at temperature 1 and top-p 1, uncut")
+        if law.decoding.stop:
+            return Leash((), 0, f"{law.run} was drawn with stop texts, so nothing says what its samples end with")
+    reason = _other_lengths(laws) or stopped_early(told, laws, first)
+    if reason:
+        return Leash((), 0, reason)
     found = [_divergence(told, one, first) for one in scored]
-    heads = [one.frame.filter(pl.col("index") < first) for one in scored]
+    heads = [_head(one, first) for one in scored]
     retokenised = sum(int(head["retokenised"].sum()) for head in heads)
     return Leash(tuple(one for one in found if one is not None), retokenised)
 
 
+def _other_lengths(laws: tuple[Law, Law]) -> str:
+    """Why whole samples of the two runs are not the same thing; empty where they are."""
+    lengths = [law.decoding.max_tokens for law in laws]
+    if lengths[0] == lengths[1]:
+        return ""
+    told = [f"{law.run} {'at a length it does not say' if length == UNLIMITED else f'at {length:,} tokens'}"
+            for law, length in zip(laws, lengths, strict=True)]  # fmt: skip
+    return f"samples were cut at different lengths ({told[0]}, {told[1]}), so whole samples of one are not the other's"
+
+
+def _head(found: Scored, first: int) -> pl.DataFrame:
+    """The first samples of each problem that were read whole."""
+    return found.frame.filter((pl.col("index") < first) & ~pl.col("windowed"))
+
+
 def _divergence(told: Detail, found: Scored, first: int) -> Divergence | None:
-    """The mean over a run's samples of its own log-probability minus the other's."""
-    head = found.frame.filter(pl.col("index") < first)
+    """The mean over a run's samples of its own log-probability minus the other's, both as they were scored."""
+    head = _head(found, first)
     if not head.height:
         return None
     other = SIDES[1 - SIDES.index(found.side)]
-    own = pl.when(pl.col("retokenised")).then(pl.col(found.side)).otherwise(pl.coalesce("drawn", found.side))
-    rows = head.with_columns(gap=own - pl.col(other))
+    rows = head.with_columns(gap=pl.col(found.side) - pl.col(other))
     problems, place_S = len(told.tally), rows["place"].to_numpy()
     gap_P = problem_means(rows["gap"].to_numpy(), place_S, problems)
     length_P = problem_means(rows[f"tokens_{found.side}"].to_numpy(), place_S, problems)

@@ -25,17 +25,18 @@ LEAST_APART, APART_A_TOKEN = 0.05, 0.005
 class Scored:
     """The scored samples of one run.
 
-    Columns: place (row of the tally), problem, index, correct, finish, text (a hash, where it is needed),
-    tokens_before, tokens_after, before, after (sums of log-probability under the models' own distributions),
-    law_before, law_after (under the laws of the runs: null where it is not known, minus infinity where the law excludes
-    the sample), drawn (under its own law as it was noted at the draw, null where it was not), windowed, retokenised.
+    Columns: place (row of the tally), problem, index, correct (null: unread, failed or without a verdict), finish, text
+    (a hash, where it is needed), tokens_before, tokens_after, before, after (sums of log-probability under the models'
+    own distributions), law_before, law_after (under the laws of the runs: null where it is not known, minus infinity
+    where the law excludes the sample), windowed, retokenised. All sums are of the scored text: what was noted at the
+    draw is of the one end that was drawn, where a model may have several, and serves as a check alone.
     """
 
     side: str
     frame: pl.DataFrame
     samples: int  # of the run, scored or not
     unsummed: int  # scored, but without sums under one of the models
-    checked: int  # of those scored, whose tokens were noted at the draw
+    checked: int  # of those scored, whose tokens were noted at the draw; none where stop texts end samples
 
     @property
     def retokenised(self) -> int:
@@ -47,29 +48,21 @@ class Scored:
 
 
 def scored_samples(told: Detail, r: int, laws: tuple[Law, Law]) -> Scored:
-    """The samples of run r that both models have scored; its own model's word may be that of the draw."""
+    """The samples of run r that both models have scored."""
     one, law, side = told.comparison, laws[r], SIDES[r]
     samples = scan_shards(law.folder / "samples", SAMPLES)
     count = int(samples.select(pl.len()).collect(engine="streaming").item())
     other = SIDES[1 - r]
     named = one.counted.own[r].join(_places(one), on="problem").select("place", problem="own")
-    drawn = samples.select(*KEY, "finish", "tokens", "logprob_raw", "logprob_sampled")
+    drawn = samples.select(*KEY, "finish", "tokens", "entropy_raw", "logprob_sampled")
     found = _scores(law, laws[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
-    whole = found.join(_scores(law, law), on=KEY, how="left").with_columns(
-        pl.coalesce(side, "logprob_raw").alias(side),
-        pl.coalesce(f"sampled_{side}", "logprob_sampled").alias(f"sampled_{side}"),
-        pl.coalesce(f"tokens_{side}", "tokens").alias(f"tokens_{side}"),
-        pl.col(f"windows_{side}").fill_null(1),
-    )
-    judged = whole.join(_right(law, one, r), on=KEY, how="left").with_columns(pl.col("correct").fill_null(False))
+    whole = found.join(_scores(law, law), on=KEY, how="left")
+    judged = whole.join(_judged(law, one, r), on=KEY, how="left")
     frame = _with_texts(judged.collect(engine="streaming"), samples, told)
     summed = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("place", "index")
-    own = pl.col(f"sampled_{side}")
-    length = pl.col(f"tokens_{side}")
-    apart = (pl.col("logprob_sampled") - own).abs() > LEAST_APART + APART_A_TOKEN * length
-    counted = (pl.col("tokens") != length) | (pl.col(f"tokens_{other}") != length)
+    stopped = bool(law.decoding.stop)  # then the end is not scored, and nothing can be checked
     rows = summed.with_columns(
-        retokenised=(counted.fill_null(False) | apart.fill_null(False)),
+        retokenised=pl.lit(False) if stopped else _read_otherwise(side, other),
         windowed=(pl.col("windows_before") > 1) | (pl.col("windows_after") > 1),
         **{f"law_{name}": _law_sum(name, laws[place].decoding) for place, name in enumerate(SIDES)},
     )
@@ -77,12 +70,27 @@ def scored_samples(told: Detail, r: int, laws: tuple[Law, Law]) -> Scored:
         side=side,
         frame=rows.select(
             "place", "problem", "index", "correct", "finish", "text", "before", "after", "law_before", "law_after",
-            "windowed", "retokenised", "tokens_before", "tokens_after", drawn="logprob_sampled",
+            "windowed", "retokenised", "tokens_before", "tokens_after",
         ),
         samples=count,
         unsummed=frame.height - summed.height,
-        checked=int(summed["tokens"].is_not_null().sum()),
+        checked=0 if stopped else int(summed["tokens"].is_not_null().sum()),
     )  # fmt: skip
+
+
+def _read_otherwise(side: str, other: str) -> pl.Expr:
+    """Whether a text is read as other tokens than were drawn: their number, or what was noted at the draw, is another.
+
+    Of an ended sample the draw's sum holds one end and the scored sum all of a model's ends, so the first may be lower;
+    its entropy is the same whichever end came.
+    """
+    length, ended = pl.col(f"tokens_{side}"), (pl.col("finish") == FINISHED).fill_null(False)
+    room = LEAST_APART + APART_A_TOKEN * length
+    gap = pl.col("logprob_sampled") - pl.col(f"sampled_{side}")
+    entropy = (pl.col("entropy_raw") - pl.col(f"entropy_{side}")).abs() > room
+    apart = (gap > room).fill_null(False) | pl.when(ended).then(entropy).otherwise(gap < -room).fill_null(False)
+    counted = (pl.col("tokens") != length) | (pl.col(f"tokens_{other}") != length)
+    return counted.fill_null(False) | apart
 
 
 def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, told: Detail) -> pl.DataFrame:
@@ -104,6 +112,7 @@ def _scores(law: Law, by: Law) -> pl.LazyFrame:
         pl.col("tokens").alias(f"tokens_{side}"),
         pl.col("logprob_raw").alias(side),
         pl.col("logprob_sampled").alias(f"sampled_{side}"),
+        pl.col("entropy_raw").alias(f"entropy_{side}"),
         pl.col("windows").fill_null(1).alias(f"windows_{side}"),
     )
 
@@ -125,9 +134,10 @@ def _places(one: Comparison) -> pl.DataFrame:
     return one.counted.problems.select("problem").with_row_index("place").with_columns(pl.col("place").cast(pl.Int64))
 
 
-def _right(law: Law, one: Comparison, r: int) -> pl.LazyFrame:
-    """Keys of the samples that the comparison's verifier found correct."""
+def _judged(law: Law, one: Comparison, r: int) -> pl.LazyFrame:
+    """Samples that the comparison's verifier found correct or wrong, and which."""
     verdicts = open_run(law.folder, verifier=(one.before, one.after)[r].verifier).verdicts
     assert verdicts is not None, "a run folder has samples"
-    right = pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value
-    return verdicts.filter(right.fill_null(False)).select(*KEY, correct=pl.lit(True))
+    verdict = pl.col("verdict").cast(pl.String)
+    told = verdicts.filter(verdict.is_in([Verdict.CORRECT.value, Verdict.WRONG.value]))
+    return told.select(*KEY, correct=verdict == Verdict.CORRECT.value)

@@ -10,6 +10,7 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.samplers.registry import open_sampler
 from offleash.study.compare import Comparison
+from offleash.study.drawing import check_model
 from offleash.study.likelihood_law import SIDES, Law, Named, scores_under
 from offleash.study.likelihood_traces import Wanted, missing, score_traces
 from offleash.study.load import Progress
@@ -71,6 +72,10 @@ class Prospect:
     def missing(self) -> int:
         return sum(step.missing for step in self.steps) + sum(map(len, self.traces.values()))
 
+    def needs(self, law: Law) -> bool:
+        """Whether a law's model has anything to score."""
+        return bool(self.traces.get(law.side)) or any(step.by is law and step.missing for step in self.steps)
+
 
 @dataclass(frozen=True)
 class Work:
@@ -113,20 +118,34 @@ def prospect(chosen: Sequence[Chosen], laws: tuple[Law, Law], wanted: Sequence[W
     return Prospect(tuple(steps), {one.law.side: missing(one) for one in wanted})
 
 
-def score_missing(ahead: Prospect, laws: tuple[Law, Law], progress: Progress) -> Work:
-    """Score what is missing; each model is loaded once, and only where it has something to score."""
-    started, samples, traces, notes = time.monotonic(), 0, 0, []
+def check_models(ahead: Prospect | None, laws: tuple[Law, Law]) -> list[str]:
+    """Refuse what can be told of both models before the first is loaded; notes on weights that a user has named."""
+    notes = []
+    for law in laws:
+        needed = ahead is not None and ahead.needs(law)
+        if needed:
+            check_model(law.model)
+        if needed or law.given:
+            notes.append(law.check())
+    return [note for note in notes if note]
+
+
+def score_missing(ahead: Prospect, laws: tuple[Law, Law], known: Sequence[str], progress: Progress) -> Work:
+    """Score what is missing; each model is loaded once, and only where it has something to score.
+
+    `known` are notes of `check_models`, which comes first.
+    """
+    started, samples, traces, notes = time.monotonic(), 0, 0, list(known)
     for side, law in zip(SIDES, laws, strict=True):
         steps = [step for step in ahead.steps if step.by is law and step.missing]
         unread = ahead.traces.get(side, [])
-        if not steps and not unread:
+        if not ahead.needs(law):
             continue
         progress(f"loading {law.model}")
         with closing(open_sampler(law.model)) as sampler:  # first: it says what is not installed
             from offleash.samplers.engine.scoring import Scorer
 
             scorer = Scorer.of(sampler)
-            notes.append(law.check(scorer.about.fingerprint))
             for step in steps:
                 scoring = Scoring(step.named.model, law.decoding, step.named.name, step.chosen.verifier)
                 for selection in step.chosen.selections():
@@ -138,4 +157,4 @@ def score_missing(ahead: Prospect, laws: tuple[Law, Law], progress: Progress) ->
             if unread:
                 score_traces(law, unread, scorer, progress)
                 traces += len(unread)
-    return Work(samples, traces, time.monotonic() - started, tuple(dict.fromkeys(filter(None, notes))))
+    return Work(samples, traces, time.monotonic() - started, tuple(dict.fromkeys(notes)))

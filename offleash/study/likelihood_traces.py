@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding
-from offleash.study.likelihood_law import Law
+from offleash.study.likelihood_law import Law, differences, refusal
 from offleash.study.load import Progress
 from offleash.study.score_shards import asked
 from offleash.study.traces import External
@@ -44,9 +44,13 @@ def wanted_by(law: Law, traces: Sequence[External], own: Mapping[int, str]) -> W
 
 
 def standing(law: Law) -> dict[str, Sums]:
-    """Scores of traces that a run's model has given before, by trace."""
+    """Scores of traces that a run's model has given before, by trace; refused if they were made in another way."""
     found: dict[str, Sums] = {}
-    for row in _lines(_file(law)):
+    rows = _lines(_file(law))
+    differing = list(differences(law, rows[0])) if rows else []
+    if differing:
+        raise OffleashError(refusal(_file(law), law, differing))
+    for row in rows:
         key, sums = row.get("trace"), row.get("sums")
         if isinstance(key, str) and isinstance(sums, dict):
             found[key] = Sums(sums.get("tokens"), sums.get("logprob_raw"), windows=sums.get("windows"),
@@ -66,7 +70,7 @@ def score_traces(law: Law, traces: Sequence[Trace], scorer: "Scorer", progress: 
     file, done = _file(law), 0
     with append_to_run(law.folder):
         file.parent.mkdir(exist_ok=True)
-        _claim(file, law, scorer.about.fingerprint)
+        _claim(file, law, scorer)
         for part in _parts(traces):
             scored = scorer.score(part, Decoding())
             rows = [
@@ -95,19 +99,22 @@ def sums_of(wanted: Wanted) -> list[Sums]:
     ]
 
 
-def _claim(file: Path, law: Law, fingerprint: str) -> None:
-    """The file belongs to one set of weights; what a kill left of a line is cut off."""
-    rows = _lines(file)
+def _claim(file: Path, law: Law, scorer: "Scorer") -> None:
+    """The file belongs to one model as it is loaded; what a kill left of a line is cut off."""
+    rows, about = _lines(file), scorer.about
+    told = {"fingerprint": about.fingerprint, "raw": about.raw, "settings": dict(about.settings)}
     if not rows:
         file.unlink(missing_ok=True)
-        _append(file, [{"schema": 1, "model": str(law.model), "fingerprint": fingerprint}])
+        _append(file, [{"schema": 1, "model": str(law.model), **told}])
         return
-    was = rows[0].get("fingerprint")
-    if was != fingerprint:
-        raise OffleashError(
-            f"{file} holds scores of traces by other weights (fingerprint {was!r}, now {fingerprint!r}); delete it to "
-            "score the traces again."
-        )
+    first = rows[0]
+    differing = [
+        f"{name}: {first[name]!r} in the scores, {now!r} now"
+        for name, now in told.items()
+        if name in first and first[name] != now
+    ]
+    if differing:
+        raise OffleashError(refusal(file, law, differing))
     text = file.read_bytes()
     if not text.endswith(b"\n"):
         file.write_bytes(text[: text.rfind(b"\n") + 1])

@@ -14,14 +14,18 @@ from offleash.support.resampling import REPLICATES, Interval, percentile_interva
 from offleash.support.rules import ZETA, epsilon
 
 STRATA = 5  # of lengths, at most
+ENOUGH = 5.0  # effective samples below which an estimate is one or two samples' word, and no reading rests on it
 LEAST = 2  # problems below which there is no interval, and traces of a class below which lengths are not matched
 
 
 class Reach(StrEnum):
-    """What a lower bound on a model's chance says of a problem that its samples did not reach."""
+    """What a lower bound on a model's chance says of a problem that its samples did not reach.
 
-    MISSED = "missed by chance"  # its chance is above epsilon: k samples show that with 95%, and did not
-    UNDER = "just under the threshold"  # k samples would show it with at least 5%
+    A lower bound alone: nothing here says that a chance is small.
+    """
+
+    MISSED = "missed"  # the bound is above epsilon: k samples show that with 95%, and did not
+    WITHIN = "within reach"  # k more samples show it with at least 5%
     OPEN = "cannot tell"  # never "new": mass that the finder's samples do not show cannot be seen
 
 
@@ -31,7 +35,7 @@ class WeighedMass:
 
     estimate_P: Float
     effective_P: Float  # (sum Rw)^2 / sum (Rw)^2: how many of the finder's right samples carry it
-    low_P: Float  # with 95% confidence the mass is at least this
+    low_P: Float  # with 95% confidence the mass is at least this, on a problem that was not chosen by these samples
 
 
 def log_sums(log_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Float:
@@ -58,7 +62,8 @@ def weighed_mass(
 
     Unbiased for the other's correct mass on what the finder can draw (Kahn and Marshall 1953; Owen, Monte Carlo
     theory, chapter 9). It is not divided by the sum of the weights: over right samples that would tend to 1. The bound
-    is Markov's inequality: a mean of nonnegative weights exceeds 20 times what it estimates at most once in 20.
+    is Markov's inequality: a mean of nonnegative weights exceeds 20 times what it estimates at most once in 20:
+    of all draws, not of those that were chosen because they succeeded.
     A sample that one of the laws excludes weighs nothing, which can only lower the estimate.
     """
     other_S, finder_S = (np.asarray(one, dtype=np.float64) for one in (log_other_S, log_finder_S))
@@ -99,13 +104,22 @@ def chance_within(low_P: ArrayLike, k: int) -> Float:
         return np.asarray(-np.expm1(k * np.log1p(-p_P)))
 
 
+def trusted_bound(bound_P: ArrayLike, mass: WeighedMass) -> Float:
+    """What readings rest on: the certain bound, or the 95% one where more than one or two samples carry it.
+
+    A problem that was chosen because a rare success came has few of them, and then the 95% bound does not hold.
+    """
+    certain_P = np.asarray(bound_P, dtype=np.float64)
+    return np.where(mass.effective_P >= ENOUGH, np.fmax(certain_P, np.nan_to_num(mass.low_P)), certain_P)
+
+
 def reach(low_P: ArrayLike, k: int) -> list[Reach]:
     """What lower bounds on a model's chance say of problems that k of its samples did not reach."""
     bound_P = np.nan_to_num(np.asarray(low_P, dtype=np.float64))
-    missed_P, under_P = bound_P > epsilon(k), chance_within(bound_P, k) >= ZETA
+    missed_P, within_P = bound_P > epsilon(k), chance_within(bound_P, k) >= ZETA
     return [
-        Reach.MISSED if missed else Reach.UNDER if under else Reach.OPEN
-        for missed, under in zip(missed_P, under_P, strict=True)
+        Reach.MISSED if missed else Reach.WITHIN if within else Reach.OPEN
+        for missed, within in zip(missed_P, within_P, strict=True)
     ]
 
 

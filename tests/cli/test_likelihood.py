@@ -56,6 +56,13 @@ def test_from_two_runs_and_traces_to_a_report_in_words(runs: tuple[str, str], tr
     assert "\x1b" not in result.out
     last = " ".join(result.out.split("\n\n")[-1].split())
     assert "The length of the leash, mean over problems: KL(base || rl) = " in last
+    shown = " ".join(result.out.split())
+    assert (
+        "Perplexity a token of traces that are correct or not judged (1 not judged), written by someone else" in shown
+    )
+    assert "Perplexity a token of correct traces, written by base (self-generated)" in shown
+    assert "just under" not in shown
+    assert " own " in shown  # k is 2, so the other's own samples say more
     again = offleash("likelihood", *runs, "--traces", traces, *FEW)
     assert "scored already" in again.err
     assert "scored now" not in again.out
@@ -79,8 +86,30 @@ def test_the_document_holds_all_of_it_and_no_number_that_json_lacks(runs: tuple[
     for row in one["cross_support"]["problems"]:
         assert row["class"] in "ES"
         assert 0 <= row["certain_bound"] <= 1
+        assert row["reading"] in ("missed", "within reach", "cannot tell")
+        assert row["other_drawn"] == 48
+    assert one["cross_support"]["both_runs_reason"] is None
+    assert {group["unjudged"] for group in one["perplexity"] if group["author"] == "someone else"} == {1}
+    assert {group["unjudged"] for group in own} == {0}
     assert [found["of"] for found in one["leash"]["divergences"]] == ["before", "after"]
     assert one["finding"].endswith(".")
+
+
+def test_traces_of_one_problem_have_no_interval_and_the_finding_says_so(tmp_path: Path, runs: tuple[str, str]) -> None:
+    cells = {}
+    for number, problem in enumerate(problems()["problem"]):
+        file = tmp_path / f"{number}.jsonl"
+        file.write_text(json.dumps({"problem": problem, "text": "a b", "author": "x"}) + "\n")
+        one = offleash("likelihood", *runs, "--traces", file, *FEW, "--json").json
+        (group,) = (group for group in one["perplexity"] if not group["self_generated"])
+        assert group["log_ratio"]["interval"] == [None, None]
+        cells[group["class"]] = one["finding"]
+        if len(cells.keys() & set("ESO")):
+            break
+    (cell,) = cells.keys() & set("ESO")
+    assert f"the traces of x on {cell} likelier" in cells[cell]
+    assert cells[cell].endswith("; one problem, so no interval.")
+    assert "holds 0" not in cells[cell]
 
 
 def test_without_scoring_only_what_stands_is_reported(tmp_path: Path, tiny: World) -> None:
@@ -124,6 +153,11 @@ def test_imported_runs_need_their_models_named_and_say_what_is_missing_without_a
     assert "--decoding" in bare.json["cross_support"]["reason"]
     assert "does not say how it was drawn" in bare.json["leash"]["reason"]
     assert bare.json["perplexity"]
+    assert "Of the correct samples of one, log two - log one a token by class: " in bare.json["finding"]
+    assert (
+        "cross-support and the length of the leash need to know how the runs were drawn: --decoding"
+        in (bare.json["finding"])
+    )
     told = offleash("likelihood", *folders, *models, "--replicates", "200", "--decoding", "plain", "--json").json
     assert {row["class"]: row["problem"] for row in told["cross_support"]["problems"]} == {"E": "p0", "S": "p1"}
     assert all(row["estimate"] > 0 for row in told["cross_support"]["problems"])

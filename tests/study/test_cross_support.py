@@ -1,17 +1,22 @@
 """Cross-support and the leash of tiny models against all of their completions, enumerated with exact probabilities."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from offleash.report.likelihood_words import finding, notes
+from offleash.samplers.huggingface import open_sampler
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding
 from offleash.study.cross_support import Crossed
 from offleash.study.likelihood import Asked, Likelihood, likelihood
 from offleash.study.verbs import question
 from offleash.support.likelihood import Reach
-from tests.study.likelihood_world import SEEDS, World, given_back, problems, world
+from tests.study.likelihood_world import SEEDS, SPOKEN, World, given_back, problems, world
 
 K = 384
 SAME = ["problem", "token_ids", "finish"]
@@ -74,11 +79,14 @@ def test_the_certain_bound_never_exceeds_the_exact_mass_and_the_estimate_is_near
 def test_the_reading_says_what_the_bound_shows_and_never_new(told: Told) -> None:
     found, _ = told
     for row in found.cross.rows:
-        low = max(row.bound, row.low)
+        low = max(row.bound, row.low) if row.effective >= 5 else row.bound
         assert row.again == pytest.approx(1 - (1 - low) ** found.cross.k)
-        wanted = Reach.MISSED if low > found.cross.epsilon else Reach.UNDER if row.again >= 0.05 else Reach.OPEN
+        wanted = Reach.MISSED if low > found.cross.epsilon else Reach.WITHIN if row.again >= 0.05 else Reach.OPEN
         assert row.reading is wanted
-    assert not any("new" in reading.value for reading in Reach)
+        assert row.certain or row.estimated
+        assert row.other_drawn == K
+        assert row.other_successes > 0  # k is small here: all of the other's samples show it
+    assert not any("new" in reading.value or "under" in reading.value for reading in Reach)
 
 
 def test_the_chance_by_both_runs_is_near_the_exact_one(told: Told) -> None:
@@ -176,5 +184,57 @@ def test_a_problem_that_stopped_at_its_third_success_is_counted_without_it(tmp_p
     for row in stopped:
         (other,) = (side for side in SEEDS if side != row.finder)
         right = scored[row.finder].filter(pl.col("correct") & (pl.col("problem") == row.problem)).sort("index")
-        weight = np.exp((right[f"law_{other}"] - right["drawn"]).to_numpy())[:2]
+        weight = np.exp((right[f"law_{other}"] - right[f"law_{row.finder}"]).to_numpy())[:2]
         assert row.estimate == pytest.approx(weight.sum() / (row.drawn - 1))
+
+
+def test_no_mean_is_taken_over_problems_that_stopping_at_successes_has_chosen(tmp_path: Path, tiny: World) -> None:
+    runs = [tiny.run(tmp_path / side, side, 64, seed=1, until=3) for side in SEEDS]
+    found = report(runs[0], runs[1], at=4, first=16)
+    assert found.cross.rows
+    assert found.cross.both is None
+    for reason in (found.cross.both_reason, found.leash.reason):
+        assert "stopped at success 3, before 16 samples" in reason
+        assert "--first 3" in reason
+    assert not found.leash.divergences
+    few = report(runs[0], runs[1], at=4, first=3)  # every record has three
+    assert few.cross.both is not None
+    assert few.cross.both.problems == len(problems())
+    assert len(few.leash.divergences) == 2
+
+
+def test_whole_samples_that_end_by_stop_texts_or_at_other_lengths_have_no_divergence(
+    tmp_path: Path, tiny: World
+) -> None:
+    ways = {"plain": Decoding(max_tokens=3), "short": Decoding(max_tokens=2)}
+    runs = {name: tiny.run(tmp_path / name, "before", 8, way) for name, way in ways.items()}
+    runs["stop"] = tiny.run(tmp_path / "stop", "after", 8, Decoding(max_tokens=3, stop=("b",)))
+    for other, words in (("short", "cut at different lengths"), ("stop", "stop texts")):
+        asked = question(at=4, replicates=200, allow=("decoding",))
+        found = likelihood(runs["plain"], runs[other], Asked(first=8), asked)
+        assert words in found.leash.reason
+        assert not found.leash.divergences
+    assert found.scored[1].frame.height
+    assert (found.scored[1].retokenised, found.scored[1].checked) == (0, 0)  # only the end is not scored
+    assert any("ends of its samples are not scored" in note for note in notes(found))
+    assert not any("other tokens" in note for note in notes(found))
+    assert "There is no cross-support and no length of the leash" in finding(found)
+
+
+def test_a_model_with_several_ends_is_no_leash_from_itself_and_none_of_its_texts_is_read_otherwise(
+    tmp_path: Path,
+) -> None:
+    tiny = world(tmp_path / "ends")
+    end, second = SPOKEN.index("<end>"), SPOKEN.index("d")
+    for path in tiny.models.values():
+        file = path / "generation_config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "eos_token_id": [end, second]}))
+    samplers = {side: open_sampler(model_of(f"hf:{path}")) for side, path in tiny.models.items()}
+    assert all(len(one.loaded.ends) == 2 for one in samplers.values())
+    tiny = replace(tiny, samplers=samplers)
+    runs = [tiny.run(tmp_path / name, "after", 24, seed=seed) for seed, name in enumerate(("one", "two"))]
+    found = report(runs[0], runs[1], at=2, first=24)
+    assert [one.retokenised for one in found.scored] == [0, 0]
+    assert [one.sequence["all"].value for one in found.leash.divergences] == pytest.approx([0, 0], abs=1e-9)
+    for row in found.cross.rows:
+        assert row.estimate == pytest.approx(row.successes / row.drawn, rel=1e-3)

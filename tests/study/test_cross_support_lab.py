@@ -3,12 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from offleash.lab.demo import QUICK, recipe_of
 from offleash.lab.files import write_problems
 from offleash.lab.worlds import world
+from offleash.support.likelihood import ENOUGH
 from offleash.training.loop import train
 from tests.cli.command import offleash
 
@@ -40,13 +42,17 @@ def test_certain_bounds_are_those_of_exact_certificates(tmp_path: Path) -> None:
 
 
 def _check(folder: Path, name: str, model: str, finder: str, rows: list[dict[str, object]]) -> None:
-    """Every bound is the mass of the completions seen: those above epsilon are in the certificate, each once."""
+    """Every bound is the mass of the completions seen: those above epsilon are in the certificate, each once.
+
+    So it is at most what the certificate leaves possible; and so is the estimate, up to its error, where it has one.
+    """
     asked = pl.read_ndjson(folder / "problems/test.jsonl")
     file = folder / f"{name}.jsonl"
     asked.filter(pl.col("problem").is_in([row["problem"] for row in rows])).write_ndjson(file)
     made = offleash("certify", file, model, "--epsilon", str(ABOVE), *LENGTH, "-o", folder / f"cert-{name}")
     assert made.code == 0, made.err
     completions = pl.read_parquet(folder / f"cert-{name}" / "completions" / "*.parquet")
+    limits = _limits(folder / f"cert-{name}", completions)
     verdicts = pl.read_parquet(folder / finder / "verdicts" / "*" / "*.parquet").filter(pl.col("verdict") == "correct")
     samples = pl.read_parquet(folder / finder / "samples" / "*.parquet").join(verdicts, on=["problem", "index"])
     for row in rows:
@@ -57,3 +63,21 @@ def _check(folder: Path, name: str, model: str, finder: str, rows: list[dict[str
         bound = row["certain_bound"]
         assert isinstance(bound, float)
         assert exact * (1 - 1e-4) <= bound <= exact * (1 + 1e-4) + hidden, row
+        found, most = limits[str(row["problem"])]
+        assert bound <= most * (1 + 1e-4), row
+        estimate, effective = row["estimate"], row["effective_samples"]
+        assert isinstance(estimate, float)
+        assert isinstance(effective, float)
+        if effective >= ENOUGH:
+            error = estimate / np.sqrt(effective)  # of a sum of weights, by their squares
+            assert found - 4 * error <= estimate <= most + 4 * error, row
+
+
+def _limits(cert: Path, completions: pl.DataFrame) -> dict[str, tuple[float, float]]:
+    """For every problem the correct mass that a certificate has found, and the most that there can be."""
+    verdicts = pl.read_parquet(cert / "judged" / "*" / "*.parquet").filter(pl.col("verdict") == "correct")
+    right = completions.join(verdicts, on=["problem", "index"], how="semi")
+    mass = right.group_by("problem").agg(mass=pl.col("logprob_sampled").exp().sum())
+    rows = pl.read_parquet(cert / "expansions" / "*.parquet").join(mass, on="problem", how="left").fill_null(0.0)
+    pairs = rows.select("problem", "mass", most=pl.col("mass") + pl.col("unexplored")).iter_rows()
+    return {problem: (found, most) for problem, found, most in pairs}

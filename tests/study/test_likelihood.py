@@ -1,6 +1,7 @@
 """Likelihood: traces as they are read and kept, the laws of runs, and perplexity by class in worlds that are known."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from offleash.samplers.sampler import Decoding
 from offleash.study.detail import detail
 from offleash.study.likelihood import Asked, Likelihood, likelihood
 from offleash.study.likelihood_classes import TRACES, groups, styles
-from offleash.study.likelihood_law import Given, law_of, run_folder, scores_under
+from offleash.study.likelihood_law import SIDES, Given, law_of, run_folder, scores_under
 from offleash.study.likelihood_scoring import Prospect
 from offleash.study.perplexities import perplexities
 from offleash.study.traces import TraceFile, read_traces
@@ -76,6 +77,8 @@ def test_what_is_no_trace_is_counted_and_named(tmp_path: Path) -> None:
         ({"problem": "p0", "text": "a"}, r"no 'author'; found problem, text.*--map author=COLUMN"),
         ({**GOOD, "text": 5}, "'text' should be a string; found '5'"),
         ({**GOOD, "author": " "}, "'author' should be who wrote"),
+        ({**GOOD, "author": "x\ud800"}, r"line 1: 'author' should be text in UTF-8; found 'x\\ud800'"),
+        ({**GOOD, "problem": "p0\udcff"}, "line 1: 'problem' should be text in UTF-8"),
         ({**GOOD, "correct": "yes"}, "'correct' should be true, false or null; found 'yes'"),
         ({**GOOD, "problem": ["p0"]}, "'problem' should be the id"),
         ({**GOOD, "problem": "p00"}, r"none of its 1 traces is for a problem of the runs.*Did you mean 'p0'"),
@@ -86,6 +89,15 @@ def test_what_is_no_trace_is_counted_and_named(tmp_path: Path) -> None:
 def test_a_bad_row_is_refused_with_its_line_and_what_was_found(tmp_path: Path, row: object, words: str) -> None:
     with pytest.raises(OffleashError, match=words):
         read(tmp_path / "traces.jsonl", row)
+
+
+def test_bytes_that_are_no_text_are_refused_in_names_and_replaced_in_traces(tmp_path: Path) -> None:
+    file = tmp_path / "traces.jsonl"
+    file.write_bytes(json.dumps(GOOD).encode().replace(b"a b", b"a \xff b") + b"\n")
+    assert [one.text for one in read_traces(file, PLACES).traces] == ["a ? b"]
+    file.write_bytes(json.dumps(GOOD).encode() + b"\n" + json.dumps(GOOD).encode().replace(b'"x"', b'"\xff"') + b"\n")
+    with pytest.raises(OffleashError, match="line 2: 'author' should be text in UTF-8"):
+        read_traces(file, PLACES)
 
 
 def test_the_same_trace_cannot_be_right_and_wrong(tmp_path: Path) -> None:
@@ -115,10 +127,59 @@ def test_a_run_that_does_not_say_who_drew_it_asks_for_the_model(tmp_path: Path, 
 
 def test_weights_that_changed_are_refused_unless_the_user_names_them(runs: tuple[str, str]) -> None:
     law = law_of("before", "base", Path(runs[0]), Given())
-    assert law.check(law.fingerprint) == ""
+    assert law.now == law.fingerprint != ""
+    assert law.check() == ""
     with pytest.raises(OffleashError, match="no longer holds the weights"):
-        law.check("other")
-    assert "other weights" in replace(law, given=True).check("other")
+        replace(law, now="other").check()
+    assert "other weights" in replace(law, given=True, now="other").check()
+
+
+def test_standing_scores_of_other_weights_or_settings_are_refused_with_what_differs(
+    tmp_path: Path, tiny: World
+) -> None:
+    model = shutil.copytree(tiny.models["after"], tmp_path / "model")
+    before, after = (tiny.run(tmp_path / side, side, 6) for side in SIDES)
+    few, rows = question(at=2, replicates=200), [{"problem": "p0", "text": "a b", "author": "x"}]
+    traces = lines(tmp_path / "traces.jsonl", *rows)
+    named, asked = Given(f"hf:{model}"), Asked(first=2, traces=traces)
+
+    def report(given: Given, scoring: bool = True, traced: bool = True) -> Likelihood:
+        what = replace(asked, laws={"after": given}, scoring=scoring, traces=traces if traced else None)
+        return likelihood(before, after, what, few)
+
+    report(named)
+    with pytest.raises(OffleashError, match="raw prompts: False in the scores, True now"):
+        report(replace(named, raw=True), traced=False)
+    for scoring in (True, False):
+        with pytest.raises(OffleashError, match="dtype: 'float32' in the scores, 'bfloat16' now"):
+            report(replace(named, settings={"dtype": "bfloat16"}), scoring)
+    with pytest.raises(OffleashError, match="Did you mean 'dtype'"):
+        report(replace(named, settings={"dtyp": "bfloat16"}))
+    assert report(replace(named, settings={"dtype": "float32"})).work.samples == 0
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))  # one number of them
+    for folder in ("scores", "traces"):
+        with pytest.raises(
+            OffleashError, match=rf"(?s)/{folder}/.*weights: fingerprint '\w+' in the scores, '\w+' now"
+        ):
+            report(named)
+        for run in (before, after):
+            shutil.rmtree(Path(run) / "scores", ignore_errors=True)
+
+
+def test_both_models_are_looked_at_before_the_first_one_scores(tmp_path: Path, tiny: World) -> None:
+    before, after = (tiny.run(tmp_path / side, side, 4) for side in SIDES)
+    lost = Asked(first=2, laws={"after": Given(f"hf:{tmp_path}/gone")})
+    with pytest.raises(OffleashError, match="gone is no folder"):
+        likelihood(before, after, lost, question(replicates=200))
+    assert not scored_models(Path(before))
+    model = shutil.copytree(tiny.models["after"], tmp_path / "moved")
+    facts = Path(after) / "run.json"
+    facts.write_text(facts.read_text().replace(str(tiny.models["after"]), str(model)))
+    shutil.copy(tiny.models["before"] / "model.safetensors", model / "model.safetensors")
+    with pytest.raises(OffleashError, match="no longer holds the weights that drew"):
+        likelihood(before, after, Asked(first=2), question(replicates=200))
+    assert not scored_models(Path(before))
 
 
 def test_scores_of_another_decoding_are_never_taken_for_those_of_the_law(
@@ -136,7 +197,8 @@ def test_only_what_is_missing_is_scored_and_announced_before(runs: tuple[str, st
     again = likelihood(*runs, Asked(first=8), question(at=2, replicates=200), announce=ahead.append)
     assert (again.work.samples, ahead[0].missing) == (0, 0)
     more = likelihood(*runs, Asked(first=9), question(at=2, replicates=200), announce=ahead.append)
-    assert 0 < more.work.samples == ahead[1].missing <= 4 * len(problems())
+    # a correct sample that becomes one of the first is read again: its entropy by position is kept from then on
+    assert 0 < ahead[1].missing <= more.work.samples <= 4 * len(problems())
     assert again.cross.rows == told.cross.rows
 
 
@@ -189,13 +251,22 @@ def test_perplexity_by_class_is_the_one_written_down_and_problems_weigh_alike(to
     one, two = [place for place, cell in enumerate(cells) if cell == commonest][:2]
     rows = [("x", False, one, None, 10, -1.0, -2.0)] * 3 + [("x", False, two, True, 30, -2.0, -1.0)]
     rows += [("x", False, two, False, 30, -9.0, -9.0)]  # wrong: not in the table
+    rows += [("base", True, two, None, 30, -9.0, -9.0)]  # a run's own sample that no verdict calls correct: nor this
     (group,) = groups(told.detail, pl.DataFrame(rows, schema=TRACES, orient="row"))
-    assert (group.problems, group.traces, group.tokens) == (2, 4, 20)
+    assert (group.problems, group.traces, group.unjudged, group.tokens) == (2, 4, 3, 20)
     assert group.perplexity["before"].value == pytest.approx(np.exp(1.5))
     assert group.mean_perplexity["after"] == pytest.approx((np.exp(2) + np.exp(1)) / 2)
     assert group.log_ratio.value == pytest.approx(0)
     assert group.log_ratio.interval.low < 0 < group.log_ratio.interval.high
     assert group.matched is None  # one class alone
+
+
+def test_samples_that_were_not_read_are_neither_correct_nor_wrong(told: Likelihood) -> None:
+    for part, law in zip(told.scored, told.laws, strict=True):
+        verdicts = pl.read_parquet(law.folder / "verdicts" / "*" / "*.parquet").with_columns(pl.col("index").cast(int))
+        joined = part.frame.with_columns(pl.col("index").cast(int)).join(verdicts, on=["problem", "index"])
+        said = set(joined.select(pl.col("verdict").cast(pl.String), "correct").iter_rows())
+        assert said == {("correct", True), ("wrong", False), ("unread", None)}
 
 
 def test_the_style_control_takes_away_what_an_author_has_in_common(told: Likelihood) -> None:

@@ -18,6 +18,7 @@ from offleash.support.likelihood import (
     problem_means,
     ratios,
     reach,
+    trusted_bound,
     weighed_mass,
 )
 from offleash.support.rules import epsilon
@@ -117,14 +118,34 @@ def test_a_bound_is_read_against_the_budget() -> None:
     k = 1_000
     assert reach([2 * float(epsilon(k)), 0.9 * float(epsilon(k)), 0.0514 / k, 0.0512 / k, 0, np.nan], k) == [
         Reach.MISSED,
-        Reach.UNDER,
-        Reach.UNDER,
+        Reach.WITHIN,
+        Reach.WITHIN,
         Reach.OPEN,
         Reach.OPEN,
         Reach.OPEN,
     ]
     assert chance_within([0.5, 0, 1], 2).tolist() == [0.75, 0, 1]
     assert chance_within(1e-18, 10) == pytest.approx(1e-17)
+
+
+@pytest.mark.parametrize(("pi", "q"), [(1e-5, 1.2e-5), (1e-5, 2e-5), (3e-5, 5e-5)])
+def test_problems_that_were_chosen_by_a_lucky_success_are_not_called_within_reach(pi: float, q: float) -> None:
+    n, rng = 512, np.random.default_rng(3)
+    hit_P = rng.binomial(n, pi, 1_000_000)
+    hit_E = hit_P[hit_P > 0]  # E: the finder was lucky there
+    place_S = np.repeat(np.arange(len(hit_E)), hit_E)
+    one = weighed_mass(np.full(len(place_S), np.log(q)), np.full(len(place_S), np.log(pi)), place_S, hit_E * 0 + n)
+    assert (one.low_P > q).mean() > 0.5  # the 95% is before problems are chosen
+    trusted_E = trusted_bound(np.full(len(hit_E), q), one)
+    assert (trusted_E <= q).all()
+    assert set(reach(trusted_E, n)) == {Reach.OPEN}  # k more samples show it with a chance of 2.5% at most
+
+
+def test_a_bound_by_several_samples_counts_and_one_by_few_does_not() -> None:
+    logs, place = np.log(np.full(14, 0.9)), np.repeat([0, 1], [10, 4])
+    mass = weighed_mass(logs, logs, place, [10, 10])
+    assert trusted_bound([1e-6, 1e-6], mass).tolist() == pytest.approx([0.05, 1e-6])
+    assert trusted_bound([0.3, 0.3], mass).tolist() == [0.3, 0.3]
 
 
 def test_the_mean_of_each_problem_gives_the_divergence_of_two_laws() -> None:

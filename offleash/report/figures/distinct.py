@@ -29,7 +29,7 @@ def distinct(subject: Subject, look: Look) -> Figure | Missing:
     found, one = subject.detail.distinct_KR, subject.one
     if found is None:
         return Missing("distinct", TITLE, _reason(subject))
-    k_K, mean_KR = found
+    k_K, mean_KR, _ = found
     shown, top = run_names(one, look), max(2.0, float(np.nanmax(mean_KR)) * 1.3)
     rows: list[Row] = [
         {"k": int(k), "run": shown[side], "answers": rounded(float(value))}
@@ -68,9 +68,8 @@ def _reason(subject: Subject) -> str:
 def _words(subject: Subject) -> tuple[str, str]:
     found, one, (before, after) = subject.detail.distinct_KR, subject.one, names(subject.one)
     assert found is not None, "checked by the caller"
-    k_K, mean_KR = found
+    k_K, mean_KR, problems = found
     most = int(k_K[-1])
-    problems = one.diversity.problems if one.diversity is not None else len(subject.detail.tally)
     read = (
         f"How many different readable answers k samples of a problem show, right and wrong ones alike, mean over "
         f"{counted(problems, 'problem')} with at least {most:,} readable samples in both runs (rarefied: the mean over "
