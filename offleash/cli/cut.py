@@ -30,7 +30,8 @@ def cut(
     """What top-p cuts off: correct completions that it sets to exactly zero, from exact certificates.
 
     Every correct completion of a certificate is read again, token by token, under each top-p. One that has a token in
-    a tail that is cut can never be drawn: no budget brings it back.
+    a tail that is cut can never be drawn: no budget brings it back. The model is opened as it was for the certificate,
+    but for what --set and --raw say.
 
     \b
     Examples:
@@ -42,9 +43,9 @@ def cut(
     from offleash.study.cutoff import cut_arguments
     from offleash.study.sweep_grid import numbers
 
-    chosen = None if model is None else models.model(model, settings, raw)
+    chosen, more = None if model is None else models.model(model, None, raw), models.named_settings(settings or [])
     with progress(as_json) as tell:
-        found = cut_arguments(certificates, numbers(top_p, "--top-p"), temperature, chosen, verifier, tell)
+        found = cut_arguments(certificates, numbers(top_p, "--top-p"), temperature, chosen, verifier, tell, more, raw)
     if as_json:
         import json
 

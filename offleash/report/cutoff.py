@@ -26,8 +26,8 @@ def show_cutoff(console: Console, some: Sequence[CutOff]) -> None:
     for one in some:
         title = Text.assemble((clean(one.name), "bold"))
         law = f"temperature {one.decoding.temperature:g}"
-        law += f" (certified at {one.own:g})" if one.own != one.decoding.temperature else ""
-        title.append(f"   {clean(one.model)}, {law}, epsilon {one.epsilon:.3g}, verdicts of {one.verifier}", "dim")
+        law += f" (certified at {one.own:g})" if one.elsewhere else f", epsilon {one.epsilon:.3g}"
+        title.append(f"   {clean(one.model)}, {law}, verdicts of {one.verifier}", "dim")
         console.print(title)
         console.print(_table(one))
         console.print(Text(finding(one)))
@@ -37,15 +37,22 @@ def show_cutoff(console: Console, some: Sequence[CutOff]) -> None:
 def finding(one: CutOff) -> str:
     """What is cut off at the smallest top-p and at the largest that cuts anything, and how sure that is."""
     if not one.reached:
-        return "No correct completion was found above epsilon, so there is nothing that top-p could cut."
+        where = "is in the certificate" if one.elsewhere else "was found above epsilon"
+        return f"No correct completion {where}, so there is nothing that top-p could cut."
     found = f"{many(int(one.completions_P.sum()), 'correct completion')} of {many(one.reached, 'problem')}"
     hardest, gentlest = min(one.cuts, key=lambda cut: cut.top_p), _gentlest(one)
     told = [_said(one, cut) for cut in ([hardest] if gentlest is hardest else [hardest, gentlest])]
     unknown = float(one.unexplored_P.mean())
+    other = (
+        f"one that is not among those certified at temperature {one.own:g}, and at {one.decoding.temperature:g} such a "
+        "one may have any of that mass"
+        if one.elsewhere
+        else "one that is less probable than epsilon"
+    )
     sure = (
         "Exact for the completions that were found: what is cut can never be drawn, however large k is. "
         f"A mean mass of {unknown:.3f} a problem was not found or not decided; it may hold correct completions, cut or "
-        "not, so a problem said to lose all may keep one that is less probable than epsilon."
+        f"not, so a problem said to lose all may keep {other}."
     )
     return f"{found} were found. {' '.join(told)} {sure}"
 
@@ -69,9 +76,9 @@ def _said(one: CutOff, cut: Cut) -> str:
 
 
 def _table(one: CutOff) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    names = ("top-p", "cut", "mass cut", "at most", "share of it", "problems emptied", "chance of a right sample")
-    for name in names:
+    """Narrow enough for 80 columns: what is not sure stands below what is."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("top-p", "cut", "mass cut", "share of it", "problems emptied", "chance of a right sample"):
         table.add_column(name, justify="right")
     every = int(one.completions_P.sum())
     for cut in one.cuts:
@@ -79,9 +86,8 @@ def _table(one: CutOff) -> Table:
         table.add_row(
             f"{cut.top_p:g}",
             f"{every - int(cut.left_P.sum()):,} of {every:,}",
-            f"{least:.4f}",
-            f"{most:.4f}",
-            _share(cut.share),
+            f"{least:.4f}\nto {most:.4f}",
+            _share(cut.share).replace(" [", "\n["),
             f"{one.emptied(cut)} of {one.reached}",
             f"≥ {float(cut.chance_P.mean()):.4f}",
         )

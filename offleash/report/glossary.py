@@ -89,8 +89,8 @@ GLOSSARY: dict[str, str] = {
     "so that both explore alike.",
     "length of the leash": "How far a model is from its base: the KL divergence of whole samples, mean over problems "
     "(nats).",
-    "within reach": "A model did not show a problem, but k more of its samples would with a chance of at least 5%, by a "
-    "lower bound that the other model's solutions give.",
+    "within reach": "A model did not show a problem, but k more of its samples would with a chance of at least 5%, by "
+    "a lower bound that the other model's solutions give.",
     "checkpoint": "One of several runs after the first, each compared with the first.",
 }
 

@@ -8,11 +8,11 @@ from rich.text import Text
 from offleash.report.cutoff import estimate
 from offleash.report.document import support
 from offleash.report.numbers import Json, number
+from offleash.report.sweep_tables import SHOWN, cells_table, count_words, ends_words
 from offleash.study.compare import Comparison
 from offleash.study.flip_samples import clean
-from offleash.study.matching import Matched
+from offleash.study.matching import RUNS, Matched
 from offleash.study.sweep_grid import way
-from offleash.support.change import METRICS
 
 NONE = 0.05  # fewer problems than this are none
 
@@ -43,6 +43,7 @@ def matched_document(one: Matched) -> Json:
             "lost_matched": back.lost_matched,
             "back": back.back,
             "gone": back.gone,
+            "by_chance": number(back.chance),
             "share": estimate(back.share),
         },
         "finding": match_finding(one),
@@ -73,41 +74,35 @@ def match_finding(one: Matched) -> str:
         gone if share.value >= 0 else f"no part of the loss goes away ({gone.removesuffix(' of the loss goes away')})"
     )
     return (
-        f"{matched} Of the {_n(back.reached)} problems that {before} reaches (k = {one.equal.change.k:,}), {after} "
-        f"loses {_n(back.lost)} at equal decoding and {_n(back.lost_matched)} at equal entropy: {_n(back.back)} come "
-        f"back, {_n(back.gone)} others are lost. By decoding alone {gone}{_reading(one)}."
+        f"{matched} Of the {count_words(back.reached)} problems that {before} reaches (k = {one.equal.change.k:,}), "
+        f"{after} loses {count_words(back.lost)} at equal decoding and {count_words(back.lost_matched)} at equal "
+        f"entropy: {_moved(one)}. By decoding alone {gone}{_reading(one)}."
     )
 
 
 def match_tables(one: Matched) -> list[RenderableType]:
-    """P, E, S, O and the ratios at equal decoding and at equal entropy, and pass@k of all three runs."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "token H", "P", "E", "S", "O", "SRR", "NDR", "NSCR"):
-        table.add_column(name, justify="right" if name else "left")
-    for words, key, found in (("equal decoding", "equal", one.equal), ("equal entropy", "matched", one.matched)):
+    """P, E, S, O and the ratios at equal decoding and at equal entropy, then entropy and pass@k of all three runs."""
+    table = cells_table()
+    for words, found in (("equal\ndecoding", one.equal), ("equal\nentropy", one.matched)):
         change = found.change
-        cells = (_n(getattr(change, cell)) for cell in "PESO")
-        values = (
-            "-"
-            if number(change.value[name]) is None
-            else f"{change.value[name]:.3f} [{change.interval[name].low:.3f}, {change.interval[name].high:.3f}]"
-            for name in METRICS
-            if name != "SDS"
-        )
-        table.add_row(words, f"{one.entropy[key].value:.3f}", *cells, *values)
+        ratios = [ends_words(change.value[name], change.interval[name]) for name in SHOWN]
+        table.add_row(words, *(count_words(getattr(change, cell)) for cell in "PESO"), *ratios)
     title = Text(f"entropy-matched: {way(one.decoding)} against temperature {one.temperature:g}", style="bold")
-    return [title, table, _passes(one)]
+    return [title, Text(""), table, _passes(one)]
 
 
 def _passes(one: Matched) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     names = [clean(run.name) for run in (one.equal.before, one.equal.after, one.matched.after)]
-    for name in ("pass@k", *names):
-        table.add_column(name, justify="right")
+    table.add_column("pass@k", justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right", overflow="fold")
     curves = one.equal.curves["before"], one.equal.curves["after"], one.matched.curves["after"]
     for place, k in enumerate(curves[0].k_K):
         at = [curve.value_K[place] if place < len(curve.k_K) else float("nan") for curve in curves]
         table.add_row(f"{int(k)}", *("-" if number(value) is None else f"{value:.4f}" for value in at))
+    table.add_section()
+    table.add_row("token H", *(f"{one.entropy[name].value:.4f}" for name in RUNS))
     return table
 
 
@@ -125,6 +120,16 @@ def _comparison(one: Comparison) -> Json:
     }
 
 
+def _moved(one: Matched) -> str:
+    """What comes back and what is lost, beside what a second draw of one and the same law would move."""
+    back = one.recovered
+    come, lost = ("comes" if back.back == 1 else "come"), ("other is" if back.gone == 1 else "others are")
+    seen = f"{count_words(back.back)} {come} back, {count_words(back.gone)} {lost} lost"
+    if number(back.chance) is None:
+        return seen
+    return f"{seen}, where drawing anew without any change would on average move {back.chance:.1f} each way"
+
+
 def _reading(one: Matched) -> str:
     ends = one.recovered.share.interval
     if ends.low > 0:
@@ -132,7 +137,3 @@ def _reading(one: Matched) -> str:
     if ends.high < 0.5:
         return ": most of it stays, so surer tokens alone do not explain it"
     return "; whether any of it does cannot be told from these problems"
-
-
-def _n(value: float) -> str:
-    return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"

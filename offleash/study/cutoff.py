@@ -5,7 +5,7 @@ support, however many samples are drawn. A certificate holds every completion ab
 read again under each top-p, by the same code that draws.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,13 +54,18 @@ class CutOff:
     model: str
     decoding: Decoding  # of the law that is cut
     own: float  # temperature of the certificate
-    epsilon: float
+    epsilon: float  # of the certificate: at its own temperature every completion above it is there
     verifier: str
     problem_P: tuple[str, ...]
     correct_P: Float  # mass
     completions_P: Integer  # correct ones
     unexplored_P: Float  # mass that was not found, or that the verifier failed on: it may be correct, and cut
     cuts: tuple[Cut, ...]  # in the order asked for
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the law is of another temperature than the certificate's, so that its epsilon bounds nothing."""
+        return self.own != self.decoding.temperature
 
     @property
     def reached(self) -> int:
@@ -88,13 +93,18 @@ def cut_arguments(
     model: Model | None = None,
     verifier: str | None = None,
     progress: Progress = silent,
+    settings: Mapping[str, str] | None = None,
+    raw: bool = False,
 ) -> list[CutOff]:
-    """What top-p cuts off of each certificate; what can be refused before a model is loaded is."""
+    """What top-p cuts off of each certificate; what can be refused before a model is loaded is.
+
+    The model is opened as it was for the certificate, but for the settings given here.
+    """
     if not top_ps:
         raise OffleashError("Name at least one top-p below 1, for example --top-p 0.9,0.95.")
     opened = [_opened(folder, verifier) for folder in folders]
     ways = [_way(one, folder, top_ps, temperature) for one, folder in zip(opened, folders, strict=True)]
-    models = [model or model_from(one) for one in opened]
+    models = [model_from(one, model, settings or {}, raw) for one in opened]
     for one in models:
         refuse_sampler(one.sampler)
     done = []
@@ -113,12 +123,16 @@ def cut_arguments(
     return done
 
 
-def model_from(certificate: Certificate) -> Model:
-    """The model that a certificate was made with, as it was opened then."""
+def model_from(
+    certificate: Certificate, model: Model | None = None, more: Mapping[str, str] | None = None, raw: bool = False
+) -> Model:
+    """The model that a certificate was made with, or where it stands now, opened as it was then but for `more`."""
     origin = certificate.terms.origin
-    settings = origin.about.get("settings")
-    given = {str(name): str(value) for name, value in settings.items()} if isinstance(settings, dict) else {}
-    return model_of(origin.model, given, bool(origin.about.get("raw")))
+    known = origin.about.get("settings")
+    given = {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}
+    found = model or model_of(origin.model)
+    asked = {**given, **found.settings, **(more or {})}
+    return replace(found, settings=asked, raw=raw or found.raw or bool(origin.about.get("raw")))
 
 
 def _opened(folder: Path, verifier: str | None) -> Certificate:

@@ -64,7 +64,7 @@ class Detail:
 
     @cached_property
     def distinct_KR(self) -> tuple[Integer, Float, int] | None:
-        """Budgets, the mean number of different readable answers in so many samples, of each run; of how many problems."""
+        """Budgets, the mean number of different readable answers in so many samples of each run, and the problems."""
         told, found = self.answers, self.comparison.diversity
         if told is None or found is None:
             return None

@@ -24,7 +24,7 @@ from offleash.study.sweep_search import Search, match_temperature
 from offleash.study.tally import Counted, tally
 from offleash.study.verify import Verifying
 from offleash.support.cells import reach_PRK
-from offleash.support.counting import Float
+from offleash.support.counting import Float, Integer, log_miss
 from offleash.support.resampling import REPLICATES, percentile_intervals, problem_sums, pseudo_weights, strata
 from offleash.tables.run import Run
 
@@ -40,6 +40,7 @@ class Recovered:
     lost_matched: float  # at equal entropy
     back: float  # lost at equal decoding, and reached at equal entropy
     gone: float  # reached at equal decoding, and lost at equal entropy
+    chance: float  # `back`, and `gone`, if temperature did nothing: samples of both runs shuffled; NaN for one run
     share: Estimate  # of the loss at equal decoding that goes away: 1 - lost_matched/lost; NaN where nothing was lost
 
 
@@ -121,7 +122,7 @@ def match_runs(
         *_entropies(together, runs),
         equal,
         matched,
-        _recovered(together),
+        _recovered(together, third is pair[1]),
         SIZE,
     )
 
@@ -151,14 +152,24 @@ def _entropies(counted: Counted, runs: tuple[Run, Run, Run]) -> tuple[dict[str, 
     return {name: mean_of(value_P, stratum_P) for name, value_P in value.items()}, gap
 
 
-def _recovered(counted: Counted) -> Recovered:
-    """From a tally of RUNS: counts at its k, thinned where more was drawn."""
+def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
+    """Chance of each problem that k samples miss it and k others reach it, all taken from two runs together.
+
+    That is what a redraw alone does: were the law the same at both temperatures, a sample could be in either run.
+    """
+    drawn_P, correct_P = drawn_P2.sum(axis=1), correct_P2.sum(axis=1)
+    return np.asarray(np.exp(log_miss(drawn_P, correct_P, k)) - np.exp(log_miss(drawn_P, correct_P, 2 * k)))
+
+
+def _recovered(counted: Counted, same: bool) -> Recovered:
+    """From a tally of RUNS: counts at its k, thinned where more was drawn; the last two may be the same run."""
     a_P, b_P, m_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
     lost_P2 = np.stack([a_P * (1 - b_P), a_P * (1 - m_P)], axis=1)
     lost, matched = lost_P2.sum(axis=0).tolist()
     # four pseudo-problems of the model before: lost at both, at either alone, at none
     weight_B4 = pseudo_weights(4, len(a_P), REPLICATES, 0)
     sums_B2 = problem_sums(lost_P2, strata(counted.tally.benchmark_P)) + weight_B4[:, :2] + weight_B4[:, 2:3]
+    moved_P = moved_by_chance(counted.tally.drawn_PR[:, 1:], counted.tally.correct_PR[:, 1:], counted.tally.head)
     share = 1 - matched / lost if lost > 0 else float("nan")
     interval = percentile_intervals((1 - sums_B2[:, 1] / sums_B2[:, 0])[:, None], np.array([share]))[0]
     return Recovered(
@@ -167,5 +178,6 @@ def _recovered(counted: Counted) -> Recovered:
         lost_matched=matched,
         back=float((a_P * (1 - b_P) * m_P).sum()),
         gone=float((a_P * b_P * (1 - m_P)).sum()),
+        chance=float("nan") if same else float((a_P * moved_P).sum()),
         share=Estimate(share, interval),
     )

@@ -20,17 +20,32 @@ METRICS = ("before", "after", "difference", "SRR", "NDR", "NSCR")
 
 
 @dataclass(frozen=True)
-class Best:
-    """Both models at their best decodings, cross-fitted."""
+class Cells:
+    """Problems reached by both models, by the one after only, by the one before only, by neither; and METRICS."""
 
-    decoding: tuple[Decoding, Decoding]  # chosen on all problems, to be used
-    chosen: tuple[float, float]  # the share of halves on which that very decoding is chosen
     P: float
     E: float
     S: float
     O: float  # noqa: E741  the paper's name
-    value: dict[str, float]  # pass@k before and after, their difference, SRR, NDR, NSCR
-    interval: dict[str, Interval]
+    value: dict[str, float]
+
+    @classmethod
+    def of(cls, sums_4: Float) -> "Cells":
+        """From P, E, S and the number of problems."""
+        P, E, S, total = sums_4.tolist()
+        left = max(0.0, total - P - E - S)
+        return cls(P, E, S, left, {name: float(ratio(name, *sums_4)) for name in METRICS})
+
+
+@dataclass(frozen=True)
+class Best:
+    """Both models at their best decodings."""
+
+    decoding: tuple[Decoding, Decoding]  # chosen on all problems, to be used
+    chosen: tuple[float, float]  # the share of halves on which that very decoding is chosen
+    fitted: Cells  # cross-fitted: of decodings that other problems chose
+    interval: dict[str, Interval]  # of `fitted`
+    in_sample: Cells  # of those chosen on all problems, on the same ones: pass@k of both is flattered
     halvings: int
 
 
@@ -71,16 +86,14 @@ def best_against_best(
             picked.append((int(learn.before_BG[0].argmax()), int(learn.after_BG[0].argmax())))
     used = int(before_PG.sum(axis=0).argmax()), int(after_PG.sum(axis=0).argmax())
     cells_B4 += _pseudo(problems, seed, replicates)
-    value, interval = {}, {}
+    fitted, interval = Cells.of(point_4), {}
     for name in METRICS:
-        value[name] = float(ratio(name, *point_4))
-        ends = percentile_intervals(ratio(name, *cells_B4.T)[:, None], np.array([value[name]]))
+        ends = percentile_intervals(ratio(name, *cells_B4.T)[:, None], np.array([fitted.value[name]]))
         interval[name] = ends[0]
     chosen = tuple(float(np.mean([pair[side] == used[side] for pair in picked])) for side in (0, 1))
-    P, E, S, total = point_4.tolist()
-    left = max(0.0, total - P - E - S)
+    whole = _sums(before_PG, after_PG, np.ones(problems, np.bool_), stratum_P, None)
     ways_used = decodings[used[0]], decodings[used[1]]
-    return Best(ways_used, (chosen[0], chosen[1]), P, E, S, left, value, interval, HALVINGS)
+    return Best(ways_used, (chosen[0], chosen[1]), fitted, interval, Cells.of(_valued(whole, whole)[0]), HALVINGS)
 
 
 def _sums(

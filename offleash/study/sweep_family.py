@@ -8,7 +8,6 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.samplers.fingerprint import fingerprint
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.study.continuing import askable
@@ -19,13 +18,12 @@ from offleash.study.judging import Judge
 from offleash.study.load import Progress
 from offleash.study.subjects import refuse_unreadable, subjects_of
 from offleash.study.sweep_grid import place
+from offleash.study.sweep_weights import refuse_other_weights
 from offleash.study.verify import Verifying, judge_of, verify_with
-from offleash.tables.folder import is_run, open_run, read_origin, read_problems
+from offleash.tables.folder import is_run, open_run, read_problems
 from offleash.tables.run import Run
 from offleash.tables.samples import SAMPLES
-from offleash.tables.shards import SHARD, scan_shards
-
-HEAVY = ("hf", "vllm")  # samplers that load weights: not done where nothing is missing
+from offleash.tables.shards import scan_shards
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,8 @@ class Family:
             for decoding in decodings:
                 self._drawing(member, decoding)
             check_model(member.model)
+            for decoding in decodings:
+                refuse_other_weights(place(self.folder, member.label, decoding), member.model)
         options, where = self.verifying, "this sweep"
         subjects = subjects_of(askable(self.problems), options.verifier, options.ladder, where)
         refuse_unreadable(self.judge, subjects, where)
@@ -103,13 +103,9 @@ class Family:
         return check_draw(folder, self.problems, member.model, decoding, self.k, 0, self.seed)
 
     def _complete(self, folder: Path, model: Model) -> bool:
-        """Whether a folder holds k samples of every problem from these very weights, so that no model is needed."""
-        if model.sampler not in HEAVY or not is_run(folder) or not any((folder / "samples").glob(SHARD)):
-            return False
-        origin = read_origin(folder)
-        known = " ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter)))))
-        if origin is None or (origin.about.get("fingerprint"), origin.about.get("raw")) != (known, model.raw):
-            return False  # `draw` tells what differs
+        """Whether a folder holds k samples of every problem from this very model, so that none need be loaded."""
+        if not refuse_other_weights(folder, model):
+            return False  # it is loaded, and `draw` tells what differs
         refuse_other_problems(folder, read_problems(folder), askable(self.problems), "run", "sweep")
         held = scan_shards(folder / "samples", SAMPLES).group_by("problem").agg(pl.len()).collect()
         return held.height == self.problems.height and int(held["len"].to_numpy().min()) >= self.budget

@@ -37,6 +37,20 @@ def test_what_top_p_cuts_off_is_told_in_a_table_in_words_and_as_json(world: Path
     assert text.code == 0, text.err
     for word in ("temperature 0.8 (certified at 1)", "problems", "to exactly zero", "however large k is"):
         assert word in " ".join(text.out.split())
+    assert "epsilon" not in text.out  # it bounds nothing at another temperature
+    assert "epsilon" in offleash("cut", world / "cert", "--top-p", "0.6").out
+    assert "…" not in text.out
+    assert max(map(len, text.out.splitlines())) <= 80
+
+
+def test_settings_are_honoured_with_and_without_a_model(world: Path) -> None:
+    asked = ("cut", world / "cert", "--top-p", "0.6", "--json")
+    plain, other = (offleash(*asked, *more).json for more in ((), ("--set", "rows=7", "--raw")))  # no template here
+    (there,), (here,) = (found["certificates"][0]["cuts"] for found in (plain, other))
+    assert here["removed_completions"] == there["removed_completions"]
+    refused(offleash(*asked, "--set", "rows=none"), "--set rows=", "'none'")
+    refused(offleash(*asked, "--model", f"hf:{world}/model", "--set", "rows=none"), "'none'")
+    refused(offleash(*asked, "--set", "dtype=float8"), "float8", "bfloat16")
 
 
 def test_what_cannot_be_cut_is_refused(world: Path, tmp_path: Path) -> None:
