@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from offleash.report.notebook import notebook_html as notebook_html
     from offleash.report.words import finding as finding
     from offleash.samplers.sampler import Decoding as Decoding
-    from offleash.study.entropy import entropies as entropies
+    from offleash.study.entropies.entropy import entropies as entropies
     from offleash.study.face import compare as compare
     from offleash.study.face import draw as draw
     from offleash.study.face import load as load
@@ -35,7 +35,7 @@ _FACE = {
     "compare": "offleash.study.face",
     "document": "offleash.report.document",
     "draw": "offleash.study.face",
-    "entropies": "offleash.study.entropy",
+    "entropies": "offleash.study.entropies.entropy",
     "figure": "offleash.report.face",
     "finding": "offleash.report.words",
     "load": "offleash.study.face",

@@ -57,7 +57,7 @@ def compare(
     from offleash.study.certified import named_certificates
     from offleash.study.flips import can_flip, flippable
     from offleash.study.texts import Readable, with_texts
-    from offleash.study.verbs import compare_arguments, flips_arguments, verified_first
+    from offleash.study.verbs import compare_arguments, flips_arguments, read_now, verified_first
 
     if named_certificates(runs, asked.rule, certified):
         chosen = {"--flips": flips, "--verify": verify is not None, "--report": page is not None}
@@ -75,6 +75,8 @@ def compare(
     ):
         names = (asked.before, asked.after)
         comparisons, together = compare_arguments(read.arguments, how, question, *names, tell, read.notes)
+        if verify is not None or page is not None:
+            read_now(comparisons)
         turned = flips_arguments(named, comparisons, how, tell) if flips else []
         if page is not None:
             doubts = turned or (flips_arguments(named, comparisons[-1:], how, tell) if can_flip(question) else [])

@@ -39,9 +39,9 @@ def cut(
       offleash cut certs/rl --top-p 0.9,0.95 --temperature 0.6
       offleash cut certs/base --model hf:./base --json
     """
-    from offleash.report.cutoff import cutoff_document, show_cutoff
-    from offleash.study.cutoff import cut_arguments
-    from offleash.study.sweep_grid import numbers
+    from offleash.report.decoding.cutoff import cutoff_document, show_cutoff
+    from offleash.study.decoding.cutoff import cut_arguments
+    from offleash.study.decoding.grid import numbers
 
     chosen, more = None if model is None else models.model(model, None, raw), models.named_settings(settings or [])
     with progress(as_json) as tell:

@@ -42,7 +42,7 @@ def entropy(
       offleash entropy runs/base runs/step100 runs/step200     (each against the first)
       offleash entropy base.jsonl rl.jsonl --json              (logs: accuracy and answer entropy)
     """
-    from offleash.study.entropy import entropy_arguments
+    from offleash.study.entropies.entropy import entropy_arguments
     from offleash.study.verbs import question
 
     asked = question(at=at, replicates=replicates, seed=seed, allow=allow or ())
@@ -52,12 +52,12 @@ def entropy(
     if as_json:
         import json
 
-        from offleash.report.entropy_document import entropy_document
+        from offleash.report.entropies.document import entropy_document
 
         print(json.dumps(entropy_document(found), ensure_ascii=False, allow_nan=False))
     else:
         from rich.console import Console
 
-        from offleash.report.entropy import show_entropies
+        from offleash.report.entropies.terminal import show_entropies
 
         show_entropies(Console(markup=False, emoji=False, highlight=False), found)

@@ -169,8 +169,8 @@ def warning(
     from dataclasses import replace
 
     needs_local("lab warning")
-    from offleash.lab.warning import study_part, study_warning
-    from offleash.lab.warning_plan import QUICK, Plan
+    from offleash.lab.warnings.plan import QUICK, Plan
+    from offleash.lab.warnings.warning import study_part, study_warning
 
     with progress(as_json) as tell:
         if only:

@@ -10,7 +10,7 @@ from offleash.cli import models
 from offleash.cli.reading import AsJson, Verifier, named_columns, printable, progress
 
 if TYPE_CHECKING:
-    from offleash.study.likelihood_law import Given
+    from offleash.study.likelihoods.law import Given
 
 Map = Annotated[
     list[str] | None,
@@ -62,9 +62,9 @@ def likelihood(
       offleash likelihood runs/base runs/rl --model-before hf:Qwen/Qwen2.5-1.5B --model-after hf:./checkpoints/rl
       offleash likelihood runs/base runs/rl --no-scoring --json
     """
-    from offleash.report.likelihood_words import ahead_text
-    from offleash.study.likelihood import Asked
-    from offleash.study.likelihood import likelihood as report
+    from offleash.report.likelihoods.words import ahead_text
+    from offleash.study.likelihoods.likelihood import Asked
+    from offleash.study.likelihoods.likelihood import likelihood as report
     from offleash.study.verbs import question
 
     drawn = (decoding, temperature, top_p)
@@ -79,13 +79,13 @@ def likelihood(
     if as_json:
         import json
 
-        from offleash.report.likelihood import likelihood_document
+        from offleash.report.likelihoods.document import likelihood_document
 
         print(json.dumps(likelihood_document(found), ensure_ascii=False, allow_nan=False))
     else:
         from rich.console import Console
 
-        from offleash.report.likelihood_text import show_likelihood
+        from offleash.report.likelihoods.terminal import show_likelihood
 
         show_likelihood(Console(markup=False, emoji=False, highlight=False), found)
 
@@ -99,7 +99,7 @@ def _given(
     raw: bool,
 ) -> "Given":
     """What the command line says of a run's law."""
-    from offleash.study.likelihood_law import Given
+    from offleash.study.likelihoods.law import Given
 
     said = decoding is not None or temperature is not None or top_p is not None
     way = models.decoding(decoding or "plain", temperature, top_p) if said else None

@@ -53,7 +53,7 @@ def score(
       offleash score runs/rl --model hf:./checkpoints/rl --first 32        (token entropies, as the paper has them)
       offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
     """
-    from offleash.study.scoring import score_folders, selected
+    from offleash.study.scoring.verb import score_folders, selected
     from offleash.study.verifying import file_among
 
     chosen = models.model(model, settings, raw)
@@ -84,8 +84,8 @@ def _score_file(file: Path, model: "Model", decoding: "Decoding", columns: dict[
     import json
 
     from offleash.report.scored import file_text, row_document
-    from offleash.study.score_rows import ScoredRow
-    from offleash.study.scoring import score_file
+    from offleash.study.scoring.rows import ScoredRow
+    from offleash.study.scoring.verb import score_file
 
     def each(row: ScoredRow) -> None:
         if as_json:

@@ -68,11 +68,11 @@ def sweep(
       offleash sweep aime24 vllm:org/base --top-p 0.9,0.95,1.0 -k 64 -o runs/top-p
       offleash sweep mine.jsonl base=hf:./base rl=hf:./rl --match -k 1024 -o runs/match --figure match.svg
     """
-    from offleash.report.sweep import show_sweep, swept_document
+    from offleash.report.decoding.sweep import show_sweep, swept_document
+    from offleash.study.decoding.grid import USUAL, grid, numbers, split_label
+    from offleash.study.decoding.sweep import Asked
+    from offleash.study.decoding.sweep import sweep as run
     from offleash.study.problems import load_problems
-    from offleash.study.sweep import Asked
-    from offleash.study.sweep import sweep as run
-    from offleash.study.sweep_grid import USUAL, grid, numbers, split_label
     from offleash.study.verifying import verifying
 
     if figure is not None:

@@ -34,14 +34,14 @@ def theory(
         from offleash.report.place import check_place
 
         check_place(figures / "world.svg")
-    from offleash.report.theory import show_theory, theory_document
+    from offleash.report.theories.theory import show_theory, theory_document
     from offleash.theory.examine import examine
 
     with progress(as_json) as tell:
         found = examine(seed, tell)
         written: list[Path] = []
         if figures is not None:
-            from offleash.report.theory_figures import write_figures
+            from offleash.report.theories.figures import write_figures
 
             tell(f"drawing into {figures}")
             written = write_figures(found, figures)

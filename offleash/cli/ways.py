@@ -59,8 +59,8 @@ def ways(
             raise OffleashError("--check tries the fingerprints on planted pairs and takes no runs; leave them out.")
         _check(by, seed, jobs, as_json)
         return
+    from offleash.study.solving.ways import ways as compared
     from offleash.study.verbs import question
-    from offleash.study.ways import ways as compared
 
     if by is None:
         raise OffleashError("Say how ways are told apart: --by countdown, steps, program, or FILE.py:FUNCTION.")
@@ -71,31 +71,31 @@ def ways(
     if as_json:
         import json
 
-        from offleash.report.ways_document import ways_json
+        from offleash.report.solving.document import ways_json
 
         print(json.dumps(ways_json(found), ensure_ascii=False, allow_nan=False))
     else:
         from rich.console import Console
 
-        from offleash.report.ways import show_ways
+        from offleash.report.solving.terminal import show_ways
 
         show_ways(Console(markup=False, emoji=False, highlight=False), found)
 
 
 def _check(by: str | None, seed: int, jobs: int, as_json: bool) -> None:
-    from offleash.study.ways_check import check_ways
+    from offleash.study.solving.check import check_ways
 
     with progress(as_json) as tell:
         found = check_ways([by] if by else [], seed, jobs, tell)
     if as_json:
         import json
 
-        from offleash.report.ways_document import check_json
+        from offleash.report.solving.document import check_json
 
         print(json.dumps(check_json(found), ensure_ascii=False, allow_nan=False))
     else:
         from rich.console import Console
 
-        from offleash.report.ways_check import show_check
+        from offleash.report.solving.check import show_check
 
         show_check(Console(markup=False, emoji=False, highlight=False), found)

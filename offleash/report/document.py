@@ -7,14 +7,13 @@ import numpy as np
 from offleash.report.budgets import crossing, equivalent_budget, forecast, portfolio
 from offleash.report.chance import chance
 from offleash.report.disagreements import disagreements_json
-from offleash.report.entropy_document import entropy_section
+from offleash.report.entropies.document import entropy_section
 from offleash.report.flips import flips_json
 from offleash.report.numbers import Json, count, number
 from offleash.study.benchmarks import BenchmarkChange, Macro
 from offleash.study.checkpoints import Union
 from offleash.study.compare import GAP_BUDGET, Comparison
 from offleash.study.diversity import Diversity, RunDiversity
-from offleash.study.entropy import entropies_of
 from offleash.study.flips import Flips
 from offleash.study.verify_logs import Disagreement
 from offleash.support.change import METRICS, SupportChange
@@ -66,7 +65,7 @@ def _comparison(one: Comparison) -> Json:
         "portfolio": portfolio(one),
         "forecast": forecast(one),
         "diversity": _diversity(one.diversity),
-        "entropy": entropy_section(entropies_of(one)),
+        "entropy": entropy_section(one.entropies),
         "max_at_k": _max_at_k(one),
         "sensitivity": _sensitivity(one),
         "epsilon": {name: number(float(epsilon(_least_drawn(one.tally, r)))) for _, name, r in sides},

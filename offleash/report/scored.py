@@ -7,10 +7,10 @@ from offleash.report.numbers import number
 from offleash.samplers.sampler import Decoding
 from offleash.study.flip_samples import clean
 from offleash.study.pace import duration
-from offleash.study.score import ScoredRun
-from offleash.study.score_rows import ScoredRow
-from offleash.study.score_summary import ALL, Summary
-from offleash.study.scoring import ScoredFile
+from offleash.study.scoring.rows import ScoredRow
+from offleash.study.scoring.score import ScoredRun
+from offleash.study.scoring.summary import ALL, Summary
+from offleash.study.scoring.verb import ScoredFile
 
 HEAD = ("", "samples", "tokens", "log-prob/token", "spread", "entropy/token", "perplexity", "quartiles", "pooled")
 

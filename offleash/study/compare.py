@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,9 @@ from offleash.tables.run import Run
 from offleash.tables.tally import Per, Tally
 from offleash.tables.verdict import Verdict
 from offleash.tables.verdicts import VERDICT
+
+if TYPE_CHECKING:
+    from offleash.study.entropies.entropy import Entropies
 
 GAP_BUDGET = 256  # of the sampling-efficiency gap
 CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
@@ -85,6 +89,13 @@ class Comparison:
         if not place.size:
             return None
         return sampling_efficiency_gap(float(before.value_K[place[0]]), float(after.value_K[0]))
+
+    @cached_property
+    def entropies(self) -> "Entropies":
+        """Token and answer entropies of both runs, read when first asked for."""
+        from offleash.study.entropies.entropy import entropies_of  # it knows comparisons
+
+        return entropies_of(self)
 
     def _repr_html_(self) -> str:
         import offleash  # the public face: a result does not know who shows it

@@ -11,7 +11,7 @@ from scipy import stats
 
 from offleash.study.answers import answers
 from offleash.study.compare import Comparison
-from offleash.study.entropy import EQUAL, TOKEN, Entropies, entropies_of
+from offleash.study.entropies.entropy import EQUAL, TOKEN, Entropies
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.change import states
 from offleash.support.curves import budgets
@@ -46,10 +46,10 @@ class Detail:
         one = self.comparison
         return answers([one.before, one.after], one.counted)
 
-    @cached_property
+    @property
     def entropies(self) -> Entropies:
         """Token and answer entropies of both runs, with what they come to."""
-        return entropies_of(self.comparison)
+        return self.comparison.entropies
 
     @cached_property
     def entropy_PR(self) -> Float | None:

@@ -116,6 +116,12 @@ def verified_first(
         yield found, Reading(verifier=name), judged
 
 
+def read_now(comparisons: Sequence[Comparison]) -> None:
+    """Read what comparisons else read when they are shown: their runs may lie in folders that are about to go."""
+    for one in comparisons:
+        _ = one.entropies
+
+
 def flips_arguments(
     arguments: Sequence[str],
     comparisons: Sequence[Comparison],

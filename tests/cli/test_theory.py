@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from offleash.report import theory as report
+from offleash.report.theories import theory as report
 from offleash.theory import examine, leash, mechanisms
 from offleash.theory.statements import drift
 from offleash.theory.statements.registry import STATEMENTS
 from tests.cli.command import Result, offleash, refused
 
+pytestmark = pytest.mark.xdist_group("theory")  # one worker: its worlds are trained once
 KEYS = {"statement", "verdict", "evidence"}
 
 

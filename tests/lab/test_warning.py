@@ -11,12 +11,12 @@ from rich.console import Console
 
 from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN
-from offleash.lab.warning import study_part, study_warning
-from offleash.lab.warning_assess import code_entropy
-from offleash.lab.warning_follow import file_of, read_look
-from offleash.lab.warning_plan import SIGNALS, Job, Plan, jobs_of, recipe_for, settle
-from offleash.lab.warning_published import COUNTS, STEPS, published
-from offleash.lab.warning_thresholds import drop_of, evaluated, shipped, tied
+from offleash.lab.warnings.assess import code_entropy
+from offleash.lab.warnings.follow import file_of, read_look
+from offleash.lab.warnings.plan import SIGNALS, Job, Plan, jobs_of, recipe_for, settle
+from offleash.lab.warnings.published import COUNTS, STEPS, published
+from offleash.lab.warnings.thresholds import drop_of, evaluated, shipped, tied
+from offleash.lab.warnings.warning import study_part, study_warning
 from offleash.report.warning import Course, Warned, finding, show_warning, warning_document
 from offleash.support.diversity import entropy_plugin
 

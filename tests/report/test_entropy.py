@@ -11,16 +11,16 @@ import pytest
 from rich.console import Console
 
 from offleash.report.document import document
-from offleash.report.entropy import show_entropies
-from offleash.report.entropy_document import entropy_document
-from offleash.report.entropy_words import READINGS, cautions, finding, reading
+from offleash.report.entropies.document import entropy_document
+from offleash.report.entropies.terminal import show_entropies
+from offleash.report.entropies.words import READINGS, cautions, finding, reading
 from offleash.report.figures.figure import PAGE, PAPER, Figure, Missing, Subject
 from offleash.report.figures.registry import figure
 from offleash.report.page.chapters import entropy
 from offleash.report.subject import subject
 from offleash.report.terminal import show
 from offleash.study.compare import Question, compare
-from offleash.study.entropy import TOKEN, UNREAD, Entropies, entropies
+from offleash.study.entropies.entropy import TOKEN, UNREAD, Entropies, entropies
 from offleash.support.entropies import Square, Way
 from offleash.tables.positions import END, HEIGHT, POSITIONS, START, TENTH
 from offleash.tables.run import Run

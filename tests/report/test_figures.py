@@ -17,7 +17,7 @@ from offleash.report.figures.export import VERSION
 from offleash.report.figures.figure import PAGE, PAPER, Figure, Missing, Panel, Subject
 from offleash.report.figures.registry import FIGURES, figure
 from offleash.report.subject import subject
-from offleash.study.perplexities import ALL, CORRECT, perplexities
+from offleash.study.likelihoods.perplexities import ALL, CORRECT, perplexities
 from offleash.tables.scores import SCORES
 from tests.report.worlds import answered, compared, counted, spread, write_counts
 

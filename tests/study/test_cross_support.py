@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.report.likelihood_words import finding, notes
+from offleash.report.likelihoods.words import finding, notes
 from offleash.samplers.huggingface import open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding
-from offleash.study.cross_support import Crossed
-from offleash.study.likelihood import Asked, Likelihood, likelihood
+from offleash.study.likelihoods.cross_support import Crossed
+from offleash.study.likelihoods.likelihood import Asked, Likelihood, likelihood
 from offleash.study.verbs import question
 from offleash.support.likelihood import Reach
 from tests.study.likelihood_world import SEEDS, SPOKEN, World, given_back, problems, world

@@ -13,7 +13,7 @@ from offleash.samplers.huggingface import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 from offleash.study.certify import CertifiedRun, certify
-from offleash.study.cutoff import cut_arguments
+from offleash.study.decoding.cutoff import cut_arguments
 from offleash.study.verify import Verifying
 from offleash.tables.certificates import open_certificate
 from tests.samplers.tiny import tiny_model

@@ -16,8 +16,18 @@ from scipy.stats import entropy as scipy_entropy
 from offleash.errors import OffleashError
 from offleash.study.compare import Question, compare
 from offleash.study.detail import detail
-from offleash.study.entropy import ACCURACY, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies, entropies, entropies_of
-from offleash.study.entropy import entropy_arguments as of
+from offleash.study.entropies.entropy import (
+    ACCURACY,
+    ANSWER,
+    EQUAL,
+    LENGTH,
+    TOKEN,
+    UNREAD,
+    Entropies,
+    entropies,
+    entropies_of,
+)
+from offleash.study.entropies.entropy import entropy_arguments as of
 from offleash.support.entropies import Way
 from offleash.tables.positions import END, HEIGHT, POSITIONS, START, TENTH
 from offleash.tables.problem import as_problems

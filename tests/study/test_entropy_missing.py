@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from offleash.logs.format import Options
-from offleash.study.entropy import ACCURACY, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, entropies
-from offleash.study.entropy import entropy_arguments as of
+from offleash.study.entropies.entropy import ACCURACY, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, entropies
+from offleash.study.entropies.entropy import entropy_arguments as of
 from offleash.study.load import Reading
 from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget, Run

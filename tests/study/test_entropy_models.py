@@ -20,10 +20,10 @@ from offleash.samplers.sampler import Decoding
 from offleash.study.compare import Question
 from offleash.study.draw import Drawing, draw
 from offleash.study.drawing import draw_arguments
-from offleash.study.entropy import TOKEN, entropies
+from offleash.study.entropies.entropy import TOKEN, entropies
 from offleash.study.load import load
-from offleash.study.score import Selection
-from offleash.study.scoring import score_folders
+from offleash.study.scoring.score import Selection
+from offleash.study.scoring.verb import score_folders
 from offleash.study.verify import verify
 from offleash.study.verifying import verifying
 from offleash.tables.folder import open_run

@@ -75,7 +75,7 @@ def survive(folder: Path, kills: int, k: int, until: int, seed: int, delay: str 
     return hits
 
 
-@pytest.mark.parametrize("until", [0, 4])
+@pytest.mark.parametrize("until", [pytest.param(0, marks=pytest.mark.slow), 4])
 def test_a_draw_that_is_killed_four_times_equals_an_uninterrupted_one(tmp_path: Path, until: int) -> None:
     assert survive(tmp_path, 4, 2500, until, seed=until) > 0
 

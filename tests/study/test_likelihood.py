@@ -12,12 +12,12 @@ import pytest
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding
 from offleash.study.detail import detail
-from offleash.study.likelihood import Asked, Likelihood, likelihood
-from offleash.study.likelihood_classes import TRACES, groups, styles
-from offleash.study.likelihood_law import SIDES, Given, law_of, run_folder, scores_under
-from offleash.study.likelihood_scoring import Prospect
-from offleash.study.perplexities import perplexities
-from offleash.study.traces import TraceFile, read_traces
+from offleash.study.likelihoods.classes import TRACES, groups, styles
+from offleash.study.likelihoods.law import SIDES, Given, law_of, run_folder, scores_under
+from offleash.study.likelihoods.likelihood import Asked, Likelihood, likelihood
+from offleash.study.likelihoods.missing import Prospect
+from offleash.study.likelihoods.perplexities import perplexities
+from offleash.study.likelihoods.traces import TraceFile, read_traces
 from offleash.study.verbs import compare_arguments, question
 from offleash.tables.scores import Trace, scored_models
 from tests.study.likelihood_world import World, problems, world

@@ -17,9 +17,9 @@ from offleash.samplers.engine.scoring import Scorer
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding
 from offleash.study.draw import Drawing, draw
-from offleash.study.score import ScoredRun, Scoring, score_run
-from offleash.study.score_summary import summaries
-from offleash.study.scoring import score_folders
+from offleash.study.scoring.score import ScoredRun, Scoring, score_run
+from offleash.study.scoring.summary import summaries
+from offleash.study.scoring.verb import score_folders
 from offleash.tables.folder import append_to_run, create_run
 from offleash.tables.problem import as_problems, question_hash
 from offleash.tables.scores import SCORES, Trace, a_token, scan_scores, scored_models
@@ -97,9 +97,7 @@ def test_scoring_again_scores_only_what_is_new(tmp_path: Path, scorer: Scorer) -
     assert table(run).height == 7
 
 
-def test_scores_that_do_not_fit_their_positions_are_made_again(
-    tmp_path: Path, scorer: Scorer
-) -> None:
+def test_scores_that_do_not_fit_their_positions_are_made_again(tmp_path: Path, scorer: Scorer) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
     scored(run, scorer)
     whole = table(run)

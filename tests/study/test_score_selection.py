@@ -11,11 +11,11 @@ from offleash.errors import OffleashError
 from offleash.samplers.engine.scoring import Scorer
 from offleash.samplers.sampler import Decoding
 from offleash.study.compare import Question
-from offleash.study.entropy import TOKEN, Entropies, entropies
+from offleash.study.entropies.entropy import TOKEN, Entropies, entropies
 from offleash.study.load import load
-from offleash.study.positions import positions_of
-from offleash.study.score import ScoredRun, Scoring, Selection, score_run
-from offleash.study.scoring import selected
+from offleash.study.scoring.positions import positions_of
+from offleash.study.scoring.score import ScoredRun, Scoring, Selection, score_run
+from offleash.study.scoring.verb import selected
 from offleash.study.verify import verify
 from offleash.study.verifying import verifying
 from offleash.tables.positions import positions_on, scan_positions, write_positions

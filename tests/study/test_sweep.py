@@ -16,16 +16,16 @@ from rich.console import Console
 
 from offleash.errors import OffleashError
 from offleash.lab.bases import base_of
-from offleash.report.sweep import finding, show_sweep
+from offleash.report.decoding.sweep import finding, show_sweep
 from offleash.samplers.registry import Model, model_of
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.scripted import entropy, sampled
+from offleash.study.decoding.best import Best, best_against_best
+from offleash.study.decoding.grid import grid, labels, numbers, place, split_label
+from offleash.study.decoding.sweep import Asked, Swept, sweep
+from offleash.study.decoding.weights import kept_settings
 from offleash.study.load import Progress, silent
 from offleash.study.problems import load_problems
-from offleash.study.sweep import Asked, Swept, sweep
-from offleash.study.sweep_best import Best, best_against_best
-from offleash.study.sweep_grid import grid, labels, numbers, place, split_label
-from offleash.study.sweep_weights import kept_settings
 from tests.cli.command import offleash, refused
 from tests.study.drawn_world import QUIET, problems, samples, script
 

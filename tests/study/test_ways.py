@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.report.ways_words import finding
-from offleash.study.ways import ways
-from offleash.study.ways_check import check_ways
-from offleash.study.ways_reading import Coverage, Reader, identified, misread, tell_run
+from offleash.report.solving.words import finding
+from offleash.study.solving.check import check_ways
+from offleash.study.solving.reading import Coverage, Reader, identified, misread, tell_run
+from offleash.study.solving.ways import ways
 from offleash.support.novelty import Basis
 from offleash.tables.ways import WAYS, scan_ways, ways_folder
 from offleash.verifiers.processes.pool import Pool

@@ -360,6 +360,7 @@ def test_intervals_of_the_retest_hold_its_value(world: str, problems: int, studi
         assert (found["true SRR"], found["true gain"]) == pytest.approx((1, 0), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["same model", "sharpened", "few gains"])
 def test_intervals_of_retested_retention_hold_it_in_small_studies(world: str) -> None:
     """The pseudo-problems (0, 1) and (1, 1) only pull retention down, and it can lie above 1.

@@ -101,7 +101,12 @@ def test_every_method_runs_two_steps_and_moves_the_weights(tmp_path: Path, name:
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [("grpo", {}), ("outcome_novelty", {}), ("prorl", {"reset_after": 1}), ("interleaved_sft", {"sft_every": 2})],
+    [
+        ("prorl", {"reset_after": 1}),
+        pytest.param("grpo", {}, marks=pytest.mark.slow),
+        pytest.param("outcome_novelty", {}, marks=pytest.mark.slow),
+        pytest.param("interleaved_sft", {"sft_every": 2}, marks=pytest.mark.slow),
+    ],
 )
 def test_stopped_and_run_again_it_ends_with_the_weights_it_would_have_had(
     tmp_path: Path, method: str, options: dict[str, float | int | bool], traces: str

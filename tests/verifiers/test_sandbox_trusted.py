@@ -54,6 +54,7 @@ def test_trusted_code_gets_no_environment_either(monkeypatch: pytest.MonkeyPatch
     assert "SECRET" not in said("trusted", "import os\nprint(dict(os.environ))")
 
 
+@pytest.mark.slow
 def test_trusted_programs_are_judged_like_isolated_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "refusal", lambda _: "not to be had")
     verifier = replace(VERIFIERS["program"], seconds=3.0)

@@ -21,10 +21,10 @@ from offleash.report.figures.encodings import (
 from offleash.report.figures.figure import Figure, Look, Panel
 from offleash.report.figures.style import run_colours
 from offleash.report.figures.wording import share
-from offleash.study.matching import Matched
-from offleash.study.sweep import Swept
-from offleash.study.sweep_grid import way
-from offleash.study.sweep_points import Estimate, Point
+from offleash.study.decoding.grid import way
+from offleash.study.decoding.matching import Matched
+from offleash.study.decoding.points import Estimate, Point
+from offleash.study.decoding.sweep import Swept
 
 LOOK = Look(width=620, height=230)
 SIDES = ("before", "after")

@@ -3,7 +3,7 @@
 import altair as alt
 import numpy as np
 
-from offleash.report.entropy_words import square_words
+from offleash.report.entropies.words import square_words
 from offleash.report.figures.encodings import Row, by_run, data, layered, rounded, run_names, run_shape, sized
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.wording import counted, drawn, names, short_number

@@ -6,7 +6,7 @@ from offleash.report.figures.encodings import Row, data, layered, legend, rounde
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.style import CLASS_NAMES, MODEL_SHAPES, MODELS
 from offleash.report.figures.wording import CELLS, basis, names, short_number
-from offleash.study.perplexities import ALL, CORRECT, Spread, perplexities
+from offleash.study.likelihoods.perplexities import ALL, CORRECT, Spread, perplexities
 from offleash.tables.tally import Per
 
 TITLE = "How likely does a model find the samples?"

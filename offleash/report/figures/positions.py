@@ -3,7 +3,7 @@
 import altair as alt
 import numpy as np
 
-from offleash.report.entropy_words import places_words
+from offleash.report.entropies.words import places_words
 from offleash.report.figures.encodings import (
     Row,
     bands,
@@ -19,7 +19,7 @@ from offleash.report.figures.encodings import (
 )
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.wording import counted, names, short_number
-from offleash.study.entropy_positions import Bins
+from offleash.study.entropies.positions import Bins
 from offleash.support.cells import AFTER, BEFORE
 from offleash.tables.positions import END, START
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.report.entropy import difference, label, shown_value
-from offleash.report.entropy_words import places_words, square_words
+from offleash.report.entropies.terminal import difference, label, shown_value
+from offleash.report.entropies.words import places_words, square_words
 from offleash.report.figures.figure import Subject
 from offleash.report.page.safe import clipped
 from offleash.report.page.tiles import shown

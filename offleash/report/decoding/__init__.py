@@ -1,0 +1,1 @@
+"""Decoding controls for people and programs."""

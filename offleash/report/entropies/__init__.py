@@ -1,0 +1,1 @@
+"""Entropies for people and programs."""

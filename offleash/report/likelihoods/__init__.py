@@ -1,0 +1,1 @@
+"""Likelihoods for people and programs."""

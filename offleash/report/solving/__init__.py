@@ -1,0 +1,1 @@
+"""Ways of solving for people and programs."""

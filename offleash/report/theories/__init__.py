@@ -1,0 +1,1 @@
+"""The theory for people and programs."""

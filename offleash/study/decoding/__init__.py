@@ -1,0 +1,1 @@
+"""Decoding controls: what temperature and top-p alone do to support."""

@@ -1,0 +1,1 @@
+"""Entropies: do tokens, or answers, become more alike?"""

@@ -1,0 +1,1 @@
+"""Likelihoods: how probable each model finds the other's solutions, and those of others."""

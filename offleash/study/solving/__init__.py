@@ -1,0 +1,1 @@
+"""Ways of solving: which methods were kept, lost and found."""
