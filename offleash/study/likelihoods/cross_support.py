@@ -1,4 +1,4 @@
-"""Cross-support: the chance that one model had on problems that only the other reached (STATISTICS.md, section 7)."""
+"""Cross-support: the chance that one model had on problems that only the other reached."""
 
 from dataclasses import dataclass
 
