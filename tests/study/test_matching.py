@@ -119,7 +119,7 @@ def test_a_sharpened_model_is_matched_at_the_power_and_its_loss_goes_away(sharpe
     assert back.lost > 10
     assert back.lost_matched < 0.5 * back.lost
     assert back.share.interval.low > 0.3
-    assert back.back > 3 * back.chance > 0
+    assert back.back > 1.5 * back.chance > 0
     assert any("drawn in different ways" in note.text for note in found.matched.notes)
 
 
