@@ -158,8 +158,8 @@ def warning(
     """How early do answer entropy, token entropy and reward announce that a training loses support?
 
     Trains Countdown with GRPO and, as a control, on a short leash; looks every ten steps with a small draw, as a
-    monitor would, and with a large one, which is the truth. The threshold for each seed is chosen on the others. About
-    half an hour on two idle cores; Ctrl-C loses nothing: run it again. All of it was fixed beforehand: docs/warning.md.
+    monitor would, and with a large one, which is the truth. The threshold for each seed is chosen on the others. Ten
+    trainings and their draws: long. Ctrl-C loses nothing: run it again. What was fixed beforehand: docs/warning.md.
 
     \b
     Examples:
