@@ -5,8 +5,9 @@ import os
 import pytest
 from hypothesis import settings
 
-# `make test` has ten minutes on two cores; OFFLEASH_TEST_FULL=1 tries twice as many examples of every property
-settings.register_profile("quick", max_examples=50)
+# `make test` says the same of the same code: its examples are always the same ones, and as many as ten minutes on two
+# cores allow. OFFLEASH_TEST_FULL=1 (as in `make test-slow`) looks for new ones, and twice as many of every property.
+settings.register_profile("quick", max_examples=50, derandomize=True)
 if not os.environ.get("OFFLEASH_TEST_FULL"):
     settings.load_profile("quick")
 

@@ -71,7 +71,10 @@ def test_two_models_are_matched_in_entropy_and_what_is_told_is_described(world: 
 
 
 def test_an_entropy_that_cannot_be_matched_is_told_beside_the_tables(world: Path, tmp_path: Path) -> None:
-    asked = words(world, "--temperature", "5", "--match", "-o", tmp_path / "runs")
+    script(tmp_path / "sharp.json", (0.99999,) * 6)  # far from the other's entropy at the highest temperature there is
+    models = (f"scripted:{world}/old/model.json", f"scripted:{tmp_path}/sharp.json")
+    match = ("--temperature", "5", "--match", "-o", tmp_path / "runs")
+    asked = ("sweep", world / "problems.jsonl", *models, *FEW, *match)
     done = offleash(*asked, "--json")
     assert done.code == 1, done.err
     assert (done.json["matched"], len(done.json["points"])) == ([], 2)

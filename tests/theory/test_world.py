@@ -98,9 +98,15 @@ def test_the_nucleus_is_the_fewest_answers_that_reach_the_mass(seed: int, top_p:
     for row, cut in zip(p_XY, nucleus(p_XY, top_p), strict=True):
         kept = cut > 0
         assert row[kept].sum() >= top_p - 1e-9
-        assert row[kept].sum() - row[kept].min() < top_p
+        assert row[kept].sum() - row[kept].min() <= top_p + 1e-12
         assert row[kept].min() >= row[~kept].max(initial=0.0)
         assert cut[kept] == pytest.approx(row[kept] / row[kept].sum())
+
+
+def test_a_nucleus_of_all_the_mass_keeps_what_rounding_would_lose() -> None:
+    p_XY = np.array([[0.5, 0.5, 1e-20]])
+    assert (nucleus(p_XY, 1.0) > 0).all()
+    assert (nucleus(p_XY, 0.999) > 0).tolist() == [[True, True, False]]
 
 
 def test_draws_have_the_frequencies_of_the_policy_and_never_hit_a_zero() -> None:
