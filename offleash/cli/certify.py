@@ -1,48 +1,32 @@
 """offleash certify: the exact support of a model above epsilon."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offleash.cli import models
-from offleash.cli.judging import Jobs, NoCache, Referee, RefereeModel, TrustCode
-from offleash.cli.problems import Map, ProblemSeed, ProblemsName, Size, Source
-from offleash.cli.reading import AsJson, named_columns, printable, progress
+from offleash.cli.options.judging import Judged
+from offleash.cli.options.models import Decoded, Opened
+from offleash.cli.options.posing import Posed, ProblemsName
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, print_json, progress, say, warn
 
 
+@taking()
 def certify(
     problems: ProblemsName,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="hf:PATH@REVISION+ADAPTER.")],
     into: Annotated[Path, typer.Option("-o", "--into", metavar="CERT", help="The folder to begin or go on with.")],
+    decoded: Decoded,
+    opened: Opened,
+    posed: Posed,
+    judged: Judged,
     epsilon: Annotated[
         float | None, typer.Option(metavar="P", help="Find every completion that is more probable than this.")
     ] = None,
     k: Annotated[
         int | None, typer.Option("-k", metavar="K", help="Instead: epsilon = -ln(0.05)/K. Default 8192: 3.66e-4.")
     ] = None,
-    decoding: models.DecodingName = "plain",
-    temperature: models.Temperature = None,
-    top_p: models.TopP = None,
-    top_k: models.TopK = None,
-    min_p: models.MinP = None,
-    max_tokens: models.MaxTokens = None,
-    stop: models.Stop = None,
-    settings: models.Settings = None,
-    raw: models.Raw = False,
-    size: Size = None,
-    problem_seed: ProblemSeed = 0,
-    source: Source = None,
-    columns: Map = None,
-    verifier: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Judge with it, not with each problem's own.")
-    ] = None,
-    jobs: Jobs = 0,
-    trust_code: TrustCode = False,
-    no_cache: NoCache = False,
-    referee: Referee = None,
-    referee_model: RefereeModel = None,
     as_json: AsJson = False,
 ) -> None:
     """Find every completion that is more probable than epsilon, without sampling, and judge it.
@@ -58,26 +42,16 @@ def certify(
     """
     from offleash.report.certificate import certified_document, certified_text, planned_text
     from offleash.study.certify import certify_arguments, threshold
-    from offleash.study.problems import load_problems
-    from offleash.study.verifying import verifying
 
-    above = threshold(epsilon, k)
-    chosen = models.model(model, settings, raw)
-    way = models.decoding(decoding, temperature, top_p, top_k, min_p, max_tokens, stop)
-    judging = verifying(verifier, False, False, jobs, trust_code, not no_cache, referee, referee_model)
-    mapped = named_columns(columns or [], "gold=answer")
+    above, chosen, way, judging = threshold(epsilon, k), opened.model(model), decoded.way(), judged.judging()
     with progress(as_json) as tell:
-        tell(f"reading {problems}")
-        frame = load_problems(problems, size=size, seed=problem_seed, source=source, columns=mapped).frame
+        frame = posed.frame(problems, tell)
         done = certify_arguments(
-            into, frame, chosen, way, above, judging, tell,
-            lambda planned: print(printable(planned_text(planned)), file=sys.stderr),
-        )  # fmt: skip
+            into, frame, chosen, way, above, judging, tell, lambda planned: warn(planned_text(planned))
+        )
     if as_json:
-        import json
-
-        print(json.dumps(certified_document(done), ensure_ascii=False, allow_nan=False))
+        print_json(certified_document(done))
     else:
-        print(printable(certified_text(done)))
+        say(certified_text(done))
     if done.troubles:
         raise typer.Exit(1)

@@ -1,30 +1,21 @@
 """offleash check: does every verifier accept its gold answers and reject corrupted ones?"""
 
-from pathlib import Path
-from typing import Annotated
+from dataclasses import replace
 
 import typer
 
-from offleash.cli.reading import AsJson, progress
+from offleash.cli.options.judging import Judged
+from offleash.cli.options.posing import Posed, ProblemsName, Seed
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, print_json, progress, say
 
 
+@taking("problem_seed", "columns", "no_cache", "referee", "referee_model")
 def check(
-    problems: Annotated[
-        str,
-        typer.Argument(metavar="PROBLEMS", help="A file, a benchmark or reasoning_gym:TASK (see: offleash problems)."),
-    ],
-    verifier: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Judge every problem with it, whatever the problems name.")
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="A local copy of the benchmark, instead of the hub.")
-    ] = None,
-    size: Annotated[int | None, typer.Option(metavar="N", help="A random sample of this many.")] = None,
-    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the sample, or of generated problems.")] = 0,
-    trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="Run programs even where the system cannot isolate them.")
-    ] = False,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Worker processes; as many as cores.")] = None,
+    problems: ProblemsName,
+    posed: Posed,
+    judged: Judged,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Check problems before they are drawn: gold answers accepted, corruptions rejected. Exit 1 when there are faults.
@@ -37,16 +28,14 @@ def check(
     """
     from offleash.report.checked import checked_document, checked_text
     from offleash.study.check import check as check_problems
-    from offleash.study.problems import load_problems
 
     with progress(as_json) as tell:
-        read = load_problems(problems, size=size, seed=seed, source=source)
-        found = check_problems(read.frame, rows=read.rows, name=verifier, jobs=jobs, trust_code=trust_code, tell=tell)
+        read = replace(posed, problem_seed=seed).read(problems, tell)
+        how = (judged.verifier, judged.jobs or None, judged.trust_code)
+        found = check_problems(read.frame, rows=read.rows, name=how[0], jobs=how[1], trust_code=how[2], tell=tell)
     if as_json:
-        import json
-
-        print(json.dumps(checked_document(found), ensure_ascii=False, allow_nan=False))
+        print_json(checked_document(found))
     else:
-        print(checked_text(found))
+        say(checked_text(found))
     if not found.sound:
         raise typer.Exit(1)

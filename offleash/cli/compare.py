@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.asking import Asked, Runs, asking
-from offleash.cli.judging import Jobs, TrustCode
-from offleash.cli.reading import AsJson, FormatName, progress
+from offleash.cli.options.asking import Asked
+from offleash.cli.options.judging import Jobs, TrustCode
+from offleash.cli.options.reading import Logs, Runs
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, console, print_json, progress, say
 
 if TYPE_CHECKING:
     from offleash.study.checkpoints import Union
     from offleash.study.compare import Comparison
     from offleash.study.flips import Flips
     from offleash.study.load import Progress
+    from offleash.study.verify_logs import Disagreement
 
 
-@asking(log_format=FormatName)
+@taking()
 def compare(
     runs: Runs,
     asked: Asked,
+    logs: Logs,
     certified: Annotated[
         str | None,
         typer.Option("--question", help="Of certificates: completion (default) or mass; both are shown."),
@@ -61,7 +65,7 @@ def compare(
 
     if named_certificates(runs, asked.rule, certified):
         chosen = {"--flips": flips, "--verify": verify is not None, "--report": page is not None}
-        _compare_certificates(runs, asked, certified or "completion", chosen, as_json)
+        _compare_certificates(runs, asked, logs, certified or "completion", chosen, as_json)
         return
     question = asked.question()
     if flips:
@@ -70,11 +74,10 @@ def compare(
         check_place(page, PAGES)
     with (
         progress(as_json) as tell,
-        verified_first(runs, asked.reading(), verify, jobs, trust_code, tell) as (named, how, judged),
+        verified_first(runs, logs.reading(), verify, jobs, trust_code, tell) as (named, how, judged),
         nullcontext(Readable(named)) if page is None else with_texts(named, how, tell) as read,
     ):
-        names = (asked.before, asked.after)
-        comparisons, together = compare_arguments(read.arguments, how, question, *names, tell, read.notes)
+        comparisons, together = compare_arguments(read.arguments, how, question, *asked.names, tell, read.notes)
         if verify is not None or page is not None:
             read_now(comparisons)
         turned = flips_arguments(named, comparisons, how, tell) if flips else []
@@ -82,23 +85,25 @@ def compare(
             doubts = turned or (flips_arguments(named, comparisons[-1:], how, tell) if can_flip(question) else [])
             _write_page(page, comparisons, together, doubts, tell)
     if as_json:
-        import json
-
         from offleash.report.document import document
 
-        print(json.dumps(document(comparisons, together, turned, judged), ensure_ascii=False, allow_nan=False))
-    else:
-        from rich.console import Console
+        print_json(document(comparisons, together, turned, judged))
+        return
+    _show(comparisons, together, turned, judged)
+    say(f"\nReport: {page}" if page is not None else "\nAs a page with figures and samples: --report report.html")
 
-        from offleash.report.disagreements import show_disagreements
-        from offleash.report.flips import show_flips
-        from offleash.report.terminal import show
 
-        console = Console(markup=False, emoji=False, highlight=False)
-        show_disagreements(console, judged)
-        show(console, comparisons, together)
-        show_flips(console, turned)
-        print(f"\nReport: {page}" if page is not None else "\nAs a page with figures and samples: --report report.html")
+def _show(
+    comparisons: "list[Comparison]", together: "Union | None", turned: "list[Flips]", judged: "list[Disagreement]"
+) -> None:
+    from offleash.report.disagreements import show_disagreements
+    from offleash.report.flips import show_flips
+    from offleash.report.terminal import show
+
+    screen = console()
+    show_disagreements(screen, judged)
+    show(screen, comparisons, together)
+    show_flips(screen, turned)
 
 
 def _write_page(
@@ -112,7 +117,9 @@ def _write_page(
     write_text(path, report_page(subject(comparisons, together, turned), Telling(command=command_line()), tell))
 
 
-def _compare_certificates(runs: list[str], asked: Asked, word: str, chosen: dict[str, bool], as_json: bool) -> None:
+def _compare_certificates(
+    runs: list[str], asked: Asked, logs: Logs, word: str, chosen: dict[str, bool], as_json: bool
+) -> None:
     from offleash.report.certified import certified_json, show_certified
     from offleash.study.certified import compare_certificates
     from offleash.study.verbs import certified_question
@@ -123,17 +130,13 @@ def _compare_certificates(runs: list[str], asked: Asked, word: str, chosen: dict
         "--tau": bool(asked.tau),
         "--unread": asked.unread != "keep",
         "--guess": asked.guess is not None,
-        "--split-by": asked.split_by is not None,
+        "--split-by": logs.split_by is not None,
         **chosen,
     }
     sought = certified_question(word, asked.replicates, asked.seed, samples_only)
     with progress(as_json) as tell:
-        comparisons = compare_certificates(runs, sought, asked.verifier, asked.before, asked.after, tell)
+        comparisons = compare_certificates(runs, sought, logs.verifier, *asked.names, tell)
     if as_json:
-        import json
-
-        print(json.dumps(certified_json(comparisons), ensure_ascii=False, allow_nan=False))
+        print_json(certified_json(comparisons))
     else:
-        from rich.console import Console
-
-        show_certified(Console(markup=False, emoji=False, highlight=False), comparisons)
+        show_certified(console(), comparisons)

@@ -1,18 +1,23 @@
 """offleash cut: what top-p cuts off, exactly."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offleash.cli import models
-from offleash.cli.reading import AsJson, progress
+from offleash.cli.options.models import Opened
+from offleash.cli.options.reading import Verifier
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, console, print_json, progress
 
 
+@taking()
 def cut(
     certificates: Annotated[
         list[Path], typer.Argument(metavar="CERT...", help="Certificates made with top-p 1 (offleash certify).")
     ],
+    opened: Opened,
     top_p: Annotated[str, typer.Option("--top-p", metavar="P,P,...", help="What to cut with.")] = "0.8,0.9,0.95,0.99",
     temperature: Annotated[
         float | None, typer.Option(metavar="T", help="Cut the law of this temperature, not the certificate's own.")
@@ -20,11 +25,7 @@ def cut(
     model: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Where the certificate's model stands now: hf:PATH.")
     ] = None,
-    settings: models.Settings = None,
-    raw: models.Raw = False,
-    verifier: Annotated[str | None, typer.Option(metavar="NAME", help="Whose verdicts, where there are several.")] = (
-        None
-    ),
+    verifier: Verifier = None,
     as_json: AsJson = False,
 ) -> None:
     """What top-p cuts off: correct completions that it sets to exactly zero, from exact certificates.
@@ -43,14 +44,12 @@ def cut(
     from offleash.study.decoding.cutoff import cut_arguments
     from offleash.study.decoding.grid import numbers
 
-    chosen, more = None if model is None else models.model(model, None, raw), models.named_settings(settings or [])
+    chosen = None if model is None else replace(opened, settings=None).model(model)
     with progress(as_json) as tell:
-        found = cut_arguments(certificates, numbers(top_p, "--top-p"), temperature, chosen, verifier, tell, more, raw)
+        found = cut_arguments(
+            certificates, numbers(top_p, "--top-p"), temperature, chosen, verifier, tell, opened.named(), opened.raw
+        )
     if as_json:
-        import json
-
-        print(json.dumps(cutoff_document(found), ensure_ascii=False, allow_nan=False))
+        print_json(cutoff_document(found))
         return
-    from rich.console import Console
-
-    show_cutoff(Console(markup=False, emoji=False, highlight=False), found)
+    show_cutoff(console(), found)

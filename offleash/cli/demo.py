@@ -7,7 +7,7 @@ import typer
 
 from offleash.cli.command import command_line
 from offleash.cli.needs import needs_local
-from offleash.cli.reading import AsJson, printable, progress
+from offleash.cli.telling import AsJson, console, print_json, progress, say
 
 
 def demo(
@@ -43,16 +43,12 @@ def demo(
         done = demonstrate(world_of(world), plan, out, tell)
         path = write_report(done, command_line(), tell)
     if as_json:
-        import json
-
-        print(json.dumps(demo_document(done, path), ensure_ascii=False, allow_nan=False))
+        print_json(demo_document(done, path))
         return
-    from rich.console import Console
-
     from offleash.report.terminal import show
 
-    show(Console(markup=False, emoji=False, highlight=False), [done.plain])
+    show(console(), [done.plain])
     print()
     for sentence in (headline(done), *sentences(done)):
-        print(printable(sentence))
-    print(printable(f"\n{done.seconds:.0f} s. Models, samples, verdicts: {out}. Report: {path}"))
+        say(sentence)
+    say(f"\n{done.seconds:.0f} s. Models, samples, verdicts: {out}. Report: {path}")

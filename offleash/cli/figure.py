@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.asking import Asked, Runs, asking
-from offleash.cli.reading import AsJson, printable, progress
+from offleash.cli.options.asking import Asked
+from offleash.cli.options.reading import LogFormat, Logs, Runs
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, print_json, progress, say
 from offleash.errors import OffleashError, unknown
 
 # known without drawing anything; a test holds them equal to the figures there are
@@ -28,11 +30,12 @@ NAMES = (
 COLUMN, WIDEST = 236, 4000  # pixels
 
 
-@asking()
+@taking(log_format=LogFormat)
 def figure(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which figure: {', '.join(NAMES)}.")],
     runs: Runs,
     asked: Asked,
+    logs: Logs,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="A file .pdf, .svg or .png.")],
     width: Annotated[
         int | None, typer.Option(metavar="PX", help="Width of the figure; default: a column of a paper, 236.")
@@ -64,16 +67,14 @@ def figure(
     look = PAPER if width is None else Look(width, max(PAPER.height, min(300, width * 3 // 5)), width <= 1.5 * COLUMN)
     with (
         progress(as_json) as tell,
-        subject_of(runs, asked.reading(), asked.question(), asked.before, asked.after, progress=tell) as subject,
+        subject_of(runs, logs.reading(), asked.question(), *asked.names, progress=tell) as subject,
     ):
         drawn = draw_figure(name, subject, look)
     if isinstance(drawn, Missing):
         raise OffleashError(f"The figure {name!r} cannot be drawn: {drawn.reason}.")
     write_figure(drawn, out)
     if as_json:
-        import json
-
         told = {"figure": name, "path": str(out), "title": drawn.title, "caption": drawn.caption, "alt": drawn.alt}
-        print(json.dumps(told, ensure_ascii=False, allow_nan=False))
+        print_json(told)
     else:
-        print(printable(f"{drawn.title}\n{drawn.caption}\n{out}"))
+        say(f"{drawn.title}\n{drawn.caption}\n{out}")

@@ -1,6 +1,6 @@
 """offleash formats: the kinds of logs that can be read."""
 
-from offleash.cli.reading import AsJson
+from offleash.cli.telling import AsJson, console, print_json
 
 
 def formats(as_json: AsJson = False) -> None:
@@ -14,15 +14,12 @@ def formats(as_json: AsJson = False) -> None:
     from offleash.logs.registry import FORMATS
 
     if as_json:
-        import json
-
-        print(json.dumps([{"name": f.name, "about": f.about, "examples": list(f.examples)} for f in FORMATS.values()]))
+        print_json([{"name": f.name, "about": f.about, "examples": list(f.examples)} for f in FORMATS.values()])
         return
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("format", "what it is", "files", box=box.SIMPLE_HEAD)
     for kind in FORMATS.values():
         table.add_row(kind.name, kind.about, ", ".join(kind.examples))
-    Console().print(table)
+    console().print(table)

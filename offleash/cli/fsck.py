@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.reading import AsJson, printable, progress
+from offleash.cli.telling import AsJson, print_json, progress, say
 
 
 def fsck(
@@ -27,10 +27,8 @@ def fsck(
     with progress(as_json) as tell:
         found = [inspect(run, tell) for run in runs]
     if as_json:
-        import json
-
-        print(json.dumps(fsck_document(found), ensure_ascii=False))
+        print_json(fsck_document(found))
     else:
-        print(printable("\n".join(fsck_text(one) for one in found)))
+        say("\n".join(fsck_text(one) for one in found))
     if not all(one.good for one in found):
         raise typer.Exit(1)

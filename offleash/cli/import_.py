@@ -5,21 +5,21 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.reading import AsJson, Filter, FormatName, Map, Threshold, progress, reading
+from offleash.cli.options.reading import Logs
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, print_json, progress, say
 
 
+@taking("split_by", "verifier")
 def import_(
     logs: Annotated[
         str, typer.Argument(metavar="LOGS", help="A file, a folder or a quoted glob; NAME=PATH names the run.")
     ],
     into: Annotated[Path, typer.Option("-o", "--out", metavar="RUN", help="The run folder to write.")],
+    reading: Logs,
     texts: Annotated[
         bool, typer.Option("--texts/--no-texts", help="Keep the samples' texts, or verdicts only.")
     ] = True,
-    columns: Map = None,
-    format_name: FormatName = None,
-    filter_name: Filter = None,
-    threshold: Threshold = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Other people's logs as a run folder: problems, samples with their texts, the tool's own verdicts.
@@ -33,12 +33,9 @@ def import_(
     from offleash.report.imported import imported_document, imported_text
     from offleash.study.importing import import_logs
 
-    how = reading(columns, None, format_name, filter_name, threshold, texts=texts)
     with progress(as_json) as tell:
-        done = import_logs(logs, into, how, tell)
+        done = import_logs(logs, into, reading.reading(texts), tell)
     if as_json:
-        import json
-
-        print(json.dumps(imported_document(done), ensure_ascii=False, allow_nan=False))
+        print_json(imported_document(done))
     else:
-        print(imported_text(done))
+        say(imported_text(done))

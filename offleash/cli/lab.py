@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from offleash.cli.needs import needs_local
-from offleash.cli.reading import AsJson, printable, progress
+from offleash.cli.telling import AsJson, console, print_json, progress, say
 from offleash.errors import OffleashError
 
 lab = typer.Typer(
@@ -32,9 +32,7 @@ def list_(as_json: AsJson = False) -> None:
     from offleash.lab.worlds import WORLDS
 
     if as_json:
-        import json
-
-        print(json.dumps([{"name": one.name, "about": one.about} for one in WORLDS.values()]))
+        print_json([{"name": one.name, "about": one.about} for one in WORLDS.values()])
         return
     for one in WORLDS.values():
         print(f"{one.name:12} {one.about}")
@@ -148,7 +146,8 @@ def pretrain(
 def warning(
     into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where everything goes.")],
     seeds: Annotated[int, typer.Option(metavar="N", min=2, help="Trainings of each kind; thresholds need two.")] = 5,
-    steps: Annotated[int, typer.Option(metavar="N", min=20, help="Of each training; a look every ten.")] = 120,
+    steps: Annotated[int, typer.Option(metavar="N", min=20, help="Of each training.")] = 120,
+    every: Annotated[int, typer.Option(metavar="N", min=1, help="Steps from a look to the next.")] = 10,
     quick: Annotated[bool, typer.Option("--quick", help="Very small, to see that it runs: it shows nothing.")] = False,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Do this training of a study that was begun (grpo-0).")
@@ -157,13 +156,14 @@ def warning(
 ) -> None:
     """How early do answer entropy, token entropy and reward announce that a training loses support?
 
-    Trains Countdown with GRPO and, as a control, on a short leash; looks every ten steps with a small draw, as a
-    monitor would, and with a large one, which is the truth. The threshold for each seed is chosen on the others. Ten
+    Trains Countdown with GRPO and, as a control, on a short leash; looks now and then with a small draw, as a monitor
+    would, and with a large one, which is the truth. The threshold for each seed is chosen on the others. Ten
     trainings and their draws: long. Ctrl-C loses nothing: run it again. What was fixed beforehand: docs/warning.md.
 
     \b
     Examples:
       offleash lab warning -o runs/warning
+      offleash lab warning -o runs/start --steps 40 --every 2         (the start of a training, closely)
       offleash lab warning -o runs/try --quick --json
     """
     from dataclasses import replace
@@ -176,21 +176,18 @@ def warning(
         if only:
             study_part(into, only, tell)
             return
-        plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps)
+        plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps, every=every)
         done = study_warning(plan, into, tell)
     from offleash.report.warning import show_warning, warning_document
 
     if as_json:
-        import json
-
-        print(json.dumps(warning_document(done), ensure_ascii=False, allow_nan=False))
+        print_json(warning_document(done))
         return
-    from rich.console import Console
-
-    show_warning(Console(markup=False, emoji=False, highlight=False), done)
+    show_warning(console(), done)
 
 
 def _said(document: dict[str, object], text: str, as_json: bool) -> None:
-    import json
-
-    print(json.dumps(document) if as_json else printable(text))
+    if as_json:
+        print_json(document)
+    else:
+        say(text)

@@ -26,11 +26,11 @@ from offleash.cli.lab import lab
 from offleash.cli.likelihood import likelihood
 from offleash.cli.plan import plan
 from offleash.cli.problems import problems
-from offleash.cli.reading import printable
 from offleash.cli.report import report
 from offleash.cli.score import score
 from offleash.cli.study import study
 from offleash.cli.sweep import sweep
+from offleash.cli.telling import warn
 from offleash.cli.theory import theory
 from offleash.cli.train import train
 from offleash.cli.verify import verify
@@ -98,7 +98,7 @@ def _run(ended: list[int]) -> None:
     try:
         app()
     except OffleashError as error:
-        print(f"offleash: {printable(str(error))}", file=sys.stderr)
+        warn(f"offleash: {error}")
         sys.exit(2)
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != 130:

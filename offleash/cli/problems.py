@@ -1,41 +1,23 @@
 """offleash problems: what is asked, one JSON object a line."""
 
-import sys
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from offleash.cli.reading import AsJson, named_columns, progress
-
-Map = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--map", metavar="NAME=COLUMN", help="Read NAME (question, gold, problem, ...) from COLUMN. Repeatable."
-    ),
-]
-
-ProblemsName = Annotated[
-    str, typer.Argument(metavar="PROBLEMS", help="A benchmark, reasoning_gym:TASK or a file (offleash problems).")
-]
-Size = Annotated[int | None, typer.Option(metavar="N", help="A random sample of this many problems.")]
-ProblemSeed = Annotated[
-    int, typer.Option("--problem-seed", metavar="S", help="Seed of that sample, or of generated problems.")
-]
-Source = Annotated[
-    Path | None, typer.Option("--from", metavar="FILE", help="A local copy of the benchmark, instead of the hub.")
-]
+from offleash.cli.options.posing import Posed, Seed
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
 
 
+@taking("problem_seed")
 def problems(
+    posed: Posed,
     name: Annotated[
         str | None,
         typer.Argument(metavar="[NAME]", help="A benchmark, reasoning_gym:TASK or a file; none lists the benchmarks."),
     ] = None,
-    size: Size = None,
-    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the sample, or of generated problems.")] = 0,
-    source: Source = None,
-    columns: Map = None,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Show problems as JSON lines, from a benchmark, Reasoning Gym or a file of yours.
@@ -52,21 +34,15 @@ def problems(
     if name is None:
         _listed(as_json)
         return
-    import json
-
     from offleash.problems.problem import line
-    from offleash.study.problems import load_problems
 
     with progress(as_json) as tell:
-        tell(f"reading {name}")
-        read = load_problems(
-            name, size=size, seed=seed, source=source, columns=named_columns(columns or [], "gold=answer")
-        )
+        read = replace(posed, problem_seed=seed).read(name, tell)
     for row in read.frame.iter_rows(named=True):
-        print(json.dumps(line(row), ensure_ascii=False, allow_nan=False))
+        print_json(line(row))
     for note in read.notes:
-        print(f"{note.text}{f' ({note.rows:,})' if note.rows else ''}", file=sys.stderr)
-    print(f"{read.frame.height:,} problems", file=sys.stderr)
+        warn(f"{note.text}{f' ({note.rows:,})' if note.rows else ''}")
+    warn(f"{read.frame.height:,} problems")
 
 
 def _listed(as_json: bool) -> None:
@@ -74,12 +50,9 @@ def _listed(as_json: bool) -> None:
 
     rows = listing()
     if as_json:
-        import json
-
-        print(json.dumps(rows, ensure_ascii=False))
+        print_json(rows)
         return
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("name", "paper", "verifier", "guess", "hub id", "checked", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -88,6 +61,6 @@ def _listed(as_json: bool) -> None:
     for row in rows:
         cells = (row["name"], row["paper"], row["verifier"], row["guess"], row["hub"] or row["source"])
         table.add_row(*("" if cell is None else str(cell) for cell in cells), "yes" if row["checked"] else "no")
-    Console().print(table)
-    print("paper: problems in arXiv:2507.14843. checked: whether id and columns were seen on the hub itself.")
-    print("Files (JSONL, JSON, CSV, Parquet) are given by their path; reasoning_gym:TASK:hard is the hard setting.")
+    console().print(table)
+    say("paper: problems in arXiv:2507.14843. checked: whether id and columns were seen on the hub itself.")
+    say("Files (JSONL, JSON, CSV, Parquet) are given by their path; reasoning_gym:TASK:hard is the hard setting.")

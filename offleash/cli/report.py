@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.asking import Asked, Runs, asking
-from offleash.cli.reading import AsJson, printable, progress
+from offleash.cli.options.asking import Asked
+from offleash.cli.options.reading import LogFormat, Logs, Runs
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, print_json, progress, say
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
@@ -17,10 +19,11 @@ ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}
 FORMATS = ("html", "md", "latex")
 
 
-@asking()
+@taking(log_format=LogFormat)
 def report(
     runs: Runs,
     asked: Asked,
+    logs: Logs,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="Where it goes; report.html unless another format is asked."),
@@ -60,7 +63,7 @@ def report(
     with (
         progress(as_json) as tell,
         subject_of(
-            runs, asked.reading(), asked.question(), asked.before, asked.after, texts=kind == "html", progress=tell
+            runs, logs.reading(), asked.question(), *asked.names, texts=kind == "html", progress=tell
         ) as subject,
     ):
         text = _written(kind, subject, intervals, tell)
@@ -104,9 +107,7 @@ def _written(kind: str, subject: "Subject", intervals: bool, tell: "Progress") -
 def _say(path: Path | None, kind: str, text: str, found: str, as_json: bool) -> None:
     size = len(text.encode())
     if as_json:
-        import json
-
         place = {"report": str(path)} if path is not None else {"text": text}
-        print(json.dumps({**place, "format": kind, "bytes": size, "finding": found}, ensure_ascii=False))
+        print_json({**place, "format": kind, "bytes": size, "finding": found})
         return
-    print(printable(f"{found}\nReport: {path} ({size / 1e6:.1f} MB)" if kind == "html" else f"Report: {path}"))
+    say(f"{found}\nReport: {path} ({size / 1e6:.1f} MB)" if kind == "html" else f"Report: {path}")

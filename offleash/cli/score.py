@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli import models
-from offleash.cli.reading import AsJson, Verifier, named_columns, printable, progress
+from offleash.cli.options.columns import named_columns
+from offleash.cli.options.models import Decoded, Opened
+from offleash.cli.options.reading import Verifier
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, print_json, progress, say
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
@@ -20,19 +23,15 @@ Map = Annotated[
 ]
 
 
+@taking("max_tokens", "stop")
 def score(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or one JSONL file of rows.")],
     model: Annotated[str, typer.Option(metavar="MODEL", help="Who scores: hf:PATH@REVISION+ADAPTER.")],
+    decoded: Decoded,
+    opened: Opened,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Keep the scores under this name, not under the model's.")
     ] = None,
-    decoding: models.DecodingName = "plain",
-    temperature: models.Temperature = None,
-    top_p: models.TopP = None,
-    top_k: models.TopK = None,
-    min_p: models.MinP = None,
-    settings: models.Settings = None,
-    raw: models.Raw = False,
     first: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Only the first N samples of each problem, e.g. 32.")
     ] = None,
@@ -56,15 +55,14 @@ def score(
     from offleash.study.scoring.verb import score_folders, selected
     from offleash.study.verifying import file_among
 
-    chosen = models.model(model, settings, raw)
-    way = models.decoding(decoding, temperature, top_p, top_k, min_p)
+    chosen, way = opened.model(model), decoded.way()
     file = file_among(runs, "Score")
     if file is not None:
         if name or verifier or first or only:
             raise OffleashError(
                 "--name, --verifier, --first and --only are for run folders; the sums of rows are printed."
             )
-        _score_file(file, chosen, way, named_columns(columns or [], "text=response"), as_json)
+        _score_file(file, chosen, way, named_columns(columns, "text=response"), as_json)
         return
     if columns:
         raise OffleashError("--map is for a file of rows; a run folder has columns of its own.")
@@ -73,27 +71,23 @@ def score(
     from offleash.report.scored import scored_document, scored_text
 
     if as_json:
-        import json
-
-        print(json.dumps(scored_document(done), ensure_ascii=False, allow_nan=False))
+        print_json(scored_document(done))
     else:
-        print(printable("\n".join(scored_text(one) for one in done)))
+        say("\n".join(scored_text(one) for one in done))
 
 
 def _score_file(file: Path, model: "Model", decoding: "Decoding", columns: dict[str, str], as_json: bool) -> None:
-    import json
-
     from offleash.report.scored import file_text, row_document
     from offleash.study.scoring.rows import ScoredRow
     from offleash.study.scoring.verb import score_file
 
     def each(row: ScoredRow) -> None:
         if as_json:
-            print(json.dumps(row_document(row), allow_nan=False))
+            print_json(row_document(row))
 
     with progress(as_json) as tell:
         done = score_file(file, model, decoding, columns, each, tell)
     if as_json:
         sys.stdout.flush()
     else:
-        print(printable(file_text(done)))
+        say(file_text(done))

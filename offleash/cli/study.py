@@ -1,50 +1,34 @@
 """offleash study: two models in, what RL kept, lost and found out."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli import models
-from offleash.cli.judging import Jobs, NoCache, Referee, RefereeModel, TrustCode
-from offleash.cli.problems import Map, ProblemSeed, ProblemsName, Size, Source
-from offleash.cli.reading import AsJson, named_columns, printable, progress
+from offleash.cli.options.judging import Judged
+from offleash.cli.options.models import Decoded, K, Opened, Seed, Until
+from offleash.cli.options.posing import Posed, ProblemsName
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
 
 if TYPE_CHECKING:
     from offleash.study.load import Progress
     from offleash.study.two_models import Cost, Studied
 
 
+@taking()
 def study(
     problems: ProblemsName,
     base: Annotated[str, typer.Argument(metavar="BASE", help="The model before: hf:, vllm:, endpoint: or scripted:.")],
     rl: Annotated[str, typer.Argument(metavar="RL", help="The model after RL.")],
-    k: Annotated[str, typer.Option("-k", metavar="K", help="Samples a problem; paper: the paper's budget.")],
+    k: K,
     into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where the two runs go: DIR/base, DIR/rl.")],
-    until: Annotated[int, typer.Option(metavar="M", help="Stop a problem at its M-th success; 0: draw all.")] = 0,
-    seed: Annotated[int, typer.Option(metavar="S", help="The same seed gives the same samples.")] = 0,
-    decoding: models.DecodingName = "plain",
-    temperature: models.Temperature = None,
-    top_p: models.TopP = None,
-    top_k: models.TopK = None,
-    min_p: models.MinP = None,
-    max_tokens: models.MaxTokens = None,
-    stop: models.Stop = None,
-    settings: models.Settings = None,
-    raw: models.Raw = False,
-    size: Size = None,
-    problem_seed: ProblemSeed = 0,
-    source: Source = None,
-    columns: Map = None,
-    verifier: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Judge all problems with it, not each with its own.")
-    ] = None,
-    jobs: Jobs = 0,
-    trust_code: TrustCode = False,
-    no_cache: NoCache = False,
-    referee: Referee = None,
-    referee_model: RefereeModel = None,
+    decoded: Decoded,
+    opened: Opened,
+    posed: Posed,
+    judged: Judged,
+    until: Until = 0,
+    seed: Seed = 0,
     dry: Annotated[bool, typer.Option("--dry-run", help="Check, say what it would cost, and draw nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -61,45 +45,31 @@ def study(
     """
     from offleash.report.drawn import drawn_text, prospect_text
     from offleash.report.studied import cost_text, studied_document
-    from offleash.study.problems import load_problems
     from offleash.study.two_models import TwoModels, check_study
     from offleash.study.two_models import study as run
-    from offleash.study.verifying import verifying
 
-    pair = (models.model(base, settings, raw), models.model(rl, settings, raw))
-    way = models.decoding(decoding, temperature, top_p, top_k, min_p, max_tokens, stop)
-    judging = verifying(verifier, False, False, jobs, trust_code, not no_cache, referee, referee_model)
-    mapped = named_columns(columns or [], "gold=answer")
-
-    def say(text: str) -> None:
-        print(printable(text), file=sys.stderr)
-
+    pair, way, judging = (opened.model(base), opened.model(rl)), decoded.way(), judged.judging()
     with progress(as_json) as tell:
-        tell(f"reading {problems}")
-        frame = load_problems(problems, size=size, seed=problem_seed, source=source, columns=mapped).frame
+        frame = posed.frame(problems, tell)
         asked = TwoModels(frame, pair, way, k, until, seed)
         cost = asked.cost()
-        say(cost_text(asked, cost))
+        warn(cost_text(asked, cost))
         if dry:
             check_study(asked, into, judging, tell)
             _dry(cost, as_json)
             return
         done = run(
             asked, into, judging, None, tell,
-            lambda prospect: say(prospect_text(prospect)), lambda drawn: say(drawn_text(drawn, alone=False)),
+            lambda prospect: warn(prospect_text(prospect)), lambda drawn: warn(drawn_text(drawn, alone=False)),
         )  # fmt: skip
         path = _page(done, tell)
     if as_json:
-        import json
-
-        print(json.dumps(studied_document(done, path), ensure_ascii=False, allow_nan=False))
+        print_json(studied_document(done, path))
     elif done.comparison is not None:
-        from rich.console import Console
-
         from offleash.report.terminal import show
 
-        show(Console(markup=False, emoji=False, highlight=False), [done.comparison])
-        print(f"\nAgain: offleash compare {into / 'base'} {into / 'rl'}   What to doubt: ... --flips\nReport: {path}")
+        show(console(), [done.comparison])
+        say(f"\nAgain: offleash compare {into / 'base'} {into / 'rl'}   What to doubt: ... --flips\nReport: {path}")
     if done.comparison is None or any(drawn.failed for drawn in done.drawn):
         raise typer.Exit(1)
 
@@ -120,7 +90,6 @@ def _page(done: "Studied", tell: "Progress") -> Path | None:
 
 def _dry(cost: "Cost", as_json: bool) -> None:
     if as_json:
-        import json
         from dataclasses import asdict
 
-        print(json.dumps(asdict(cost)))
+        print_json(asdict(cost))

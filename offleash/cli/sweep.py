@@ -1,21 +1,31 @@
 """offleash sweep: support as a function of the decoding, for one model or two."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli import models
-from offleash.cli.judging import Jobs, NoCache, TrustCode
-from offleash.cli.problems import Map, ProblemSeed, ProblemsName, Size, Source
-from offleash.cli.reading import AsJson, named_columns, printable, progress
+from offleash.cli.options.judging import Judged
+from offleash.cli.options.models import Decoded, Opened, Seed
+from offleash.cli.options.posing import Posed, ProblemsName
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, console, print_json, progress, say
+
+if TYPE_CHECKING:
+    from offleash.samplers.sampler import Decoding
+    from offleash.study.decoding.sweep import Swept
 
 Label = "NAME=MODEL names its folder."
 
 
+@taking("temperature", "top_p", "referee", "referee_model")
 def sweep(
     problems: ProblemsName,
     model: Annotated[str, typer.Argument(metavar="MODEL", help=f"hf:, vllm:, endpoint: or scripted:. {Label}")],
+    decoded: Decoded,
+    opened: Opened,
+    posed: Posed,
+    judged: Judged,
     after: Annotated[
         str | None, typer.Argument(metavar="MODEL2", help="The model after RL, compared with the first.")
     ] = None,
@@ -36,24 +46,7 @@ def sweep(
     figure: Annotated[
         Path | None, typer.Option("--figure", metavar="FILE", help="Support against temperature: .svg, .png or .pdf.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="S", help="The same seed gives the same samples.")] = 0,
-    decoding: models.DecodingName = "plain",
-    top_k: models.TopK = None,
-    min_p: models.MinP = None,
-    max_tokens: models.MaxTokens = None,
-    stop: models.Stop = None,
-    settings: models.Settings = None,
-    raw: models.Raw = False,
-    size: Size = None,
-    problem_seed: ProblemSeed = 0,
-    source: Source = None,
-    columns: Map = None,
-    verifier: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Judge all problems with it, not each with its own.")
-    ] = None,
-    jobs: Jobs = 0,
-    trust_code: TrustCode = False,
-    no_cache: NoCache = False,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Draw one or two models at every temperature and top-p of a grid, and show what they reach at each.
@@ -69,43 +62,45 @@ def sweep(
       offleash sweep mine.jsonl base=hf:./base rl=hf:./rl --match -k 1024 -o runs/match --figure match.svg
     """
     from offleash.report.decoding.sweep import show_sweep, swept_document
-    from offleash.study.decoding.grid import USUAL, grid, numbers, split_label
+    from offleash.study.decoding.grid import split_label
     from offleash.study.decoding.sweep import Asked
     from offleash.study.decoding.sweep import sweep as run
-    from offleash.study.problems import load_problems
-    from offleash.study.verifying import verifying
 
     if figure is not None:
         _check_place(figure)
-    way = models.decoding(decoding, None, None, top_k, min_p, max_tokens, stop)
-    usual = (way.temperature,) if match else USUAL
-    temperatures = usual if temperature is None else numbers(temperature, "--temperature")
-    ways = grid(way, temperatures, (way.top_p,) if top_p is None else numbers(top_p, "--top-p"))
+    ways = _grid(decoded.way(), temperature, top_p, match)
     named = [split_label(text) for text in (model, after) if text is not None]
-    chosen = tuple((label, models.model(text, settings, raw)) for label, text in named)
-    judging = verifying(verifier, False, False, jobs, trust_code, not no_cache)
-    mapped = named_columns(columns or [], "gold=answer")
+    chosen = tuple((label, opened.model(text)) for label, text in named)
+    judging = judged.judging()
     with progress(as_json) as tell:
-        tell(f"reading {problems}")
-        frame = load_problems(problems, size=size, seed=problem_seed, source=source, columns=mapped).frame
+        frame = posed.frame(problems, tell)
         found = run(Asked(frame, chosen, ways, k, seed, match), into, judging, tell)
     if figure is not None:
-        from offleash.report.figures.decoding import support_by_decoding
-        from offleash.report.figures.export import write_figure
-
-        write_figure(support_by_decoding(found), figure)
+        _draw(found, figure)
     if as_json:
-        import json
-
-        print(json.dumps(swept_document(found), ensure_ascii=False, allow_nan=False))
+        print_json(swept_document(found))
     else:
-        from rich.console import Console
-
-        show_sweep(Console(markup=False, emoji=False, highlight=False), found)
+        show_sweep(console(), found)
         if figure is not None:
-            print(printable(f"Figure: {figure}"))
+            say(f"Figure: {figure}")
     if found.missing or found.unmatched:
         raise typer.Exit(1)
+
+
+def _grid(way: "Decoding", temperature: str | None, top_p: str | None, match: bool) -> "tuple[Decoding, ...]":
+    """Every decoding that is asked for."""
+    from offleash.study.decoding.grid import USUAL, grid, numbers
+
+    usual = (way.temperature,) if match else USUAL
+    temperatures = usual if temperature is None else numbers(temperature, "--temperature")
+    return grid(way, temperatures, (way.top_p,) if top_p is None else numbers(top_p, "--top-p"))
+
+
+def _draw(found: "Swept", figure: Path) -> None:
+    from offleash.report.figures.decoding import support_by_decoding
+    from offleash.report.figures.export import write_figure
+
+    write_figure(support_by_decoding(found), figure)
 
 
 def _check_place(figure: Path) -> None:

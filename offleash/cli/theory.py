@@ -1,12 +1,11 @@
 """offleash theory: the paper's statements, run and tested."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offleash.cli.reading import AsJson, printable, progress
+from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
 from offleash.errors import OffleashError
 
 
@@ -46,12 +45,8 @@ def theory(
             tell(f"drawing into {figures}")
             written = write_figures(found, figures)
     if as_json:
-        import json
-
-        print(json.dumps(theory_document(found), ensure_ascii=False, allow_nan=False))
+        print_json(theory_document(found))
     else:
-        from rich.console import Console
-
-        show_theory(Console(markup=False, emoji=False, highlight=False), found)
+        show_theory(console(), found)
     for path in written:
-        print(printable(str(path)), file=sys.stderr if as_json else sys.stdout)
+        (warn if as_json else say)(str(path))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from offleash.cli.needs import needs_local
-from offleash.cli.reading import AsJson, printable, progress
+from offleash.cli.telling import AsJson, print_json, progress, say
 
 
 def train(
@@ -42,8 +42,6 @@ def train(
     with progress(as_json) as tell:
         done = run(resolved, folder, tell)
     if as_json:
-        import json
-
-        print(json.dumps(trained_document(done), ensure_ascii=False, allow_nan=False))
+        print_json(trained_document(done))
     else:
-        print(printable(trained_text(done)))
+        say(trained_text(done))

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.judging import Jobs, NoCache, Referee, RefereeModel, TrustCode
-from offleash.cli.reading import AsJson, progress
+from offleash.cli.options.judging import Judged
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, print_json, progress, say
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
     from offleash.study.verify import Verified, Verifying
 
 
+@taking()
 def verify(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or one JSONL file of rows.")],
-    verifier: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Judge all problems with it, not each with its own.")
-    ] = None,
+    judged: Judged,
     also: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Judge with this verifier too, for compare --flips.")
     ] = None,
@@ -31,11 +31,6 @@ def verify(
         str | None,
         typer.Option(metavar="PROBLEMS", help="Take gold answers, tests and verifiers from these (offleash problems)."),
     ] = None,
-    jobs: Jobs = 0,
-    trust_code: TrustCode = False,
-    no_cache: NoCache = False,
-    referee: Referee = None,
-    referee_model: RefereeModel = None,
     as_json: AsJson = False,
 ) -> None:
     """Read the answer of every sample and judge it: correct, wrong, unread or failed.
@@ -53,9 +48,9 @@ def verify(
       offleash verify rows.jsonl --verifier math --json     rows {"id", "gold", "text"}, one verdict a line
       offleash verify runs/base --verifier referee --referee http://localhost:8000/v1 --referee-model judge
     """
-    from offleash.study.verifying import file_among, verify_arguments, verifying
+    from offleash.study.verifying import file_among, verify_arguments
 
-    options = verifying(verifier, last_number, opened, jobs, trust_code, not no_cache, referee, referee_model, problems)
+    options = judged.judging(last_number, opened, problems)
     file = file_among(runs, "Verify")
     if file is not None:
         if also or problems:
@@ -68,7 +63,6 @@ def verify(
 
 
 def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
-    import json
     import sys
     from collections import Counter
 
@@ -86,14 +80,14 @@ def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
         if outcome.verdict.value == "failed":
             failures.append(f"{outcome.id}: {outcome.reason}")
         if as_json:
-            print(json.dumps(outcome_document(outcome)))
+            print_json(outcome_document(outcome))
 
     with progress(as_json) as tell:
         refused = verify_file(file, options, each, tell)
     if as_json:
         sys.stdout.flush()
     else:
-        print(outcomes_text(verdicts, steps, failures[:20]))
+        say(outcomes_text(verdicts, steps, failures[:20]))
     if refused:
         lines = "\n".join(f"  row {outcome.id!r}: {outcome.reason}" for outcome in refused[:20])
         raise OffleashError(f"{len(refused)} rows have a gold answer that cannot be judged against:\n{lines}")
@@ -103,8 +97,6 @@ def _show(done: "list[Verified]", as_json: bool) -> None:
     from offleash.report.verified import verified_document, verified_text
 
     if as_json:
-        import json
-
-        print(json.dumps(verified_document(done), ensure_ascii=False, allow_nan=False))
+        print_json(verified_document(done))
     else:
-        print("\n".join(verified_text(one) for one in done))
+        say("\n".join(verified_text(one) for one in done))

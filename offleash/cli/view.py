@@ -5,17 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.asking import Asked, Runs, asking
-from offleash.cli.reading import AsJson, progress
+from offleash.cli.options.asking import Asked
+from offleash.cli.options.reading import LogFormat, Logs, Runs
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, progress
 
 if TYPE_CHECKING:
     from offleash.report.view.server import Server
 
 
-@asking()
+@taking(log_format=LogFormat)
 def view(
     runs: Runs,
     asked: Asked,
+    logs: Logs,
     port: Annotated[int, typer.Option(metavar="N", help="The port of 127.0.0.1 to serve on; 0: any free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     as_json: AsJson = False,
@@ -42,9 +45,7 @@ def view(
     with ExitStack() as held:
         with progress(as_json) as tell:
             subject = held.enter_context(
-                subject_of(
-                    runs, asked.reading(), asked.question(), asked.before, asked.after, texts=True, progress=tell
-                )
+                subject_of(runs, logs.reading(), asked.question(), *asked.names, texts=True, progress=tell)
             )
             page = view_page(subject, Telling(command=command_line()), tell)
         server = held.enter_context(Server(Shelf(subject.one), page, port))

@@ -4,12 +4,20 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.judging import Jobs
-from offleash.cli.reading import AsJson, Filter, FormatName, Map, Threshold, Verifier, progress, reading
+from offleash.cli.options.asking import Sized
+from offleash.cli.options.judging import Jobs
+from offleash.cli.options.reading import Logs
+from offleash.cli.options.taking import taking
+from offleash.cli.telling import AsJson, console, print_json, progress
 from offleash.errors import OffleashError
 
+Seed = Annotated[int, typer.Option(help="Seed of the intervals, and of the planted pairs.")]
 
+
+@taking("split_by", seed=Seed)
 def ways(
+    sized: Sized,
+    logs: Logs,
     runs: Annotated[
         list[str] | None,
         typer.Argument(metavar="BEFORE AFTER", help="Two run folders, or logs that keep texts; NAME=PATH."),
@@ -18,24 +26,11 @@ def ways(
         str | None,
         typer.Option(metavar="NAME", help="How ways are told apart: countdown, steps, program, or FILE.py:FUNCTION."),
     ] = None,
-    at: Annotated[
-        int | None, typer.Option(metavar="K", help="Compare at this budget instead of the largest common.")
-    ] = None,
     show: Annotated[int, typer.Option(metavar="N", help="Lost and new ways to show, with a sample each.")] = 5,
     check: Annotated[
         bool, typer.Option("--check", help="Print the error rates of the fingerprints on planted pairs, without runs.")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Tell ways anew that are stored in the run folders.")] = False,
-    allow: Annotated[
-        list[str] | None, typer.Option(metavar="WHAT", help="Compare runs that differ in this: decoding. Repeatable.")
-    ] = None,
-    replicates: Annotated[int, typer.Option(help="Bootstrap replicates of the intervals.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of the intervals, and of the planted pairs.")] = 0,
-    columns: Map = None,
-    log_format: FormatName = None,
-    filter_name: Filter = None,
-    threshold: Threshold = 1.0,
-    verifier: Verifier = None,
     jobs: Jobs = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -57,29 +52,22 @@ def ways(
     if check:
         if runs:
             raise OffleashError("--check tries the fingerprints on planted pairs and takes no runs; leave them out.")
-        _check(by, seed, jobs, as_json)
+        _check(by, sized.seed, jobs, as_json)
         return
     from offleash.study.solving.ways import ways as compared
-    from offleash.study.verbs import question
 
     if by is None:
         raise OffleashError("Say how ways are told apart: --by countdown, steps, program, or FILE.py:FUNCTION.")
-    asked = question(at=at, replicates=replicates, seed=seed, allow=allow or ())
-    read = reading(columns, None, log_format, filter_name, threshold, verifier)
     with progress(as_json) as tell:
-        found = compared(runs or [], by, asked, read, jobs, show, tell, again)
+        found = compared(runs or [], by, sized.question(), logs.reading(), jobs, show, tell, again)
     if as_json:
-        import json
-
         from offleash.report.solving.document import ways_json
 
-        print(json.dumps(ways_json(found), ensure_ascii=False, allow_nan=False))
+        print_json(ways_json(found))
     else:
-        from rich.console import Console
-
         from offleash.report.solving.terminal import show_ways
 
-        show_ways(Console(markup=False, emoji=False, highlight=False), found)
+        show_ways(console(), found)
 
 
 def _check(by: str | None, seed: int, jobs: int, as_json: bool) -> None:
@@ -88,14 +76,10 @@ def _check(by: str | None, seed: int, jobs: int, as_json: bool) -> None:
     with progress(as_json) as tell:
         found = check_ways([by] if by else [], seed, jobs, tell)
     if as_json:
-        import json
-
         from offleash.report.solving.document import check_json
 
-        print(json.dumps(check_json(found), ensure_ascii=False, allow_nan=False))
+        print_json(check_json(found))
     else:
-        from rich.console import Console
-
         from offleash.report.solving.check import show_check
 
-        show_check(Console(markup=False, emoji=False, highlight=False), found)
+        show_check(console(), found)

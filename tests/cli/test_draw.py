@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cli.models import decoding, model, named_settings
+from offleash.cli.options.models import Decoded, Opened
 from offleash.errors import OffleashError
 from tests.cli.command import offleash, refused
 from tests.study.certified_world import certificate
@@ -96,19 +96,20 @@ def test_a_run_is_refused_before_its_model_is_loaded(tmp_path: Path, words: list
 
 
 def test_a_model_and_a_decoding_are_made_of_the_words_of_the_command_line() -> None:
-    assert decoding("paper").document() == {
-        **decoding().document(),
+    assert Decoded("paper").way().document() == {
+        **Decoded().way().document(),
         "temperature": 0.6,
         "top_p": 0.95,
         "max_tokens": 32768,
     }
-    assert decoding("paper", temperature=1.0, stop=["a"], top_k=5, min_p=0.1).document() == {
+    assert Decoded("paper", temperature=1.0, stop=["a"], top_k=5, min_p=0.1).way().document() == {
         "temperature": 1.0, "top_p": 0.95, "top_k": 5, "min_p": 0.1, "max_tokens": 32768, "stop": ["a"]
     }  # fmt: skip
-    assert str(model("hf:name@main+adapter", ["dtype=float32", "x=a=b"], raw=True)) == "hf:name@main+adapter"
-    assert named_settings(["dtype=float32", "x=a=b"]) == {"dtype": "float32", "x": "a=b"}
+    opened = Opened(["dtype=float32", "x=a=b"], raw=True)
+    assert str(opened.model("hf:name@main+adapter")) == "hf:name@main+adapter"
+    assert opened.named() == {"dtype": "float32", "x": "a=b"}
     with pytest.raises(OffleashError, match="given twice"):
-        named_settings(["a=1", "a=2"])
+        Opened(["a=1", "a=2"]).named()
 
 
 def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) -> None:

@@ -1,0 +1,68 @@
+"""What a verb says: progress on standard error, its result as JSON or for people."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from offleash.study.load import Progress
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator["Progress"]:
+    """A line on standard error that tells what is being done, once it has taken two seconds."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        started = time.monotonic()
+        last = [started]
+
+        def plain(text: str) -> None:
+            now = time.monotonic()
+            if now - started > 2 and now - last[0] > 5:
+                last[0] = now
+                warn(text)
+
+        yield plain
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(escape(printable(text)))
+
+
+def print_json(document: object) -> None:
+    """A result for programs, on one line."""
+    import json
+
+    print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+
+
+def console() -> "Console":
+    """Where tables are shown; what stands in them is data and never markup."""
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def say(text: str) -> None:
+    """A result for people."""
+    print(printable(text))
+
+
+def warn(text: str) -> None:
+    """What people are to know and programs need not read."""
+    print(printable(text), file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """A text without what could steer a terminal; lines stay lines."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
