@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.tables.beside import read_beside, write_beside
 from offleash.tables.scores import scores_folder
-from offleash.tables.shards import SHARD, as_table, scan_shards, write_whole
+from offleash.tables.shards import SHARD, scan_shards
 
 POSITIONS: dict[str, pl.DataType] = {
     "problem": pl.String(),
@@ -27,35 +28,28 @@ SINGLE = 16  # tokens that have a bin of their own
 FOLDER = "positions"
 
 
+def positions_folder(run: Path, name: str) -> Path:
+    return scores_folder(run, name) / FOLDER
+
+
 def scan_positions(run: Path, name: str) -> pl.LazyFrame:
     """All positions of a run's samples that stand under a model's name (POSITIONS), read lazily."""
-    return scan_shards(scores_folder(run, name) / FOLDER, POSITIONS)
+    return scan_shards(positions_folder(run, name), POSITIONS)
 
 
 def has_positions(run: Path, name: str) -> bool:
-    return any((scores_folder(run, name) / FOLDER).glob(SHARD))
+    return any(positions_folder(run, name).glob(SHARD))
 
 
 def positions_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
     """The positions of a shard of samples; None where there are none, or they cannot be read."""
-    file = scores_folder(run, name) / FOLDER / shard
-    if not file.is_file():
-        return None
     try:
-        return scan_shards(file.parent, POSITIONS, shard).collect()
-    except (OffleashError, pl.exceptions.PolarsError):  # they are made again from the same samples
+        return read_beside(positions_folder(run, name) / shard, POSITIONS, "score again")
+    except OffleashError:  # they are made again from the same samples
         return None
 
 
 def write_positions(run: Path, name: str, frame: pl.DataFrame, shard: str) -> None:
     """The positions of a shard of samples, under its name; written whole."""
-    folder = scores_folder(run, name) / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
     summed = frame.group_by("problem", "kind", "bin").agg(pl.col("tokens", "entropy").sum())
-    write_whole(folder / shard, as_table(summed, POSITIONS).sort("problem", "kind", "bin"))
-
-
-def drop_positions_without_samples(run: Path, name: str) -> None:
-    for file in (scores_folder(run, name) / FOLDER).glob(SHARD):
-        if not (run / "samples" / file.name).is_file():
-            file.unlink()
+    write_beside(positions_folder(run, name) / shard, summed, POSITIONS, ("problem", "kind", "bin"))

@@ -9,9 +9,10 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.tables.beside import read_beside, write_beside
 from offleash.tables.facts import WRITING
 from offleash.tables.folder import folder_name
-from offleash.tables.shards import SHARD, as_table, check_schema, first_line, scan_shards, write_whole
+from offleash.tables.shards import SHARD, scan_shards
 
 SCORES: dict[str, pl.DataType] = {
     "problem": pl.String(),
@@ -76,31 +77,12 @@ def scores_folder(run: Path, name: str) -> Path:
 
 def scores_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
     """The scores of a shard of samples; None where there are none yet."""
-    file = scores_folder(run, name) / shard
-    if not file.is_file():
-        return None
-    again = f"delete it and score {run} again"
-    try:
-        check_schema(file, SCORES)
-        return pl.read_parquet(file)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise OffleashError(f"{file} is damaged ({first_line(error)}); {again}.") from None
-    except OffleashError as error:
-        raise OffleashError(f"{str(error).partition(';')[0]}; {again}.") from None
+    return read_beside(scores_folder(run, name) / shard, SCORES, f"score {run} again")
 
 
 def write_scores(run: Path, name: str, frame: pl.DataFrame, shard: str) -> None:
     """The scores of a shard of samples, under its name; written whole."""
-    folder = scores_folder(run, name)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / shard, as_table(frame, SCORES).sort("problem", "index"))
-
-
-def drop_scores_without_samples(run: Path, name: str) -> None:
-    """Remove scores of shards of samples that are gone: what was drawn anew has another text."""
-    for file in scores_folder(run, name).glob(SHARD):
-        if not (run / "samples" / file.name).is_file():
-            file.unlink()
+    write_beside(scores_folder(run, name) / shard, frame, SCORES)
 
 
 def read_about(run: Path, name: str) -> dict[str, object] | None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.errors import OffleashError
+from offleash.tables.beside import read_beside, write_beside
 from offleash.tables.folder import folder_name
-from offleash.tables.shards import DAMAGE, SHARD, as_table, check_schema, first_line, scan_shards, write_whole
+from offleash.tables.shards import SHARD, scan_shards
 
 WAYS: dict[str, pl.DataType] = {
     "problem": pl.String(),
@@ -30,28 +30,10 @@ def scan_ways(run: Path, identity: str) -> pl.LazyFrame:
 
 def ways_on(run: Path, identity: str, shard: str) -> pl.DataFrame:
     """The ways of the samples of one shard; empty where there are none yet."""
-    file = ways_folder(run, identity) / shard
-    if not file.is_file():
-        return pl.DataFrame(schema=WAYS)
-    again = f"delete it and tell the ways of {run} again"
-    try:
-        check_schema(file, WAYS)
-        return as_table(pl.read_parquet(file), WAYS)
-    except DAMAGE as error:
-        raise OffleashError(f"{file} is damaged ({first_line(error)}); {again}.") from None
-    except OffleashError as error:
-        raise OffleashError(f"{str(error).partition(';')[0]}; {again}.") from None
+    found = read_beside(ways_folder(run, identity) / shard, WAYS, f"tell the ways of {run} again")
+    return pl.DataFrame(schema=WAYS) if found is None else found
 
 
 def write_ways(run: Path, identity: str, frame: pl.DataFrame, shard: str) -> None:
     """The ways of the samples of one shard, under its name; written whole."""
-    folder = ways_folder(run, identity)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / shard, as_table(frame, WAYS).sort("problem", "index"))
-
-
-def drop_ways_without_samples(run: Path, identity: str) -> None:
-    """Remove ways of shards of samples that are gone: what was drawn anew has another text."""
-    for file in ways_folder(run, identity).glob(SHARD):
-        if not (run / "samples" / file.name).is_file():
-            file.unlink()
+    write_beside(ways_folder(run, identity) / shard, frame, WAYS)

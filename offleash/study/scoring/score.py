@@ -14,11 +14,12 @@ from offleash.study.load import Progress, silent
 from offleash.study.scoring.claim import claim, template_of
 from offleash.study.scoring.shards import KEY, Selection, Shards
 from offleash.study.scoring.summary import Summary, summaries
+from offleash.tables.beside import drop_without_samples
 from offleash.tables.folder import append_to_run, open_run, read_origin
-from offleash.tables.positions import drop_positions_without_samples
+from offleash.tables.positions import positions_folder
 from offleash.tables.run import Origin, Run
 from offleash.tables.samples import SAMPLES
-from offleash.tables.scores import NAMED, drop_scores_without_samples, same_model, scan_scores, scores_folder
+from offleash.tables.scores import NAMED, same_model, scan_scores, scores_folder
 from offleash.tables.shards import SHARD, scan_shards
 from offleash.tables.verdict import Verdict
 
@@ -76,8 +77,8 @@ def score_run(
                 f"{folder} keeps no texts of samples, so there is nothing to score; import with --texts."
             )
         claim(folder, scoring.name, scoring.model, scoring.decoding, scorer)
-        drop_scores_without_samples(folder, scoring.name)
-        drop_positions_without_samples(folder, scoring.name)
+        drop_without_samples(folder, scores_folder(folder, scoring.name))
+        drop_without_samples(folder, positions_folder(folder, scoring.name))
         chosen = selection or Selection()
         right = _right(run, chosen) if chosen.correct else None
         work = Shards(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)

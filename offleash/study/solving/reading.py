@@ -10,10 +10,11 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.study.judging import subject_of
 from offleash.study.load import Progress, silent
+from offleash.tables.beside import drop_without_samples
 from offleash.tables.folder import append_to_run, open_run, read_problems
 from offleash.tables.run import Run
 from offleash.tables.verdict import Verdict
-from offleash.tables.ways import WAYS, drop_ways_without_samples, scan_ways, ways_on, write_ways
+from offleash.tables.ways import WAYS, scan_ways, ways_folder, ways_on, write_ways
 from offleash.verifiers.processes.pool import Pool
 from offleash.verifiers.ways.fingerprint import Asked, Fingerprint
 from offleash.verifiers.ways.serving import Found, Row, answers, probe, request, server
@@ -170,7 +171,7 @@ def _tell_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress:
     new = 0
     try:
         with append_to_run(folder) as opened:
-            drop_ways_without_samples(folder, reader.by.identity)
+            drop_without_samples(folder, ways_folder(folder, reader.by.identity))
             for shard in opened.sample_shards():
                 rows = pl.scan_parquet(shard).select(*KEY, "text").join(missing.lazy(), on=KEY, how="semi").collect()
                 if rows.is_empty():
