@@ -16,6 +16,8 @@
 * **Thresholds**, for each seed from the other seeds only. `noise`: the drop that 5% of the null trajectories pass at
   any look. `loss`: the larger of that and the largest drop of the other seeds' trainings in which no loss was ever
   certain.
+* **The start, closely**: planned after the first study was read, since its losses were certain at the first or second
+  look. The same with 40 steps and a look every 2 (`--steps 40 --every 2`), hence 20 looks; nothing else is changed.
 * **The rule that is shipped** has the signal with the fewest errors at the threshold `loss` (misses and false alarms
   over all trainings), among equals that with the smallest mean delay, then in the order above; its drop is chosen in
   the same way from all seeds.
@@ -99,6 +101,8 @@ def recipe_for(world: World, plan: Plan, job: Job, folder: Path) -> Recipe:
 def settle(plan: Plan, folder: Path) -> None:
     """Write the plan into its folder; refused where another one stands there. Seeds and steps may grow."""
     file = folder / PLAN
+    if not plan.looks:
+        raise OffleashError(f"A look every {plan.every} steps in {plan.steps} is none; give a smaller --every.")
     if file.is_file() and replace(settled(folder), seeds=plan.seeds, steps=plan.steps) != plan:
         raise OffleashError(
             f"{folder} holds a study of another size ({PLAN}); give the options it was begun with, or another -o."
