@@ -17,7 +17,7 @@ demo: install          ## train a small model with GRPO and measure what it can 
 	$(BIN)/offleash demo
 
 test: install          ## everything a change must pass, under ten minutes on two cores
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not hub and not real and not vllm" --ignore tests/browser
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not hub and not real and not vllm" --ignore tests/browser
 
 test-slow: install     ## the long simulations: coverage and size of every interval and test
 	$(BIN)/pytest -n 2 -m slow

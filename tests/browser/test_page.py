@@ -10,7 +10,6 @@ from tests.browser.conftest import Open
 from tests.browser.world import HOSTILE, K, class_of
 from tests.cli.command import offleash
 
-pytestmark = pytest.mark.xdist_group("browser")  # one worker, one browser
 api = pytest.importorskip("playwright.sync_api", reason="no Playwright here: make test-browser installs it")
 
 DOT = """() => {

@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.browser.conftest import Open, write
 from tests.browser.world import make_pair, make_run
 from tests.cli.command import offleash
 
-pytestmark = pytest.mark.xdist_group("browser")  # one worker, one browser
 ROOT = Path(__file__).parents[2]
 
 

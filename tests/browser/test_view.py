@@ -14,7 +14,6 @@ import pytest
 from tests.browser.conftest import Open
 from tests.browser.world import HOSTILE, make_pair
 
-pytestmark = pytest.mark.xdist_group("browser")  # one worker, one browser
 api = pytest.importorskip("playwright.sync_api", reason="no Playwright here: make test-browser installs it")
 MANY, LONG = 16_384, 5_000_000
 

@@ -13,7 +13,6 @@ from offleash.theory.statements import drift
 from offleash.theory.statements.registry import STATEMENTS
 from tests.cli.command import Result, offleash, refused
 
-pytestmark = pytest.mark.xdist_group("theory")  # one worker: its worlds are trained once
 KEYS = {"statement", "verdict", "evidence"}
 
 

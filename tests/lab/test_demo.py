@@ -19,7 +19,6 @@ from offleash.lab.report import again, demo_document, write_report
 from offleash.study.load import load
 from offleash.training.recipe import read_recipe
 
-pytestmark = pytest.mark.xdist_group("demo")  # one worker: it is done once
 SMALL = Plan(problems=5, k=48, steps=2, groups=4, pool=32)
 ROOT = Path(__file__).parent.parent.parent
 

@@ -13,8 +13,6 @@ from offleash.theory.statements.statement import Finding, Ruling
 from offleash.theory.tilt import tilt
 from offleash.theory.world import World, random_world, world_of
 
-pytestmark = pytest.mark.xdist_group("statements")  # one worker: they are checked once
-
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Finding]:
