@@ -52,8 +52,8 @@ def score(
       offleash score runs/rl --model hf:./checkpoints/rl --first 32        (token entropies, as the paper has them)
       offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
     """
+    from offleash.study.given import file_among
     from offleash.study.scoring.verb import score_folders, selected
-    from offleash.study.verifying import file_among
 
     chosen, way = opened.model(model), decoded.way()
     file = file_among(runs, "Score")

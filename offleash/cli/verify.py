@@ -48,7 +48,8 @@ def verify(
       offleash verify rows.jsonl --verifier math --json     rows {"id", "gold", "text"}, one verdict a line
       offleash verify runs/base --verifier referee --referee http://localhost:8000/v1 --referee-model judge
     """
-    from offleash.study.verifying import file_among, verify_arguments
+    from offleash.study.given import file_among
+    from offleash.study.verifying import verify_arguments
 
     options = judged.judging(last_number, opened, problems)
     file = file_among(runs, "Verify")

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from offleash.errors import OffleashError
+from offleash.study.given import run_folders
 from offleash.study.load import Progress, silent
 from offleash.study.problems import problem_set
 from offleash.study.subjects import Ladder
 from offleash.study.verify import Verified, Verifying, judge_of, verify_with
-from offleash.study.verify_rows import Outcome, is_rows, verify_rows
-from offleash.tables.folder import is_run
+from offleash.study.verify_rows import Outcome, verify_rows
 from offleash.verifiers.registry import verifier as named
 
 
@@ -46,7 +46,7 @@ def verify_arguments(
     arguments: Sequence[str], options: Verifying, also: Sequence[str] = (), progress: Progress = silent
 ) -> list[Verified]:
     """Verify run folders, with one set of workers and one memory for all of them and for every verifier."""
-    folders = [_run_folder(argument) for argument in arguments]
+    folders = run_folders(arguments)
     ways = [options, *(replace(options, verifier=named(name).name) for name in also)]
     done = []
     with judge_of(options, progress) as judge:
@@ -63,26 +63,7 @@ def verify_file(
         return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
 
 
-def file_among(arguments: Sequence[str], verb: str) -> Path | None:
-    """The one file of rows that the arguments name; None where they name run folders."""
-    files = [Path(argument) for argument in arguments if is_rows(Path(argument))]
-    if not files:
-        return None
-    if len(arguments) > 1:
-        raise OffleashError(f"{verb} one file of rows at a time, or run folders; found {', '.join(arguments)}.")
-    return files[0]
-
-
 def _told(outcomes: Iterator[Outcome], each: Callable[[Outcome], None]) -> Iterator[Outcome]:
     for outcome in outcomes:
         each(outcome)
         yield outcome
-
-
-def _run_folder(argument: str) -> Path:
-    path = Path(argument)
-    if path.is_dir() and is_run(path):
-        return path
-    if path.is_dir():
-        raise OffleashError(f"{path} is no run folder: it has no run.json. Logs: offleash import {path} -o RUN first.")
-    raise OffleashError(f"There is no run folder {path}. Logs become one with: offleash import LOGS -o RUN.")

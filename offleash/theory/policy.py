@@ -90,13 +90,12 @@ def softmax(logit_XY: Float) -> Float:
 
 def nucleus(probability_XY: Float, top_p: float) -> Float:
     """The law of top-p sampling: the fewest most likely answers whose mass reaches `top_p`; others are exactly 0."""
-    if top_p >= 1:  # nothing is cut, not even what rounding would leave out of the sum
-        return probability_XY / probability_XY.sum(axis=1, keepdims=True)
     order_XY = np.argsort(-probability_XY, axis=1, kind="stable")
     sorted_XY = np.take_along_axis(probability_XY, order_XY, axis=1)
     before_XY = np.cumsum(sorted_XY, axis=1) - sorted_XY
-    kept_XY = np.zeros(probability_XY.shape, dtype=bool)
-    np.put_along_axis(kept_XY, order_XY, before_XY < top_p, axis=1)
+    kept_XY = np.full(probability_XY.shape, top_p >= 1)  # of all the mass nothing is cut, not even what rounding loses
+    if top_p < 1:
+        np.put_along_axis(kept_XY, order_XY, before_XY < top_p, axis=1)
     mass_XY = np.where(kept_XY, probability_XY, 0.0)
     out: Float = mass_XY / mass_XY.sum(axis=1, keepdims=True)
     return out

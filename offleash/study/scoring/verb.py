@@ -12,13 +12,14 @@ from offleash.errors import OffleashError, unknown
 from offleash.problems.prompts import prompt_hash
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding
+from offleash.study.given import run_folders
 from offleash.study.load import Progress, silent
 from offleash.study.scoring.claim import refuse_other_words
 from offleash.study.scoring.rows import ScoredRow, check_rows, score_rows
 from offleash.study.scoring.score import ScoredRun, Scoring, Selection, score_run
 from offleash.study.scoring.shards import frame_of
 from offleash.study.scoring.summary import ALL, Summary, summaries
-from offleash.tables.folder import folder_name, is_run
+from offleash.tables.folder import folder_name
 from offleash.tables.scores import SCORES, Sums
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def score_folders(
 ) -> list[ScoredRun]:
     """Score run folders; what is refused is refused before the model is loaded, where that can be told."""
     _refuse_other_samplers(model)
-    folders = [_run_folder(argument) for argument in arguments]
+    folders = run_folders(arguments)
     scoring = Scoring(str(model), decoding, name or folder_name(str(model)), verifier)
     for folder in folders:
         refuse_other_words(folder, scoring.name, scoring.model, decoding)
@@ -102,12 +103,3 @@ def _opened(model: Model, progress: Progress) -> "Iterator[Scorer]":
         from offleash.samplers.engine.scoring import Scorer
 
         yield Scorer.of(sampler)
-
-
-def _run_folder(argument: str) -> Path:
-    path = Path(argument)
-    if path.is_dir() and is_run(path):
-        return path
-    if path.is_dir():
-        raise OffleashError(f"{path} is no run folder: it has no run.json. Logs: offleash import {path} -o RUN first.")
-    raise OffleashError(f"There is no run folder {path}. Logs become one with: offleash import LOGS -o RUN.")
