@@ -8,10 +8,12 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import cache
 from hashlib import blake2b
 from inspect import getsourcefile
 from pathlib import Path
+from types import ModuleType
 
 Function = Callable[[dict[str, object], str], object]
 
@@ -66,6 +68,14 @@ def loaded(place: str) -> Function:
         module = importlib.import_module(where)
     function = getattr(module, name, None)
     if not callable(function):
-        raise OwnTroubleError(f"{where} has no function {name}")
+        raise OwnTroubleError(_no_function(module, where, name))
     out: Function = function
     return out
+
+
+def _no_function(module: ModuleType, where: str, name: str) -> str:
+    if name in vars(module):
+        return f"{name} in {where} is of the type {type(vars(module)[name]).__name__}, not a function"
+    own = [word for word, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__]
+    near = get_close_matches(name, own, n=1)
+    return f"{where} has no function {name}" + (f"; the nearest is {near[0]}" if near else "")

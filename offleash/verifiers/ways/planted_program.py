@@ -7,6 +7,7 @@ import numpy as np
 
 from offleash.verifiers.ways.fingerprint import Asked
 from offleash.verifiers.ways.pair import Pair
+from offleash.verifiers.ways.planted_scripts import SCRIPTS_DIFFERENT, SCRIPTS_SAME
 from offleash.verifiers.ways.planted_sources import PROGRAMS_DIFFERENT, PROGRAMS_SAME, TASKS
 
 COUNT = 60  # made pairs of each kind
@@ -29,8 +30,9 @@ def planted_program(seed: int = 0) -> list[Pair]:
         how = ", ".join(CHANGES[place].__name__ for place in chosen)
         same.append(Pair("program", True, asked, fenced(one, rng), fenced(changed, rng), how))
         different.append(Pair("program", False, asked, fenced(one, rng), fenced(other, rng), "two ideas"))
-    same += [Pair("program", True, Asked("by hand"), one, other, "by hand") for one, other in PROGRAMS_SAME]
-    different += [Pair("program", False, Asked("by hand"), one, other, "by hand") for one, other in PROGRAMS_DIFFERENT]
+    alike, unlike = (*PROGRAMS_SAME, *SCRIPTS_SAME), (*PROGRAMS_DIFFERENT, *SCRIPTS_DIFFERENT)
+    same += [Pair("program", True, Asked("by hand"), one, other, "by hand") for one, other in alike]
+    different += [Pair("program", False, Asked("by hand"), one, other, "by hand") for one, other in unlike]
     return same + different
 
 

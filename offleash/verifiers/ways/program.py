@@ -2,8 +2,8 @@
 
 Names that the program itself binds are numbered in their order (program_names.py); names of modules, of what they hold,
 of methods of foreign objects and of builtins stay, as do constants. `x += 1` is `x = x + 1`, `a > b` is `b < a`, `from
-math import gcd` is `math.gcd`; what stands at the top level beside functions only to show them is left out. Nothing is
-run or compiled.
+math import gcd` is `math.gcd`; where no input is read, what only shows functions on constants is left out
+(program_examples.py). Nothing is run or compiled.
 """
 
 import ast
@@ -12,10 +12,10 @@ from textwrap import dedent, indent
 from offleash.verifiers.reading.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.ways.fingerprint import Asked, short
+from offleash.verifiers.ways.program_examples import Definition, examples, opened, reads_input
 from offleash.verifiers.ways.program_names import numbered
 
 LONGEST = 50_000  # characters of a program
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Block = (
     Definition | ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.ExceptHandler
 )
@@ -27,15 +27,26 @@ def way(asked: Asked, text: str) -> str | None:
     source = extract(text, VERIFIERS["program"].ladder).answer
     if source is None or len(source) > LONGEST:
         return None
+    tree = _read(source)
+    if tree is None:
+        return None
+    shown = examples(tree)
+    again = _read(source) if shown else None  # numbering writes into its tree
+    if again is not None and not reads_input(numbered(again)):
+        tree.body = [one for place, one in enumerate(tree.body) if place not in shown]
+    bare = _WithoutImports().visit(numbered(tree))
+    assert isinstance(bare, ast.Module)
+    return short(ast.unparse(ast.fix_missing_locations(bare)))
+
+
+def _read(source: str) -> ast.Module | None:
+    """The tree of a program, its main guard opened, in one writing; None where there is none."""
     tree = _parsed(source)
     if tree is None or not any(not isinstance(one, ast.Expr) or isinstance(one.value, ast.Call) for one in tree.body):
         return None
-    plain = _Plain().visit(_without_examples(tree))
+    plain = _Plain().visit(opened(tree))
     assert isinstance(plain, ast.Module)
-    imports = _imports(plain)
-    resolved = _Resolved(imports).visit(plain)
-    assert isinstance(resolved, ast.Module)
-    return short(ast.unparse(ast.fix_missing_locations(numbered(resolved))))
+    return plain
 
 
 def _parsed(source: str) -> ast.Module | None:
@@ -46,19 +57,6 @@ def _parsed(source: str) -> ast.Module | None:
         except (SyntaxError, ValueError):
             continue
     return None
-
-
-def _without_examples(tree: ast.Module) -> ast.Module:
-    """Without what stands beside functions only to show them: calls, prints, asserts; a main guard is opened."""
-    body: list[ast.stmt] = []
-    for one in tree.body:
-        guard = isinstance(one, ast.If) and any(
-            isinstance(name, ast.Name) and name.id == "__name__" for name in ast.walk(one.test)
-        )
-        body += one.body if guard and isinstance(one, ast.If) else [one]
-    if any(isinstance(one, Definition) for one in body):
-        body = [one for one in body if not isinstance(one, ast.Expr | ast.Assert)]
-    return ast.Module(body=body, type_ignores=[])
 
 
 class _Plain(ast.NodeTransformer):
@@ -95,11 +93,8 @@ class _Plain(ast.NodeTransformer):
         return ast.Compare(left=node.comparators[0], ops=[swapped()], comparators=[node.left])
 
 
-class _Resolved(ast.NodeTransformer):
-    """Imported names as what they are; the imports themselves are gone."""
-
-    def __init__(self, imports: dict[str, str]) -> None:
-        self._imports = imports
+class _WithoutImports(ast.NodeTransformer):
+    """Without imports: what they bind stands where it is used."""
 
     def visit_Import(self, node: ast.Import) -> None:
         return None
@@ -107,32 +102,11 @@ class _Resolved(ast.NodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         return None
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        path = self._imports.get(node.id)
-        if path is None or not isinstance(node.ctx, ast.Load):
-            return node
-        first, *rest = path.split(".")
-        out: ast.expr = ast.Name(id=first, ctx=ast.Load())
-        for part in rest:
-            out = ast.Attribute(value=out, attr=part, ctx=ast.Load())
-        return out
-
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
         if isinstance(node, Block) and not node.body:  # it held nothing but imports
             node.body = [ast.Pass()]
         return node
-
-
-def _imports(tree: ast.AST) -> dict[str, str]:
-    """The names that imports bind, with what they stand for."""
-    found: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {one.asname: one.name for one in node.names if one.asname}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {one.asname or one.name: f"{node.module or ''}.{one.name}".strip(".") for one in node.names}
-    return found
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -1,8 +1,9 @@
 """The own names of a program, numbered in the order in which they are met; all others stay.
 
-A variable is a name in the scope that binds it. A builtin that is read before its scope binds it is the builtin. An
-attribute is the program's own where a class that inherits from no foreign one sets it on `self` or defines it as a
-method, and nothing but `self` is asked for it; any other attribute keeps its name, and so do `__init__` and its like.
+A variable is a name in the scope that binds it. A builtin that is read before its scope binds it is the builtin, and an
+imported name is what it was imported from (`math.gcd`) until its scope binds it otherwise. An attribute is the own one
+of a program where a class that inherits from no foreign one sets it on `self` or defines it as a method, and nothing
+but `self` is asked for it; any other attribute keeps its name, and so do `__init__` and its like.
 """
 
 import ast
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+Import = ast.Import | ast.ImportFrom
 Key = tuple[int, str]  # scope and name
 ATTRIBUTES = -1  # in the place of a scope
 BUILTINS = frozenset(dir(builtins))
@@ -33,6 +35,7 @@ class Scope:
     node: ast.AST
     names: frozenset[str]
     elsewhere: frozenset[str] = frozenset()  # global and nonlocal
+    imports: dict[str, str] = field(default_factory=dict)  # what imported names stand for
     stored: set[str] = field(default_factory=set)  # so far, in the order in which a program runs
 
 
@@ -87,6 +90,8 @@ class _Numbering:
             node.name = self._bind(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             node.rest = self._bind(node.rest)
+        elif isinstance(node, Import):
+            self._scope.stored.difference_update(_imported(node))
         for name in _ORDER.get(type(node), node._fields):
             inside = getattr(node, name, None)
             self._all(inside if isinstance(inside, list) else [inside])
@@ -152,7 +157,8 @@ class _Numbering:
         names = {name for one in held for name in _binds(one)} | set(parameters)
         number = self._numbered(node)
         self._defined |= {(number, one.name): one for one in held if isinstance(one, Definition)}
-        return Scope(number, outer, node, frozenset(names - elsewhere), frozenset(elsewhere))
+        imports = {name: path for one in held for name, path in _imported(one).items()}
+        return Scope(number, outer, node, frozenset(names - elsewhere), frozenset(elsewhere), imports)
 
     def _numbered(self, node: ast.AST) -> int:
         return self._number.setdefault(node, len(self._number))
@@ -175,6 +181,8 @@ class _Numbering:
 
     def _read(self, name: str) -> str:
         place = self._place(name)
+        if place is not None and name in place.imports and name not in place.stored:
+            return place.imports[name]  # dotted, so that no variable is taken for the module
         here = place is self._scope or name in self._scope.elsewhere
         if name in BUILTINS and place is not None and here and name not in place.stored:
             return name  # `sum = sum(a)` reads the builtin
@@ -210,6 +218,19 @@ def _binds(node: ast.AST) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ast.MatchMapping) and node.rest:
         yield node.rest
+    yield from _imported(node)
+
+
+def _imported(node: ast.AST) -> dict[str, str]:
+    """The names that an import binds, with what they stand for."""
+    if isinstance(node, ast.Import):
+        return {
+            one.asname or one.name.split(".")[0]: one.name if one.asname else one.name.split(".")[0]
+            for one in node.names
+        }
+    if isinstance(node, ast.ImportFrom):
+        return {one.asname or one.name: f"{node.module or ''}.{one.name}".strip(".") for one in node.names}
+    return {}
 
 
 def _stored(target: ast.AST) -> Iterator[str]:
@@ -249,6 +270,7 @@ def _own_attributes(tree: ast.AST, selves: frozenset[str]) -> frozenset[str]:
         return frozenset()
     found, others = {one.name for one in _methods(tree)}, set[str]()
     for node in ast.walk(tree):
+        others |= {part for path in _imported(node).values() for part in path.split(".")[1:]}
         if not isinstance(node, ast.Attribute):
             continue
         if not isinstance(node.value, ast.Name) or node.value.id not in selves:

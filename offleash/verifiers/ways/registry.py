@@ -20,7 +20,7 @@ FINGERPRINTS: dict[str, Fingerprint] = {
     ),
     "program": Fingerprint(
         name="program",
-        revision="2",
+        revision="3",
         module="offleash.verifiers.ways.program",
         about="the syntax tree of the last block of code; names, comments, hints and layout do not count",
     ),

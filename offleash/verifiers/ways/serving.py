@@ -49,9 +49,7 @@ def decide(case: Case) -> Judgement:
     """Serve a case of `request` or `probe`."""
     module, function, problems, rows = (case.details[name] for name in ("module", "function", "problems", "rows"))
     if not isinstance(rows, list) or not isinstance(problems, list):
-        from offleash.verifiers.ways.own import source_hash
-
-        return Judgement(Verdict.CORRECT, solution=source_hash(str(function)))
+        return _probed(str(function))
     find = _way(str(module), str(function))
     started, found = time.monotonic(), list[Found]()
     asked = [_asked(problem) for problem in problems]
@@ -87,7 +85,31 @@ def _found(find: Way, asked: Asked, text: str) -> Found:
     except RecursionError:
         return None, "nested too deeply"
     except Exception as trouble:  # a crash says something about the fingerprint, not about the sample
-        return None, f"{type(trouble).__name__}: {trouble}"[:300].strip(": \n")
+        return None, _told(trouble)
+
+
+def _probed(function: str) -> Judgement:
+    from offleash.verifiers.ways.own import source_hash
+
+    try:
+        return Judgement(Verdict.CORRECT, solution=source_hash(function))
+    except MemoryError:
+        raise
+    except Exception as trouble:  # of the user's own module, as it is loaded
+        return Judgement(Verdict.FAILED, _told(trouble))
+
+
+def _told(trouble: Exception) -> str:
+    """A trouble in one line; one that is told by its message needs no name."""
+    from offleash.verifiers.ways.own import OwnTroubleError
+
+    try:
+        message = " ".join(str(trouble).split())
+    except Exception:  # a class of the user's own
+        message = ""
+    return (message if isinstance(trouble, OwnTroubleError) else f"{type(trouble).__name__}: {message}")[:300].strip(
+        ": "
+    )
 
 
 def _asked(problem: Mapping[str, object]) -> Asked:
