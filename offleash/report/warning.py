@@ -207,8 +207,8 @@ def _steps(delay: float) -> str:
 def _rule(rule: Rule) -> str:
     way = "rose" if rule.rises else "fell"
     return (
-        f"announce when {SAID[rule.signal]} {way} by {rule.drop:.1%} of the base's or more, and by {rule.z:.2f} "
-        f"standard errors ({rule.looks} looks)"
+        f"announce when {SAID[rule.signal]} {way} by {rule.drop:.1%} of the base's or more, and by "
+        f"{float(rule.errors()):.2f} standard errors ({rule.looks} looks)"
     )
 
 

@@ -12,7 +12,8 @@ from offleash.support.diversity import (
     entropy_plugin,
     unseen_mass,
 )
-from offleash.support.entropies import FEW, entropy_at_equal_n
+from offleash.support.entropies import entropy_at_equal_n
+from offleash.support.few import FEW
 from offleash.support.majority import majority_at_k
 from offleash.support.resampling import REPLICATES, Interval, percentile_intervals, replicate_sums, strata
 from offleash.tables.answers import Answers

@@ -127,7 +127,7 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
             f"Rule {rule.value!r} needs every sample of the budget, and {pair.runs} stopped at the "
             f"{pair.until_R.max()}-th success; use rule 'seen', or draw without --until."
         )
-    n, c = np.full_like(pair.drawn_PR, k), _first(pair, k)
+    n, c = np.full_like(pair.drawn_PR, k), _first(pair, rule, k)
     if rule is Rule.ABOVE:
         return above(n, c, tau)
     if rule is Rule.CONFIDENT:
@@ -141,15 +141,18 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
     )
 
 
-def _first(pair: Tally, k: int) -> Integer:
+def _first(pair: Tally, rule: Rule, k: int) -> Integer:
     """Correct among the first k samples of every problem: a rule never compares unequal budgets."""
     longer = pair.drawn_PR != k
     if not longer.any():
         return pair.correct_PR
     if pair.head != k or (pair.head_PR[longer] < 0).any():
         p, r = np.argwhere(longer)[0]
-        raise OffleashError(
-            f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r} and k is {k}: "
-            "other rules than 'seen' need the same number of samples everywhere; count the runs at that k first."
-        )
+        found = f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r} and k is {k}"
+        if pair.per is Per.PROBLEM:
+            step = f"tally the runs at that k first, with at={k}"
+        else:  # the order of the samples of an answer is not kept
+            whole = ", or leave out --at" if (pair.drawn_PR == pair.drawn_PR[0, 0]).all() else ""
+            step = f"per {pair.per.value}, use --rule seen{whole}; or use --per problem"
+        raise OffleashError(f"{found}: rule {rule.value!r} needs the same number of samples everywhere; {step}.")
     return pair.head_PR

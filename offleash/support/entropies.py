@@ -9,16 +9,14 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from offleash.support.counting import Float, Integer
 from offleash.support.diversity import entropy_rarefied
-from offleash.support.resampling import LEVEL as CONFIDENCE
+from offleash.support.few import FEW, NONE, clipped, effective, student
 from offleash.support.resampling import REPLICATES, Interval, percentile_intervals, problem_sums, pseudo_weights, strata
 
 Text = NDArray[np.str_]
 
-FEW = 8  # problems below which a measure without edges cannot show its own spread
 LEVEL = 1e-9  # a smaller difference of entropies is rounding
 TOP = 0.2  # share of tokens called forks: arXiv:2506.01939
 
@@ -100,21 +98,14 @@ def means(
     problems, runs = value.shape
     both = np.concatenate([value, value - value[:, :1]], axis=1)
     usable = np.flatnonzero(~np.isnan(both).any(axis=0) & (problems > 0))
-    estimate = np.full(2 * runs, np.nan)
-    ends = [Interval(np.nan, np.nan)] * (2 * runs)
+    estimate, ends = np.full(2 * runs, np.nan), [NONE] * (2 * runs)
     if usable.size:
-        even_P = _evened(benchmark)
+        even_P, how = _evened(benchmark), widened or Widened()
         estimate[usable] = (both[:, usable] * even_P[:, None]).mean(axis=0)
-    how = widened or Widened()
-    effective = _effective(benchmark)
-    if usable.size and (effective >= FEW or how.share):
-        sums_BQ = problem_sums(both[:, usable] * even_P[:, None], strata(benchmark), replicates, seed)
-        mean_BQ = _widened(sums_BQ, usable < runs, how, problems, seed)
-        found = percentile_intervals(mean_BQ, estimate[usable])
-        if not how.share:
-            found = student(found, estimate[usable], mean_BQ, effective)
+        found = _intervals(both[:, usable], estimate[usable], usable < runs, benchmark, how, (replicates, seed))
         for place, interval in zip(usable, found, strict=True):
-            ends[place] = Interval(max(interval.low, 0.0), interval.high) if place < runs else interval
+            most = 1.0 if how.share else np.inf
+            ends[place] = clipped(interval, 0.0 if place < runs else -most, most)
     return Means(problems, estimate[:runs], tuple(ends[:runs]), estimate[runs:], tuple(ends[runs:]))
 
 
@@ -173,33 +164,28 @@ def replicate_tokens(value_PQ: Float, benchmark_P: Text, replicates: int = REPLI
     return problem_sums(value_PQ, strata(benchmark_P), replicates, seed)
 
 
-def student(ends: Sequence[Interval], value_Q: Float, value_BQ: Float, problems: float) -> list[Interval]:
-    """Percentile intervals of few problems made wider about their values, by Student's t over the normal quantile.
-
-    The bootstrap has the spread of a mean right on average, and no room for how little few problems tell of it. Where
-    few problems differ at all, all of them one way by chance, a percentile cannot pass 0: no end is nearer than t
-    standard deviations of the replicates.
-    """
-    tail = (1 + CONFIDENCE) / 2
-    t = float(stdtrit(max(problems - 1, 1.0), tail))
-    factor = t / float(ndtri(tail))
-    known_BQ = np.isfinite(value_BQ)
-    middle_Q = np.where(known_BQ, value_BQ, 0.0).sum(axis=0) / np.maximum(known_BQ.sum(axis=0), 1)
-    square_BQ = np.where(known_BQ, value_BQ - middle_Q, 0.0) ** 2
-    least_Q = t * np.sqrt(square_BQ.sum(axis=0) / np.maximum(known_BQ.sum(axis=0), 1))
-    return [
-        Interval(
-            float(value - np.maximum(factor * (value - one.low), least)),
-            float(value + np.maximum(factor * (one.high - value), least)),
-        )
-        for one, value, least in zip(ends, value_Q, least_Q, strict=True)
-    ]
-
-
-def _effective(benchmark_P: Text) -> float:
-    """How many equally weighing problems would tell as much of the spread of the mean (Satterthwaite 1946)."""
-    square_P = _evened(benchmark_P) ** 2
-    return float(square_P.sum() ** 2 / (square_P**2).sum()) if square_P.size else 0.0
+def _intervals(
+    value_PQ: Float,
+    estimate_Q: Float,
+    alone_Q: NDArray[np.bool_],
+    benchmark_P: Text,
+    how: Widened,
+    drawn: tuple[int, int],
+) -> Sequence[Interval]:
+    """Of means of one run (`alone_Q`) and of differences; `drawn`: replicates and their seed."""
+    telling = float(effective(_evened(benchmark_P)))
+    if telling < FEW and not how.share:
+        return [NONE] * len(estimate_Q)
+    code_P = strata(benchmark_P)
+    member_PS = np.eye(int(code_P.max()) + 1)[code_P]
+    above_PSQ = member_PS[:, :, None] * value_PQ[:, None, :]
+    columns = np.concatenate([above_PSQ.reshape(len(code_P), -1), member_PS], axis=1)
+    sums_BQ = problem_sums(columns, code_P, *drawn)
+    size_BS = sums_BQ[:, -member_PS.shape[1] :]
+    above_BSQ = sums_BQ[:, : -member_PS.shape[1]].reshape(-1, *above_PSQ.shape[1:])
+    mean_BQ = _widened(above_BSQ, size_BS, alone_Q, how, telling, drawn[1])
+    found = percentile_intervals(mean_BQ, estimate_Q)
+    return found if how.share else student(found, estimate_Q, mean_BQ, telling)
 
 
 def _evened(benchmark_P: Text) -> Float:
@@ -208,15 +194,23 @@ def _evened(benchmark_P: Text) -> Float:
     return np.asarray(len(benchmark_P) / (size_S.size * size_S[code_P]), dtype=np.float64)
 
 
-def _widened(sums_BQ: Float, alone_Q: NDArray[np.bool_], how: Widened, problems: int, seed: int) -> Float:
-    """Means of the replicates with the pseudo-problems; `alone_Q` are those of one run, the others differences."""
-    if not how.share and how.by == 0:
-        return sums_BQ / problems
-    weight_B4 = pseudo_weights(4, problems, len(sums_BQ), seed)  # none, one, other, both: the cells of two runs
+def _widened(
+    above_BSQ: Float, size_BS: Float, alone_Q: NDArray[np.bool_], how: Widened, problems: float, seed: int
+) -> Float:
+    """Means of benchmarks in the replicates with the pseudo-problems; `alone_Q` are those of one run, not differences.
+
+    Pseudo-problems of a share are shared among the benchmarks: one of few problems is widened as such.
+    """
+    B, S, _ = above_BSQ.shape
     if how.share:
-        alone_B1, apart_B1 = weight_B4[:, [0]], weight_B4[:, [1]] - weight_B4[:, [2]]
-        size_B1, alone_size_B1 = weight_B4.sum(axis=1, keepdims=True), weight_B4[:, [0, 3]].sum(axis=1, keepdims=True)
-        added_BQ = np.where(alone_Q, alone_B1, apart_B1)
-        return np.asarray((sums_BQ + added_BQ) / (problems + np.where(alone_Q, alone_size_B1, size_B1)))
+        rng = np.random.default_rng([seed, round(problems), S])
+        weight_BS4 = rng.standard_gamma(0.5 / S, (B, S, 4))  # none, one, other, both: the cells of two runs
+        added_BSQ = np.where(alone_Q, weight_BS4[:, :, [0]], weight_BS4[:, :, [1]] - weight_BS4[:, :, [2]])
+        more_BSQ = np.where(alone_Q, weight_BS4[:, :, [0, 3]].sum(-1)[..., None], weight_BS4.sum(-1)[..., None])
+        return np.asarray(((above_BSQ + added_BSQ) / (size_BS[..., None] + more_BSQ)).mean(axis=1))
+    mean_BQ = (above_BSQ / size_BS[..., None]).mean(axis=1)
+    if how.by == 0:
+        return np.asarray(mean_BQ)
+    weight_B4 = pseudo_weights(4, round(problems), B, seed)
     up_B1, down_B1 = weight_B4[:, [1]], weight_B4[:, [2]]  # they add to the spread that problems show, and take none
-    return np.asarray(sums_BQ / problems + how.by * (up_B1 - down_B1) / (problems + up_B1 + down_B1))
+    return np.asarray(mean_BQ + how.by * (up_B1 - down_B1) / (problems + up_B1 + down_B1))

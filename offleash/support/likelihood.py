@@ -9,13 +9,12 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from offleash.support.counting import Float, Integer
-from offleash.support.resampling import REPLICATES, Interval, percentile_intervals, problem_sums
+from offleash.support.counting import Float
 from offleash.support.rules import ZETA, epsilon
 
 STRATA = 5  # of lengths, at most
 ENOUGH = 5.0  # effective samples below which an estimate is one or two samples' word, and no reading rests on it
-LEAST = 2  # problems below which there is no interval, and traces of a class below which lengths are not matched
+LEAST = 2  # traces of a class below which lengths are not matched
 
 
 class Reach(StrEnum):
@@ -129,28 +128,6 @@ def problem_means(value_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Fl
     count_P = np.bincount(place_S, minlength=problems)
     sum_P = np.bincount(place_S, np.asarray(value_S, dtype=np.float64), minlength=problems)
     return np.asarray(np.divide(sum_P, count_P, out=np.full(problems, np.nan), where=count_P > 0))
-
-
-def ratios(
-    above_PQ: Float, below_PQ: Float, stratum_P: Integer, replicates: int = REPLICATES, seed: int = 0
-) -> tuple[Float, list[Interval]]:
-    """Q ratios of sums over problems, each with its interval over problems; all of them paired.
-
-    No interval where fewer than two problems have a part in a ratio: one problem does not show how others differ.
-    """
-    known_PQ = np.isfinite(above_PQ) & (below_PQ > 0)
-    top_PQ, bottom_PQ = np.where(known_PQ, above_PQ, 0.0), np.where(known_PQ, below_PQ, 0.0)
-    total_Q = bottom_PQ.sum(axis=0)
-    estimate_Q = np.divide(top_PQ.sum(axis=0), total_Q, out=np.full(len(total_Q), np.nan), where=total_Q > 0)
-    if not len(above_PQ):
-        return estimate_Q, [Interval(np.nan, np.nan)] * len(estimate_Q)
-    columns = np.concatenate([top_PQ, bottom_PQ], axis=1)
-    sums_BQ = problem_sums(columns, stratum_P, replicates, seed)
-    above_BQ, below_BQ = np.split(sums_BQ, 2, axis=1)
-    ratio_BQ = np.divide(above_BQ, below_BQ, out=np.full_like(above_BQ, np.nan), where=below_BQ > 0)
-    enough_Q = known_PQ.sum(axis=0) >= LEAST
-    ends = percentile_intervals(ratio_BQ, estimate_Q)
-    return estimate_Q, [one if enough else Interval(np.nan, np.nan) for one, enough in zip(ends, enough_Q, strict=True)]
 
 
 def equal_weights(problem_T: ArrayLike, group_T: ArrayLike) -> Float:

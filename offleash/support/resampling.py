@@ -12,6 +12,7 @@ REPLICATES = 10_000
 LEVEL = 0.95
 _BLOCK_BYTES = 64 << 20
 _LARGE = 100  # problems in a stratum from which Exp(1) weights serve
+LEAST_SHAPE = 0.25
 _SMALL = 5  # problems below which a stratum cannot show its own spread
 
 
@@ -47,7 +48,7 @@ def problem_sums(value_PQ: Float, stratum_P: Integer, replicates: int = REPLICAT
     member_PS = np.zeros((problems, strata))
     member_PS[np.arange(problems), pooled_P] = 1.0
     size_S = member_PS.sum(axis=0)
-    shape_P = np.maximum(1 - 2 / size_S, 0.25)[pooled_P]
+    shape_P = np.maximum(1 - 2 / size_S, LEAST_SHAPE)[pooled_P]
     sums_BQ = np.empty((replicates, columns))
     block = max(1, _BLOCK_BYTES // (8 * max(problems, 1)))
     for start in range(0, replicates, block):
@@ -58,6 +59,11 @@ def problem_sums(value_PQ: Float, stratum_P: Integer, replicates: int = REPLICAT
         weight_BP *= scale_BS if strata == 1 else scale_BS[:, pooled_P]
         sums_BQ[start : start + shape[0]] = weight_BP @ value_PQ
     return sums_BQ
+
+
+def gamma_shape(problems: int) -> float:
+    """The shape of the weights of so many problems."""
+    return 1.0 if problems >= _LARGE else max(1 - 2 / problems, LEAST_SHAPE)
 
 
 def pseudo_weights(pseudo: int, problems: int, replicates: int = REPLICATES, seed: int = 0) -> Float:

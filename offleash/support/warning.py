@@ -7,11 +7,13 @@ Axes: N trajectories, T looks, P problems.
 """
 
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t
+
+from offleash.support.few import FEW
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -39,10 +41,10 @@ class Rule:
         if not (self.looks >= 1 and 0 < self.false_alarm < 1 and self.drop >= 0):
             raise ValueError(f"a rule has looks of 1 or more, 0 < false_alarm < 1 and a drop of 0 or more: {self}")
 
-    @property
-    def z(self) -> float:
-        """How many times its standard error a change has to be."""
-        return NormalDist().inv_cdf(1 - self.false_alarm / self.looks)
+    def errors(self, problems: ArrayLike = np.inf) -> Floats:
+        """How many times its standard error a change has to be; Student's t, where so many problems are behind it."""
+        freedom = np.maximum(np.asarray(problems, np.float64) - 1, 1.0)
+        return np.asarray(t.isf(self.false_alarm / self.looks, freedom))
 
 
 # Measured by `offleash lab warning -o runs/warning` (docs/warning.md): the largest change of each signal, in
@@ -58,10 +60,11 @@ class Change(NamedTuple):
 
     value_T: Floats
     spread_T: Floats
+    problems_T: Floats  # behind both
 
 
 def relative_change(value_TP: ArrayLike, base_P: ArrayLike) -> Change:
-    """The change of a signal that was measured on the same problems as the base's; NaN where fewer than two are known.
+    """The change of a signal that was measured on the same problems as the base's; NaN where fewer than FEW are known.
 
     A ratio of means over the problems that both know, with the usual standard error of a ratio. It holds the noise of
     the samples of both and the differences between problems.
@@ -71,22 +74,27 @@ def relative_change(value_TP: ArrayLike, base_P: ArrayLike) -> Change:
     count_T = known_TP.sum(axis=1)
     base_TP = np.where(known_TP, base, 0.0)
     total_T = base_TP.sum(axis=1)
-    usable_T = (count_T >= 2) & (total_T > 0)
+    usable_T = (count_T >= FEW) & (total_T > 0)
     total_T = np.where(usable_T, total_T, np.nan)
     ratio_T = np.where(known_TP, value, 0.0).sum(axis=1) / total_T
     rest_TP = np.where(known_TP, value - ratio_T[:, None] * base, 0.0)
     spread_T = np.sqrt(count_T / np.maximum(count_T - 1, 1) * (rest_TP**2).sum(axis=1)) / total_T
-    return Change(ratio_T - 1, spread_T)
+    return Change(ratio_T - 1, spread_T, count_T.astype(np.float64))
 
 
-def alarms(value_T: ArrayLike, spread_T: ArrayLike, rule: Rule) -> Flags:
+def alarms(value_T: ArrayLike, spread_T: ArrayLike, rule: Rule, problems_T: ArrayLike = np.inf) -> Flags:
     """At which looks the rule would speak; never where the change is not known. Leading axes are trajectories.
 
-    A `spread_T` of 0 asks for the size alone: for a drop that was chosen on trajectories with the same noise.
+    A `spread_T` of 0 asks for the size alone: for a drop that was chosen on trajectories with the same noise. Of a
+    spread that was estimated, `problems_T` are those it comes from: the fewer, the larger a change has to be.
     """
     toward_T = _toward(value_T, rule.rises)
     with np.errstate(invalid="ignore"):
-        return (toward_T >= rule.drop) & (toward_T >= rule.z * np.asarray(spread_T, np.float64)) & (toward_T > 0)
+        return (
+            (toward_T >= rule.drop)
+            & (toward_T >= rule.errors(problems_T) * np.asarray(spread_T, np.float64))
+            & (toward_T > 0)
+        )
 
 
 def first(flag_T: ArrayLike) -> Ints:

@@ -43,5 +43,5 @@ def matched_beta(world: World, pass_at_1: float) -> float:
 
 def tilted_rates(rate_X: Float, beta: float) -> Float:
     """Success rates under the tilt, from those of the base: the odds of being right grow by exp(beta)."""
-    # in the form that neither overflows at large beta nor divides by 0
-    return np.asarray(rate_X / (rate_X + (1 - rate_X) * np.exp(-beta)))
+    below_X = rate_X + (1 - rate_X) * np.exp(-beta)  # in the form that does not overflow at large beta
+    return np.asarray(np.divide(rate_X, below_X, out=np.zeros_like(below_X), where=rate_X > 0))

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from offleash.samplers.sampler import Decoding
+from offleash.study.detail import detail
+from offleash.study.likelihoods.perplexities import ALL, CORRECT, only_chosen, perplexities
+from offleash.study.verbs import compare_arguments, question
 from tests.cli.command import offleash, refused
 from tests.study.likelihood_world import World, problems, world
 from tests.study.samples import run_of_texts
@@ -46,10 +49,10 @@ def test_from_two_runs_and_traces_to_a_report_in_words(runs: tuple[str, str], tr
     result = offleash("likelihood", *runs, "--traces", traces, *FEW)
     assert result.code == 0, result.err
     assert "Scoring " in result.err  # before it begins
-    assert "38 external traces" in result.out
+    assert "50 external traces" in result.out
     for words in (
         "written by base (self-generated)", "written by some", "someone else", "Correct minus wrong", "Cross-support",
-        "mean over 6 problems", "KL(base || rl)", "Perplexity mixes style with substance", "1 empty trace left out",
+        "mean over 8 problems", "KL(base || rl)", "Perplexity mixes style with substance", "1 empty trace left out",
         "1 row repeated", "'p00' (nearest: 'p0')", "read in windows",
     ):  # fmt: skip
         assert words in " ".join(result.out.split()), words
@@ -74,7 +77,7 @@ def test_the_document_holds_all_of_it_and_no_number_that_json_lacks(runs: tuple[
     one = result.json
     assert set(one) == KEYS
     assert (one["schema"], one["kind"], one["k"], one["first"]) == (1, "likelihood", 2, 8)
-    assert sum(one["classes"].values()) == pytest.approx(6)
+    assert sum(one["classes"].values()) == pytest.approx(len(problems()))
     assert one["runs"]["after"]["decoding"]["max_tokens"] == 3
     assert one["traces"]["unknown_problems"] == [{"problem": "p00", "nearest": "p0"}]
     assert (one["traces"]["windowed"], one["traces"]["duplicates"], one["traces"]["empty"]) == (1, 1, 1)
@@ -89,6 +92,8 @@ def test_the_document_holds_all_of_it_and_no_number_that_json_lacks(runs: tuple[
         assert row["reading"] in ("missed", "within reach", "cannot tell")
         assert row["other_drawn"] == 48
     assert one["cross_support"]["both_runs_reason"] is None
+    assert one["cross_support"]["both_runs"]["unusable"] == {"before": 0, "after": 0}
+    assert one["cross_support"]["both_runs"]["unjudged"] == {"before": 0, "after": 0}
     assert {group["unjudged"] for group in one["perplexity"] if group["author"] == "someone else"} == {1}
     assert {group["unjudged"] for group in own} == {0}
     assert [found["of"] for found in one["leash"]["divergences"]] == ["before", "after"]
@@ -124,6 +129,18 @@ def test_scores_of_the_verb_are_ordinary_scores_of_the_runs(runs: tuple[str, str
     scored = offleash("score", runs[1], "--model", f"hf:{tiny.models['before']}", "--first", "8", "--json")
     assert scored.json["runs"][0]["new"] == 0
     assert offleash("fsck", runs[1]).code == 0
+
+
+def test_a_run_scored_on_its_right_samples_alone_has_no_perplexity_of_all(tmp_path: Path, tiny: World) -> None:
+    drawn = [tiny.run(tmp_path / side, side, 8) for side in ("before", "after")]
+    model, few = f"hf:{tiny.models['before']}", question(replicates=200)
+    for chosen, kinds in ((("--only", "correct"), {CORRECT}), (("--first", "3"), {CORRECT, ALL})):
+        assert offleash("score", drawn[0], "--model", model, *chosen).code == 0
+        (one,), _ = compare_arguments(drawn, None, few)
+        found = perplexities(detail(one))
+        assert {spread.traces for spread in found} == kinds
+        assert len(only_chosen(found)) == 2 - len(kinds)
+    assert sum(spread.samples for spread in found if spread.traces == ALL) == 3 * len(problems())
 
 
 def test_runs_at_other_temperatures_are_compared_only_when_that_is_allowed(

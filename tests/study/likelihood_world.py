@@ -24,7 +24,7 @@ from tests.samplers.tiny import tiny_model
 from tests.study.certified_world import BOXES
 
 QUIET = Verifying(jobs=1, cache=False)
-QUESTIONS = ("a b", "b a", "a a a", "b", "a", "b b")
+QUESTIONS = ("a b", "b a", "a a a", "b", "a", "b b", "a b a", "b a b")
 SPOKEN = tuple({"<pad>": "c", "<unk>": "d"}.get(word, word) for word in BOXES)  # none but the end is silent
 PLAIN = Decoding(max_tokens=3)
 SEEDS = {"before": 0, "after": 5}

@@ -157,13 +157,15 @@ def test_under_a_decoding_the_laws_are_those_of_the_decoding_and_there_is_no_div
     assert any(row.excluded for row in found.cross.rows)  # the other's law cuts a token of them
 
 
-def test_texts_that_are_read_as_other_tokens_are_counted_and_weigh_nothing(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    folder = tmp_path_factory.mktemp("silent")
-    tiny = world(folder, silent=True)
-    runs = [tiny.run(folder / f"run-{side}", side, K) for side in SEEDS]
-    exact = {side: tiny.exact(side) for side in SEEDS}
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Models whose texts are read as other tokens, at times."""
+    return world(tmp_path_factory.mktemp("silent"), silent=True)
+
+
+def test_texts_that_are_read_as_other_tokens_are_counted_and_weigh_nothing(tmp_path: Path, silent: World) -> None:
+    runs = [silent.run(tmp_path / f"run-{side}", side, K) for side in SEEDS]
+    exact = {side: silent.exact(side) for side in SEEDS}
     found = report(runs[0], runs[1], at=4, first=8)
     assert all(one.retokenised > one.checked // 10 for one in found.scored)
     assert found.cross.rows
@@ -173,6 +175,41 @@ def test_texts_that_are_read_as_other_tokens_are_counted_and_weigh_nothing(
         expected, error = seen_mass(both(exact, row.finder), row, row.drawn)
         assert row.estimate == pytest.approx(expected, abs=4 * error)
     assert any(row.unusable for row in found.cross.rows)
+
+
+def test_of_one_model_drawn_twice_the_chance_by_both_runs_is_the_mean_of_the_two_by_their_own(
+    tmp_path: Path, silent: World
+) -> None:
+    runs = [silent.run(tmp_path / name, "after", 24, seed=seed) for seed, name in enumerate(("one", "two"), 3)]
+    found = report(runs[0], runs[1], at=2)
+    both, own = found.cross.both, []
+    assert both is not None
+    for part in found.scored:
+        right = part.frame.filter("correct")
+        usable = right.filter(~pl.col("retokenised")).height
+        assert both.unusable[part.side] == right.height - usable > 0
+        assert both.own[part.side][0] == pytest.approx(usable / part.frame.height)
+        own.append(both.own[part.side][0])
+    assert both.unjudged == {"before": 0, "after": 0}
+    for side in SEEDS:
+        assert both.together[side][0] == pytest.approx(np.mean(own), rel=1e-4)
+
+
+def test_a_sample_without_a_verdict_does_not_count_as_drawn_and_an_unread_one_does(tmp_path: Path, tiny: World) -> None:
+    runs = [tiny.run(tmp_path / name, "before", 24, seed=seed) for seed, name in enumerate(("one", "two"), 3)]
+    for file in (Path(runs[0]) / "verdicts").rglob("*.parquet"):
+        pl.read_parquet(file).filter(pl.col("index") % 3 > 0).write_parquet(file)
+    judged = [pl.read_parquet(Path(run) / "verdicts" / "*" / "*.parquet") for run in runs]
+    assert all((one["verdict"].cast(pl.String) == "unread").any() for one in judged)
+    found = report(runs[0], runs[1], at=2).cross.both
+    assert found is not None
+    assert (found.problems, found.samples) == (len(problems()), 24)
+    assert found.unjudged == {"before": 8 * len(problems()), "after": 0}
+    right = (pl.col("verdict").cast(pl.String) == "correct").mean()
+    rates = [one.group_by("problem").agg(right=right)["right"].mean() for one in (*judged, pl.concat(judged))]
+    assert [found.own[side][0] for side in SEEDS] == pytest.approx(rates[:2])
+    for side in SEEDS:  # one model drawn twice: every weight is one
+        assert found.together[side][0] == pytest.approx(rates[2], rel=1e-4)
 
 
 def test_a_problem_that_stopped_at_its_third_success_is_counted_without_it(tmp_path: Path, tiny: World) -> None:
@@ -186,6 +223,31 @@ def test_a_problem_that_stopped_at_its_third_success_is_counted_without_it(tmp_p
         right = scored[row.finder].filter(pl.col("correct") & (pl.col("problem") == row.problem)).sort("index")
         weight = np.exp((right[f"law_{other}"] - right[f"law_{row.finder}"]).to_numpy())[:2]
         assert row.estimate == pytest.approx(weight.sum() / (row.drawn - 1))
+
+
+def test_the_success_that_stopped_a_problem_stays_out_where_an_earlier_one_has_no_score(
+    tmp_path: Path, tiny: World
+) -> None:
+    runs = [tiny.run(tmp_path / side, side, 64, seed=1, until=3) for side in SEEDS]
+    whole = report(runs[0], runs[1], at=4, first=4)
+    scored = {one.side: one.frame for one in whole.scored}
+    stopped = {row.problem: row for row in whole.cross.rows if row.successes == 3}
+    for folder in runs:  # as a kill leaves them: the shard of the first successes was not written
+        for file in (Path(folder) / "scores").glob("*/*.parquet"):
+            (pl.read_parquet(file).filter(pl.col("index") >= 4)).write_parquet(file)
+    found = likelihood(runs[0], runs[1], Asked(first=4, scoring=False), question(at=4, replicates=200))
+    changed = 0
+    for row in found.cross.rows:
+        if row.problem not in stopped:
+            continue
+        (other,) = (side for side in SEEDS if side != row.finder)
+        mine = (pl.col("problem") == row.problem) & (pl.col("index") >= 4) & (pl.col("index") < row.drawn - 1)
+        right = scored[row.finder].filter(pl.col("correct") & mine)
+        weight = np.exp((right[f"law_{other}"] - right[f"law_{row.finder}"]).to_numpy())
+        assert row.estimate == pytest.approx(weight.sum() / (row.drawn - 1))
+        assert row.unusable == 2 - right.height
+        changed += right.height < 2
+    assert changed
 
 
 def test_no_mean_is_taken_over_problems_that_stopping_at_successes_has_chosen(tmp_path: Path, tiny: World) -> None:

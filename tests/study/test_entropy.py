@@ -28,6 +28,7 @@ from offleash.study.entropies.entropy import (
     entropies_of,
 )
 from offleash.study.entropies.entropy import entropy_arguments as of
+from offleash.study.scoring.positions import positions_of
 from offleash.support.entropies import Way
 from offleash.tables.positions import END, HEIGHT, POSITIONS, START, TENTH
 from offleash.tables.problem import as_problems
@@ -253,3 +254,43 @@ def test_answer_entropy_of_a_real_problem_is_that_of_scipy(tmp_path: Path) -> No
     assert found.distinct is not None
     assert found.distinct.mean_KR[-1].tolist() == [15.0]
     assert times.most_common(1)[0][0] != gold
+
+
+def test_samples_without_a_verdict_are_not_among_the_first_and_do_not_change_length_or_entropy() -> None:
+    answers = {f"p{i}": ["7", "3"] * 8 for i in range(10)}
+    entropy = {p: [0.5] * 16 for p in answers}
+    base, rl = run("base", answers, entropy), run("rl", answers, entropy)
+    later = [(p, i) for p in answers for i in range(16, 32)]
+    unjudged = pl.DataFrame(later, schema=["problem", "index"], orient="row").with_columns(
+        tokens=pl.lit(1000), finish=pl.lit("length"), entropy_raw=pl.lit(2000.0)
+    )
+    assert rl.samples is not None
+    longer = replace(rl, samples=pl.concat([rl.samples, _cast(unjudged, SAMPLES).lazy()]))
+    found = entropies([base, longer], FEW)
+    assert mean(found, LENGTH) == [10, 10]
+    assert mean(found, TOKEN) == [0.5, 0.5]
+    cut = [note.text for note in found.notes if "cut at the token limit" in note.text]
+    assert all("100%" not in text for text in cut)
+
+
+def test_problems_that_were_read_to_different_depths_weigh_alike_by_position() -> None:
+    answers = {f"p{i}": ["7", "3"] * 4 for i in range(10)}
+    level = {p: 1.0 if i < 5 else 0.2 for i, p in enumerate(answers)}
+    read = {"even": dict.fromkeys(answers, 8), "uneven": {p: 8 if i < 5 else 2 for i, p in enumerate(answers)}}
+    told = []
+    for name, depth in read.items():
+        pairs = [(p, i) for p in answers for i in range(depth[p])]
+        tokens = [np.full(10, level[p], np.float32) for p, _ in pairs]
+        sums = pl.DataFrame(
+            [
+                {"problem": p, "index": i, "tokens": 10, "logprob_raw": -1.0, "entropy_raw": 10 * level[p]}
+                for p, i in pairs
+            ]
+        )
+        plain = run(name, answers, {p: [level[p]] * 8 for p in answers})
+        placed = positions_of([p for p, _ in pairs], tokens, [1] * len(pairs)).lazy()
+        told.append(replace(plain, positions={"m": placed}, scores={"m": _cast(sums, SCORES).lazy()}, own="m"))
+    found = entropies(told, FEW).positions
+    assert found.samples_R.tolist() == [80, 50]
+    (every,) = (place for place in found.places if place.name == "all tokens")
+    assert every.value_R == pytest.approx([0.6, 0.6])

@@ -212,6 +212,16 @@ def test_the_figure_of_all_samples_holds_none_that_a_verdict_has_chosen(tmp_path
     assert sum(spread.samples for spread in found if spread.traces == "all") == 4 * 5 * len(problems())
 
 
+def test_the_leash_holds_none_that_a_verdict_has_chosen_whatever_first_is_asked_for(
+    tmp_path: Path, tiny: World
+) -> None:
+    pair = tiny.run(tmp_path / "base", "before", 48), tiny.run(tmp_path / "rl", "after", 48)
+    scored = likelihood(*pair, Asked(first=8), question(replicates=200))
+    later = likelihood(*pair, Asked(first=48, scoring=False), question(replicates=200))
+    for one in (scored, later):
+        assert {some.samples for some in one.leash.divergences} == {8 * 8}
+
+
 def test_external_traces_are_scored_once_and_long_ones_in_windows(tmp_path: Path, runs: tuple[str, str]) -> None:
     long = " ".join(["a", "b"] * 50)  # the models read 64 tokens
     rows = [{"problem": f"p{i}", "text": text, "author": "x"} for i in range(6) for text in ("a b", "b", long)]
@@ -257,7 +267,7 @@ def test_perplexity_by_class_is_the_one_written_down_and_problems_weigh_alike(to
     assert group.perplexity["before"].value == pytest.approx(np.exp(1.5))
     assert group.mean_perplexity["after"] == pytest.approx((np.exp(2) + np.exp(1)) / 2)
     assert group.log_ratio.value == pytest.approx(0)
-    assert group.log_ratio.interval.low < 0 < group.log_ratio.interval.high
+    assert np.isnan([group.log_ratio.interval.low, group.log_ratio.interval.high]).all()  # two problems tell none
     assert group.matched is None  # one class alone
 
 
@@ -278,7 +288,8 @@ def test_the_style_control_takes_away_what_an_author_has_in_common(told: Likelih
     rows.append(("y", False, 0, True, 10, -1.0, -1.0))  # has no wrong one
     found = styles(told.detail, pl.DataFrame(rows, schema=TRACES, orient="row"))
     assert {one.author for one in found} == {"x"}
-    assert found[0].cell == "all"
+    assert (found[0].cell, found[0].problems) == ("all", len(problems()))
+    assert found[0].before.interval.low == pytest.approx(0.5)
     for one in found:
         assert one.before.value == pytest.approx(0.5)
         assert one.after.value == pytest.approx(0.7)

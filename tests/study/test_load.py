@@ -14,6 +14,8 @@ from offleash.study.arguments import distinct_names, parse_argument
 from offleash.study.load import Reading, load
 from offleash.study.tally import tally
 from offleash.study.verbs import compare_arguments, question
+from tests.cli.command import offleash, refused
+from tests.study.samples import run_of_texts
 from tests.study.world import drawn, write_log
 
 
@@ -209,3 +211,42 @@ def test_a_glob_that_the_shell_cut_up_is_noticed(tmp_path: Path) -> None:
     assert together is not None
     assert any("quote the glob" in note.text for note in comparisons[0].notes)
     assert not any("quote the glob" in note.text for note in compare_arguments([*map(str, files[:2])])[0][0].notes)
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        (("compare",), ("--format", "lm_eval")),
+        (("compare",), ("--split-by", "x")),
+        (("compare",), ("--map", "problem=x")),
+        (("entropy",), ("--filter", "zzz")),
+        (("plan",), ("--threshold", "0.5")),
+        (("ways", "--by", "steps"), ("--map", "text=x")),
+        (("report",), ("--log-format", "lm_eval")),
+        (("view",), ("--filter", "zzz")),
+        (("figure", "plane", "-o", "plane.pdf"), ("--log-format", "lm_eval")),
+    ],
+)
+def test_options_for_logs_are_refused_where_there_are_only_run_folders(
+    tmp_path: Path, verb: tuple[str, ...], option: tuple[str, str]
+) -> None:
+    runs = [run_of_texts(tmp_path / name, {"a": "1"}, {"a": ["1"]}) for name in ("base", "rl")]
+    refused(offleash(*verb, *runs, *option), " ".join(option), "run folders", "leave it out")
+    if "format" in option[0]:
+        refused(offleash(*verb, *runs, option[0], "lm_evl"), "'lm_evl'", "Did you mean 'lm_eval'?")
+
+
+def test_options_for_logs_stand_where_one_run_is_a_log(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "a.jsonl", [[True, False]])
+    assert offleash("import", log, "-o", tmp_path / "run").code == 0
+    done = offleash("compare", tmp_path / "run", log, "--map", "verdict=correct", "--json", "--replicates", "100")
+    assert done.code == 0, done.err
+
+
+def test_a_name_taken_from_a_path_or_a_column_is_told_on_one_line(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "a\nb.jsonl", [[True]])
+    assert load(path)[0].name == r"a\nb"
+    rows = [{"problem": "p", "model": model, "response": "x", "correct": True} for model in ("a\tb", "c")]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    runs = load(path, reading=Reading(Options(split_by="model", texts=False)))
+    assert [run.name for run in runs] == [r"a\tb", "c"]

@@ -24,8 +24,8 @@ from offleash.study.load import silent
 from tests.study.drawn_world import QUIET, problems
 
 COUNT = 24
-ONE = np.zeros(3, np.int64)
-LOGITS_PT = np.array([[0.0, 1.0, 3.0], [0.0, 2.0, 2.5], [0.0, 0.5, 4.0]])
+ONE = np.zeros(9, np.int64)
+LOGITS_PT = np.array([[0.0, 1.0, 3.0], [0.0, 2.0, 2.5], [0.0, 0.5, 4.0]] * 3)
 
 
 def softmax_entropy(temperature: float) -> np.ndarray:
@@ -36,7 +36,7 @@ def softmax_entropy(temperature: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("target", "start"), [(0.9, 1.0), (0.3, 1.0), (0.5, 0.2), (0.05, 3.0)])
 def test_the_temperature_found_is_the_root_of_the_curve(target: float, start: float) -> None:
-    found = match_temperature(softmax_entropy, np.full(3, target), start, ONE, tolerance=1e-4)
+    found = match_temperature(softmax_entropy, np.full(9, target), start, ONE, tolerance=1e-4)
     exact = brentq(lambda warm: softmax_entropy(warm).mean() - target, 0.05, 5.0)
     assert found.temperature == pytest.approx(exact, rel=1e-3)
     assert abs(found.entropy - target) < 1e-3
@@ -52,16 +52,16 @@ def test_a_model_matches_itself_at_its_own_temperature_with_one_pilot() -> None:
 
 def test_a_target_that_no_temperature_gives_is_refused_with_what_was_found() -> None:
     with pytest.raises(OffleashError, match=r"No temperature from 0.05 to 5 .* 1.2000 nats: at 5 it stays below that"):
-        match_temperature(softmax_entropy, np.full(3, 1.2), 1.0, ONE)
+        match_temperature(softmax_entropy, np.full(9, 1.2), 1.0, ONE)
     with pytest.raises(OffleashError, match=r"at 0.05 it is still above"):
-        match_temperature(lambda warm: softmax_entropy(warm) + 0.1, np.full(3, 0.05), 1.0, ONE)
+        match_temperature(lambda warm: softmax_entropy(warm) + 0.1, np.full(9, 0.05), 1.0, ONE)
 
 
 def test_entropy_that_falls_with_temperature_somewhere_is_told() -> None:
     def waves(temperature: float) -> np.ndarray:
-        return np.full(3, temperature + 0.8 * np.sin(5 * temperature))
+        return np.full(9, temperature + 0.8 * np.sin(5 * temperature))
 
-    assert not match_temperature(waves, np.full(3, 3.0), 0.5, ONE).rising
+    assert not match_temperature(waves, np.full(9, 3.0), 0.5, ONE).rising
 
 
 def test_problems_that_differ_more_make_the_temperature_less_sure() -> None:

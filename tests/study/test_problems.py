@@ -140,3 +140,11 @@ def test_a_printed_benchmark_is_read_again_as_that_benchmark(tmp_path: Path) -> 
     path = lines(frame, tmp_path / "again.jsonl")
     assert_frame_equal(problem_set("aime24", source=path), frame)
     assert_frame_equal(problem_set(path), frame)
+
+
+def test_a_file_needs_no_copy(tmp_path: Path) -> None:
+    file = copy_of(tmp_path, 3)
+    with pytest.raises(OffleashError, match=r"--from gives a local copy of a benchmark, and .* is a file already"):
+        problem_set(file, source="nope.jsonl")
+    with pytest.raises(OffleashError, match="no benchmark or file"):
+        problem_set("nowhere.jsonl", source=file)

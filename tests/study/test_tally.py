@@ -12,6 +12,8 @@ from offleash.study.load import load
 from offleash.study.tally import tally
 from offleash.tables.folder import append_to_run, create_run, open_run
 from offleash.tables.run import Budget, Run
+from tests.cli.command import offleash, refused
+from tests.study.samples import run_of_texts
 from tests.study.world import drawn, write_log
 
 
@@ -129,3 +131,16 @@ def test_a_copied_shard_of_samples_is_noticed(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "run" / "samples" / "000000.parquet", tmp_path / "run" / "samples" / "000001.parquet")
     with pytest.raises(OffleashError, match="twice"):
         tally([open_run(tmp_path / "run")])
+
+
+@pytest.mark.parametrize("verb", ["compare", "entropy", "likelihood", "plan"])
+def test_a_run_folder_that_nobody_has_judged_names_the_verb_that_does(tmp_path: Path, verb: str) -> None:
+    runs = [run_of_texts(tmp_path / name, {"a": "1"}, {"a": ["1", "2"]}) for name in ("the base", "rl")]
+    done = offleash(verb, *runs)
+    refused(done, "None of the 2 samples", f"offleash verify '{runs[0]}'", "compare with --verify")
+
+
+def test_a_log_without_verdicts_says_how_each_verb_gets_them(tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_text('{"problem": "p", "question": "?", "response": "x"}\n')
+    refused(offleash("entropy", log), "`compare` judges them", "offleash verify RUN", "--map verdict=COLUMN")

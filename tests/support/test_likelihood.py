@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offleash.support.few import ratios
 from offleash.support.likelihood import (
     Reach,
     chance_within,
@@ -16,7 +17,6 @@ from offleash.support.likelihood import (
     mass_of_both,
     matched_weights,
     problem_means,
-    ratios,
     reach,
     trusted_bound,
     weighed_mass,

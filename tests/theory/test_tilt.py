@@ -77,3 +77,9 @@ def test_a_natural_step_of_the_logits_by_the_reward_is_the_tilt() -> None:
     world = random_world(np.random.default_rng(4), 4, 5)
     moved = Tabular(logits_of(world.base_XY)).moved(world.correct_XY.astype(float), 1.7)
     assert moved.probability_XY == pytest.approx(tilt(world, 1.7))
+
+
+def test_what_the_base_cannot_do_no_tilt_can() -> None:
+    for beta in (1.0, 800.0, np.inf):
+        assert tilted_rates(np.array([0.0, 0.3]), beta)[0] == 0
+    assert tilted_rates(np.array([0.0, 0.3]), np.inf).tolist() == [0.0, 1.0]

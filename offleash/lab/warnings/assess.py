@@ -42,7 +42,7 @@ def assess(plan: Plan, folder: Path, seconds: float, progress: Progress) -> Warn
     null_SNT = {name: np.stack(found) for name, found in null.items()}
     found = evaluated(courses, null_SNT)
     by_error = {
-        name: float(alarms(null_SNT[name], np.stack(spread[name]), _bare(plan, name)).any(axis=-1).mean())
+        name: float(alarms(null_SNT[name], np.stack(spread[name]), _bare(plan, name), plan.watched).any(axis=-1).mean())
         for name in SIGNALS
     }
     return Warned(

@@ -132,7 +132,8 @@ def _places(one: Entropies) -> list[RenderableType]:
     two = len(one.runs) == 2
     last = ("difference", ENDS) if two else ()
     many = on_problems(one, found.problems)
-    table = _table(f"entropy a token, nats{many}", *map(clean, one.runs), *last, left=1)
+    more = "" if set(found.samples_R.tolist()) <= {0, one.k * found.problems} else ", of all samples scored"
+    table = _table(f"entropy a token, nats{more}{many}", *map(clean, one.runs), *last, left=1)
     for place in found.places:
         values = ["-" if np.isnan(value) else f"{value:.3f}" for value in place.value_R.tolist()]
         apart = _difference(float(place.difference_R[1]), place.difference_interval_R[1]) if two else ()

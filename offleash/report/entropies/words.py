@@ -5,7 +5,8 @@ import numpy as np
 from offleash.report.words import NOTABLE
 from offleash.study.entropies.entropy import ANSWER, EQUAL, TOKEN, UNREAD, Entropies
 from offleash.study.entropies.tokens import SCORE, Tokens
-from offleash.support.entropies import FEW, Means, Square, Way
+from offleash.support.entropies import Means, Square, Way
+from offleash.support.few import FEW
 from offleash.support.resampling import Interval
 
 READINGS: dict[tuple[Way, Way], str] = {

@@ -6,7 +6,7 @@ from offleash.report.figures.encodings import Row, data, layered, legend, rounde
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.style import CLASS_NAMES, MODEL_SHAPES, MODELS
 from offleash.report.figures.wording import CELLS, basis, names, short_number
-from offleash.study.likelihoods.perplexities import ALL, CORRECT, Spread, perplexities
+from offleash.study.likelihoods.perplexities import ALL, CORRECT, Spread, only_chosen, perplexities
 from offleash.tables.tally import Per
 
 TITLE = "How likely does a model find the samples?"
@@ -83,7 +83,10 @@ def _words(subject: Subject, found: list[Spread], kind: str) -> tuple[str, str]:
         "own samples likely"
     )
     total = sum(one.samples for one in found if one.traces == ALL)
-    caption = f"{read}. {meaning}. {mislead}. {total:,} scores. {basis(subject.one, Per.PROBLEM)}"
+    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_chosen(found))
+    alone = f" Only right samples were scored, so none stand among all: {chosen}." if chosen else ""
+    scores = f"{total:,} scores of first samples, which no verdict has chosen."
+    caption = f"{read}. {meaning}. {mislead}. {scores}{alone} {basis(subject.one, Per.PROBLEM)}"
     said = "; ".join(
         f"{runs[one.run]} on {CLASS_NAMES[one.problems]}, by {one.model}: {short_number(one.median)}"
         for one in found

@@ -115,6 +115,8 @@ def _cross(one: CrossSupport) -> Json:
         else {
             "problems": both.problems,
             "samples": both.samples,
+            "unjudged": dict(both.unjudged),
+            "unusable": dict(both.unusable),
             "own": {side: _pair(*both.own[side]) for side in SIDES},
             "together": {side: _pair(*both.together[side]) for side in SIDES},
             "by_problem": [

@@ -155,13 +155,19 @@ def _both(one: Likelihood, both: BothRuns) -> Text:
     lines = []
     for law in one.laws:
         own, together = both.own[law.side], both.together[law.side]
-        ends = [f"[{interval.low:.4f}, {interval.high:.4f}]" for _, interval in (own, together)]
-        lines.append(
-            f"  {clean(law.run)}: {own[0]:.4f} {ends[0]} by its own samples, {together[0]:.4f} {ends[1]} by both runs'"
-        )
+        told = [
+            f"{value:.4f}" + ("" if np.isnan(interval.low) else f" [{interval.low:.4f}, {interval.high:.4f}]")
+            for value, interval in (own, together)
+        ]
+        lines.append(f"  {clean(law.run)}: {told[0]} by its own samples, {told[1]} by both runs'")
     head = (
         f"Chance of a correct sample, mean over {many(both.problems, 'problem')}, first {both.samples:,} samples each:"
     )
+    unusable, unjudged = sum(both.unusable.values()), sum(both.unjudged.values())
+    if unusable:
+        lines.append(f"  {many(unusable, 'correct sample')} read in windows or as other tokens: in neither number")
+    if unjudged:
+        lines.append(f"  {many(unjudged, 'sample')} without a verdict: not counted as drawn")
     return Text("\n".join([head, *lines]))
 
 

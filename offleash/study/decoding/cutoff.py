@@ -21,13 +21,13 @@ from offleash.study.decoding.points import Estimate, mean_of, share_of
 from offleash.study.decoding.rescoring import Rescorer, Tokens
 from offleash.study.load import Progress, silent
 from offleash.support.counting import Float, Integer
-from offleash.support.resampling import Interval, percentile_intervals, problem_sums, strata
+from offleash.support.few import NONE, clipped, ratios
+from offleash.support.resampling import strata
 from offleash.tables.certificates import COMPLETIONS, Certificate, is_certificate, open_certificate
 from offleash.tables.shards import scan_shards
 from offleash.tables.verdict import Verdict
 from offleash.tables.verdicts import VERDICTS
 
-UNKNOWN = Interval(float("nan"), float("nan"))
 # by which a token's log-probability may be another when it is read again: batches differ, weights do not
 NEAR, COARSE = 1e-3, 5e-2  # with weights of 32 bits, and of fewer
 
@@ -175,7 +175,7 @@ def _cut_off(
     place = {name: number for number, name in enumerate(name_P)}
     tokens = _tokens(right)
     rescorer.ask(certificate.problems.filter(pl.col("problem").is_in(name_P)), own.stop)
-    _refuse_other_weights(rescorer, tokens, right, own, folder, model, progress)
+    _refuse_other_weights(rescorer, right if right.height else rows, certificate, folder, model, progress)
     law, unexplored_P = right["logprob_sampled"].to_numpy(), _unknown(certificate)
     if way.temperature != own.temperature:
         progress(f"{certificate.name}: all completions at temperature {way.temperature:g}")
@@ -217,18 +217,16 @@ def _cut(
     stratum_P: Integer,
 ) -> Cut:
     reached_P = completions_P > 0
-    emptied = Estimate(float("nan"), UNKNOWN)
+    emptied = Estimate(float("nan"), NONE)
     if reached_P.any():
         _, kept_P = np.unique(stratum_P[reached_P], return_inverse=True)
         emptied = share_of((left_P[reached_P] == 0).astype(np.float64), kept_P.astype(np.int64))
     if not removed_P.any():  # resampling what was not seen would tell of no spread
-        unseen = Estimate(0.0, UNKNOWN)
+        unseen = Estimate(0.0, NONE)
         return Cut(top_p, removed_P, left_P, chance_P, unseen, unseen, emptied)
-    sums_B2 = problem_sums(np.stack([removed_P, correct_P], axis=1), stratum_P)
-    share = float(removed_P.sum() / correct_P.sum())
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ends = percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([share]))[0]
-    return Cut(top_p, removed_P, left_P, chance_P, mean_of(removed_P, stratum_P), Estimate(share, ends), emptied)
+    share_Q, ends = ratios(removed_P[:, None], correct_P[:, None], stratum_P)
+    share = Estimate(float(share_Q[0]), clipped(ends[0], 0.0, 1.0))
+    return Cut(top_p, removed_P, left_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
 
 
 def _completions(folder: Path, certificate: Certificate) -> pl.DataFrame:
@@ -258,22 +256,34 @@ def _stratum(certificate: Certificate) -> Integer:
 
 def _refuse_other_weights(
     rescorer: Rescorer,
-    tokens: list[Tokens],
-    right: pl.DataFrame,
-    own: Decoding,
+    some: pl.DataFrame,
+    certificate: Certificate,
     folder: Path,
     model: str,
     progress: Progress,
 ) -> None:
-    """Refuse a model that does not give the certificate's completions the certificate's probabilities."""
+    """Refuse a model that does not give the certificate's completions the certificate's probabilities.
+
+    Where it holds none, what it says of its model is all there is to compare.
+    """
     progress(f"checking {model} against {folder}")
-    apart = np.abs(rescorer.logprobs(tokens, own) - right["logprob_sampled"].to_numpy())
-    whole = rescorer.sampler.about.settings.get("dtype") == "float32"
-    allowed = (NEAR if whole else COARSE) * (right["token_ids"].list.len().to_numpy() + 1)
+    about, was = rescorer.sampler.about, certificate.terms.origin.about
+    if not some.height:
+        told = {"weights": (was.get("fingerprint"), about.fingerprint), "raw": (bool(was.get("raw")), about.raw)}
+        differing = [name for name, (old, new) in told.items() if old != new and old not in (None, "")]
+        if differing:
+            raise OffleashError(
+                f"{model} is not what {folder} was certified with (other {' and '.join(differing)}), and there is no "
+                f"completion to check it by. Name the certificate's own with --model: {certificate.terms.origin.model}."
+            )
+    own = decoding_of(certificate.terms.origin.decoding)
+    apart = np.abs(rescorer.logprobs(_tokens(some), own) - some["logprob_sampled"].to_numpy())
+    whole = about.settings.get("dtype") == "float32"
+    allowed = (NEAR if whole else COARSE) * (some["token_ids"].list.len().to_numpy() + 1)
     if len(apart) and not (apart <= allowed).all():
         worst = int(np.argmax(np.nan_to_num(apart, nan=np.inf) - allowed))
         raise OffleashError(
-            f"{model} gives a completion of problem {right['problem'][worst]!r} another log-probability than {folder} "
+            f"{model} gives a completion of problem {some['problem'][worst]!r} another log-probability than {folder} "
             f"holds (by {apart[worst]:.3g}): other weights or another precision. Name the certificate's own model with "
             "--model, or certify anew."
         )

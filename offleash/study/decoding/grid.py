@@ -11,7 +11,8 @@ from offleash.samplers.sampler import Decoding
 from offleash.tables.folder import folder_name, is_run, read_origin
 
 USUAL = (0.6, 0.8, 1.0, 1.2)  # temperatures where none is named
-NAMED = re.compile(rf"([A-Za-z0-9_.+-]+)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
+LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # it is a folder's name: never '.' or '..', nor below another
+NAMED = re.compile(rf"(.*?)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
 
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
@@ -46,8 +47,14 @@ def place(folder: Path, label: str, decoding: Decoding) -> Path:
 
 def split_label(text: str) -> tuple[str, str]:
     """A label and a model from NAME=MODEL; no label where none is named."""
+    if text.partition(":")[0] in SAMPLERS or Path(text).exists():
+        return "", text
     found = NAMED.fullmatch(text)
-    return (found[1], found[2]) if found else ("", text)
+    if found:
+        _refuse_label(found[1], found[2])
+        return found[1], found[2]
+    label, equals, model = text.partition("=")  # who is to run it is missing or misspelt, which is told of the model
+    return (label, model) if equals and model and LABEL.fullmatch(label) else ("", text)
 
 
 def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]:
@@ -65,6 +72,8 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
     taken: dict[str, str] = {label: model for model, label in there.items() if model not in texts}
     out = []
     for (given, model), text in zip(models, texts, strict=True):
+        if given:
+            _refuse_label(given, text)
         others = [_parts(other) for _, other in models if other is not model]
         known = there.get(text)
         label = known if known and given in ("", known) else given or _free(model, others, taken, text)
@@ -72,6 +81,14 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
             raise OffleashError(f"{folder / label} belongs to {taken[label]}; give {text} another name: NAME={text}.")
         out.append(label)
     return tuple(out)
+
+
+def _refuse_label(label: str, model: str) -> None:
+    if not LABEL.fullmatch(label):
+        raise OffleashError(
+            f"The name of a model in a sweep is that of its folder: letters from A to Z, digits and _.+-, of which a "
+            f"letter, a digit or _ comes first; found {label!r}. For example: base={model}."
+        )
 
 
 def _free(model: Model, others: Sequence[list[str]], taken: dict[str, str], text: str) -> str:

@@ -148,7 +148,7 @@ def _entropies(counted: Counted, runs: tuple[Run, Run, Run]) -> tuple[dict[str, 
         if value_P is None:
             raise no_entropy(runs[r].facts.get("model", name))
         value[name] = value_P
-    gap = mean_of(value["matched"] - value["before"], stratum_P)
+    gap = mean_of(value["matched"] - value["before"], stratum_P, -np.inf)
     return {name: mean_of(value_P, stratum_P) for name, value_P in value.items()}, gap
 
 

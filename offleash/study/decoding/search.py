@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 from offleash.errors import OffleashError
+from offleash.study.decoding.points import mean_of
 from offleash.support.counting import Float, Integer
-from offleash.support.resampling import Interval, percentile_intervals, problem_sums
+from offleash.support.few import NONE
+from offleash.support.resampling import Interval
 
 WITHIN = (0.05, 5.0)  # temperatures that are tried
 STEP = 1.5  # by which the first temperatures go up or down until the target lies between two of them
@@ -121,11 +121,11 @@ def _slope(pilots: tuple[Pilot, ...], at: float) -> float:
 
 
 def _interval(at: float, apart_P: Float, slope: float, stratum_P: Integer) -> Interval:
-    """Where the match would be with other problems: what is left of the gap in a replicate, over the slope."""
-    if not slope > 0 or len(apart_P) < 2:
-        return Interval(float("nan"), float("nan"))
-    gap_B = problem_sums(apart_P[:, None], stratum_P)[:, 0] / len(apart_P)
-    return percentile_intervals((at - gap_B / slope)[:, None], np.array([at]))[0]
+    """Where the match would be with other problems: what is left of the gap with them, over the slope."""
+    if not slope > 0:
+        return NONE
+    gap = mean_of(apart_P, stratum_P, -math.inf).interval
+    return NONE if math.isnan(gap.low) else Interval(min(at, at - gap.high / slope), max(at, at - gap.low / slope))
 
 
 def _rising(pilots: tuple[Pilot, ...]) -> bool:

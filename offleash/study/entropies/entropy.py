@@ -275,7 +275,8 @@ def _distinct(told: Sequence[_Told | None], problems: int) -> Distinct | None:
 
 
 def _cautions(count: Tally) -> tuple[Note, ...]:
-    share_R = count.truncated_PR.sum(axis=0) / np.maximum(count.drawn_PR.sum(axis=0), 1)
+    kept_PR = count.drawn_PR + count.unverified_PR  # samples without a verdict may be cut, too
+    share_R = count.truncated_PR.sum(axis=0) / np.maximum(kept_PR.sum(axis=0), 1)
     return tuple(
         Note(f"{run}: {share:.0%} of its samples were cut at the token limit, so it would write longer than it could")
         for run, share in zip(count.runs, share_R.tolist(), strict=True)

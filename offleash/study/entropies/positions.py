@@ -8,7 +8,8 @@ import polars as pl
 
 from offleash.study.entropies.tokens import CHOSEN, STOPPED, how_to_score, scored_first
 from offleash.study.tally import Counted
-from offleash.support.entropies import FEW, fork_height, held_by_top, replicate_tokens, student
+from offleash.support.entropies import fork_height, held_by_top, replicate_tokens
+from offleash.support.few import FEW, clipped, student
 from offleash.support.resampling import Interval, percentile_intervals
 from offleash.tables.positions import END, HEIGHT, SAMPLES, START, STEP, TENTH
 from offleash.tables.run import Run
@@ -131,11 +132,18 @@ class _Table:
             placed = frame.join(keys, on=["kind", "bin"])
             at = (placed["row"].to_numpy(), placed["column"].to_numpy())
             value_RPQ2[r, at[0], at[1]] = placed.select("tokens", "entropy").to_numpy()
-        kept = value_RPQ2[:, known_P]
+        kept = self._evened(value_RPQ2[:, known_P])
         self._sum_RQ2 = kept.sum(axis=1)
         flat_PX = np.moveaxis(kept, 1, 0).reshape(kept.shape[1], -1)
         drawn_BX = replicate_tokens(flat_PX, benchmark_P, replicates, seed)
         self._sum_BRQ2 = drawn_BX.reshape(replicates, runs, keys.height, 2)
+
+    def _evened(self, value_RPQ2: Float) -> Float:
+        """As if every problem of a run had been read as deeply as others: it weighs by the length of its samples."""
+        read_RP = value_RPQ2[:, :, self._kind == SAMPLES, 0].sum(axis=2)
+        mean_R1 = read_RP.mean(axis=1, keepdims=True)
+        scale_RP = np.divide(mean_R1, read_RP, out=np.ones_like(read_RP), where=read_RP > 0)
+        return np.asarray(value_RPQ2 * scale_RP[:, :, None, None])
 
     def bins(self, kind: str) -> Bins:
         chosen = np.flatnonzero(self._kind == kind)
@@ -174,7 +182,7 @@ class _Table:
         if self._problems < FEW:
             return [Interval(np.nan, np.nan)] * len(value_Q)
         wide = student(percentile_intervals(value_BQ, value_Q), value_Q, value_BQ, self._problems)
-        return [Interval(float(np.maximum(one.low, least)), float(np.minimum(one.high, most))) for one in wide]
+        return [clipped(one, least, most) for one in wide]
 
 
 _SIDES = ("low", "high")

@@ -40,11 +40,9 @@ def first_samples(run: Run, k: int) -> First:
     assert run.verdicts is not None, "counts have no samples"
     verified = run.verdicts.filter(pl.col("verdict").is_not_null()).select(*KEY)
     ends = verified.group_by("problem").agg(rows=pl.len(), last=pl.col("index").max().cast(pl.Int64))
-    whole, short = (pl.col("last") + 1 == pl.col("rows")).all(), (pl.col("last") < k).all()
-    whole, short = ends.select(whole=whole, short=short).collect(engine="streaming").row(0)
-    if whole and short:
-        return lambda frame: frame
-    if whole:
+    whole, least = (pl.col("last") + 1 == pl.col("rows")).all(), pl.col("rows").min()
+    whole, least = ends.select(whole=whole, least=least).collect(engine="streaming").row(0)
+    if whole and (least or 0) >= k:  # otherwise samples that have no verdict may stand after those that have one
         return lambda frame: frame.filter(pl.col("index") < k)
     rank = pl.col("index").rank("ordinal").over("problem")
     keys = verified.filter(rank <= k).collect().lazy()

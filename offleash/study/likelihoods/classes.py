@@ -8,7 +8,8 @@ import polars as pl
 from offleash.study.detail import Detail
 from offleash.study.likelihoods.samples import Scored
 from offleash.study.likelihoods.traces import External
-from offleash.support.likelihood import by_problem, equal_weights, matched_weights, ratios
+from offleash.support.few import ratios
+from offleash.support.likelihood import by_problem, equal_weights, matched_weights
 from offleash.support.resampling import Interval, strata
 from offleash.tables.scores import Sums
 from offleash.tables.tally import Float, Integer
@@ -78,7 +79,7 @@ def own_traces(found: Scored, name: str, first: int | None = None) -> pl.DataFra
     """A run's scored samples as traces (TRACES); with `first`, only those that no verdict has chosen."""
     kept = found.frame.filter(pl.col("tokens_before") > 0)
     if first is not None:
-        kept = kept.filter(pl.col("index") < first)
+        kept = kept.filter((pl.col("index") < first) & pl.col("unchosen"))
     tokens = pl.col("tokens_before")
     return kept.select(
         author=pl.lit(name),

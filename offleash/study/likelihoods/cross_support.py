@@ -1,5 +1,6 @@
 """Cross-support: the chance that one model had on problems that only the other reached."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,20 +10,20 @@ from offleash.study.detail import Detail
 from offleash.study.likelihoods.law import SIDES, Law
 from offleash.study.likelihoods.samples import Scored
 from offleash.support.cells import AFTER, BEFORE
+from offleash.support.few import ratios
 from offleash.support.likelihood import (
     ENOUGH,
     Reach,
     chance_within,
     distinct_mass,
     mass_of_both,
-    ratios,
     reach,
     trusted_bound,
     weighed_mass,
 )
 from offleash.support.resampling import Interval, strata
 from offleash.support.rules import epsilon
-from offleash.tables.tally import Float
+from offleash.tables.tally import Float, Integer
 
 FINDER = {"E": AFTER, "S": BEFORE}  # class: who reached it; the question is what chance the other had
 
@@ -57,10 +58,15 @@ class Crossed:
 
 @dataclass(frozen=True)
 class BothRuns:
-    """Chance of a right sample, mean over problems whatever their class: own samples alone, and both runs' together."""
+    """Chance of a right sample, mean over problems whatever their class: own samples alone, and both runs' together.
+
+    Both are of the same right samples: those whose probability is known under both laws.
+    """
 
     problems: int
-    samples: int  # of each run, a problem
+    samples: int  # first ones of each run, a problem; those without a verdict do not count as drawn
+    unjudged: dict[str, int]  # before, after: of the first samples, those without a verdict
+    unusable: dict[str, int]  # of the right first samples, those in no estimate: read in windows or as other tokens
     own: dict[str, tuple[float, Interval]]
     together: dict[str, tuple[float, Interval]]
     problem_P: tuple[str, ...]
@@ -136,7 +142,7 @@ def _crossed(told: Detail, cell: str, found: Scored, r: int) -> list[Crossed]:
     until, stopped_P = int(tally.until_R[r]), tally.stopped_PR[place_P, r]
     drawn_P, correct_P = tally.drawn_PR[place_P, r], tally.correct_PR[place_P, r]
     most_P = np.where(stopped_P, correct_P - 1, correct_P)
-    usable, n_P = _usable(right, finder, other, until, stopped_P, drawn_P, most_P)
+    usable, n_P = _usable(right, finder, other, until, stopped_P, drawn_P)
     mass = weighed_mass(usable[other].to_numpy(), usable["own"].to_numpy(), usable["row"].to_numpy(), n_P)
     k, low_P = told.comparison.change.k, trusted_bound(bound_P, mass)
     again_P, readings, certain = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
@@ -172,23 +178,22 @@ def _usable(
     until: int,
     stopped_P: np.ndarray,
     drawn_P: np.ndarray,
-    most_P: np.ndarray,
 ) -> tuple[pl.DataFrame, Float]:
     """The right samples that weigh, with the finder's log-probability of each, and the samples they are a mean over.
 
     A text that is read as other tokens than were drawn is another completion: it weighs nothing, so that what is
     estimated is the mass of completions that their texts give back. A record that stopped at its m-th success, on
-    sample N, is counted without that success, over N - 1: unbiased as (m-1)/(N-1) is (Haldane 1945).
+    sample N, is counted without that success, over N - 1: unbiased as (m-1)/(N-1) is (Haldane 1945). Which success that
+    is its index tells, since some may have no score; records have no gaps.
     """
     known = pl.col("own").is_not_null() & pl.col(other).is_not_null()
     whole = right.with_columns(own=pl.col(finder)).filter(~pl.col("retokenised") & known)
     if not until:
         return whole, drawn_P.astype(np.float64)
-    rank = right.select("row", "index", rank=pl.col("index").rank("ordinal").over("row"))
-    most = pl.DataFrame({"row": np.arange(len(drawn_P)), "most": most_P})
-    kept = whole.join(rank, on=["row", "index"]).join(most, on="row").filter(pl.col("rank") <= pl.col("most"))
-    n_P = np.where(stopped_P, drawn_P - 1, drawn_P).astype(np.float64)
-    return kept, np.where(stopped_P & (until < 2), np.nan, n_P)
+    n_P = np.where(stopped_P, drawn_P - 1, drawn_P)
+    ends = pl.DataFrame({"row": np.arange(len(n_P)), "end": n_P.astype(np.int64)})
+    kept = whole.join(ends, on="row", maintain_order="left").filter(pl.col("index").cast(pl.Int64) < pl.col("end"))
+    return kept, np.where(stopped_P & (until < 2), np.nan, n_P.astype(np.float64))
 
 
 def _counted(
@@ -212,16 +217,20 @@ def _both(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], fi
     tally, problems = told.tally, len(told.tally)
     n = int(min(first, *tally.budget_R))
     heads = [one.frame.filter(pl.col("index") < n) for one in scored]
-    have_PR = np.stack([np.bincount(head["place"].to_numpy(), minlength=problems) for head in heads], axis=1)
-    known_P = (have_PR == n).all(axis=1)
+    have_PR, judged_PR = (_counts_of(some, problems) for some in (heads, [head.filter("judged") for head in heads]))
+    known_P = (have_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
     if not known_P.any():
-        return f"no problem has its first {n:,} samples scored in both runs"
-    right = pl.concat([_weighing(head) for head in heads])
+        return f"no problem has its first {n:,} samples scored in both runs and a verdict on some of them"
+    weighing = [_weighing(head) for head in heads]
+    right = pl.concat(weighing)
     place_S, logs = right["place"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
-    n_P = np.where(known_P, float(n), 0.0)
-    together_PR = np.stack([mass_of_both(logs[r], logs[1 - r], place_S, n_P, n_P) for r in (BEFORE, AFTER)], axis=1)
-    hits = [head.filter("correct")["place"].to_numpy() for head in heads]
-    own_PR = np.stack([np.bincount(hit, minlength=problems) / n for hit in hits], axis=1)
+    n_PR = np.where(known_P[:, None], judged_PR, 0).astype(np.float64)
+    together_PR = np.stack(
+        [mass_of_both(logs[r], logs[1 - r], place_S, n_PR[:, r], n_PR[:, 1 - r]) for r in (BEFORE, AFTER)], axis=1
+    )
+    possible = [some.filter(pl.col(f"law_{side}").is_finite()) for some, side in zip(weighing, SIDES, strict=True)]
+    hits_PR, right_PR = (_counts_of(some, problems) for some in (possible, [head.filter("correct") for head in heads]))
+    own_PR = np.divide(hits_PR, n_PR, out=np.zeros_like(n_PR), where=n_PR > 0)
     above_PQ = np.concatenate([own_PR, together_PR], axis=1)
     below_PQ = np.repeat(known_P[:, None].astype(np.float64), 4, axis=1)
     asked = told.comparison.question
@@ -230,11 +239,22 @@ def _both(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], fi
     return BothRuns(
         problems=int(known_P.sum()),
         samples=n,
+        unjudged=_by_side((have_PR - judged_PR)[known_P]),
+        unusable=_by_side((right_PR - hits_PR)[known_P]),
         own=dict(zip(SIDES, pairs[:2], strict=True)),
         together=dict(zip(SIDES, pairs[2:], strict=True)),
         problem_P=tuple(str(one) for one in tally.problem_P[known_P]),
         together_PR=together_PR[known_P],
     )
+
+
+def _counts_of(frames: Sequence[pl.DataFrame], problems: int) -> Integer:
+    """How many samples of each problem the frames of both runs have."""
+    return np.stack([np.bincount(one["place"].to_numpy(), minlength=problems) for one in frames], axis=1)
+
+
+def _by_side(count_PR: Integer) -> dict[str, int]:
+    return dict(zip(SIDES, count_PR.sum(axis=0).tolist(), strict=True))
 
 
 def _weighing(head: pl.DataFrame) -> pl.DataFrame:

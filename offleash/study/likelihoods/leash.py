@@ -10,7 +10,8 @@ from offleash.study.likelihoods.classes import CELLS, Estimate
 from offleash.study.likelihoods.cross_support import stopped_early
 from offleash.study.likelihoods.law import SIDES, UNLIMITED, Law
 from offleash.study.likelihoods.samples import Scored
-from offleash.support.likelihood import problem_means, ratios
+from offleash.support.few import ratios
+from offleash.support.likelihood import problem_means
 from offleash.support.resampling import strata
 
 ALL = "all"
@@ -67,7 +68,7 @@ def _other_lengths(laws: tuple[Law, Law]) -> str:
 
 def _head(found: Scored, first: int) -> pl.DataFrame:
     """The first samples of each problem that were read whole."""
-    return found.frame.filter((pl.col("index") < first) & ~pl.col("windowed"))
+    return found.frame.filter((pl.col("index") < first) & pl.col("unchosen") & ~pl.col("windowed"))
 
 
 def _divergence(told: Detail, found: Scored, first: int) -> Divergence | None:

@@ -25,11 +25,13 @@ LEAST_APART, APART_A_TOKEN = 0.05, 0.005
 class Scored:
     """The scored samples of one run.
 
-    Columns: place (row of the tally), problem, index, correct (null: unread, failed or without a verdict), finish, text
-    (a hash, where it is needed), tokens_before, tokens_after, before, after (sums of log-probability under the models'
-    own distributions), law_before, law_after (under the laws of the runs: null where it is not known, minus infinity
-    where the law excludes the sample), windowed, retokenised. All sums are of the scored text: what was noted at the
-    draw is of the one end that was drawn, where a model may have several, and serves as a check alone.
+    Columns: place (row of the tally), problem, index, correct (null: unread, failed or without a verdict), judged
+    (whether it has a verdict), finish, text (a hash, where it is needed), tokens_before, tokens_after, before, after
+    (sums of log-probability under the models' own distributions), law_before, law_after (under the laws of the runs:
+    null where it is not known, minus infinity where the law excludes the sample), windowed, retokenised, unchosen
+    (among the first samples of its problem, which were scored whatever their verdicts). All sums are
+    of the scored text: what was noted at the draw is of the one end that was drawn, where a model may have several, and
+    serves as a check alone.
     """
 
     side: str
@@ -58,24 +60,41 @@ def scored_samples(told: Detail, r: int, laws: tuple[Law, Law]) -> Scored:
     found = _scores(law, laws[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
     whole = found.join(_scores(law, law), on=KEY, how="left")
     judged = whole.join(_judged(law, one, r), on=KEY, how="left")
+    judged = judged.with_columns(pl.col("judged").fill_null(False))
     frame = _with_texts(judged.collect(engine="streaming"), samples, told)
     summed = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("place", "index")
     stopped = bool(law.decoding.stop)  # then the end is not scored, and nothing can be checked
     rows = summed.with_columns(
         retokenised=pl.lit(False) if stopped else _read_otherwise(side, other),
         windowed=(pl.col("windows_before") > 1) | (pl.col("windows_after") > 1),
+        unchosen=_unchosen(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
         **{f"law_{name}": _law_sum(name, laws[place].decoding) for place, name in enumerate(SIDES)},
     )
     return Scored(
         side=side,
         frame=rows.select(
-            "place", "problem", "index", "correct", "finish", "text", "before", "after", "law_before", "law_after",
-            "windowed", "retokenised", "tokens_before", "tokens_after",
+            "place", "problem", "index", "correct", "judged", "finish", "text", "before", "after", "law_before",
+            "law_after", "windowed", "retokenised", "unchosen", "tokens_before", "tokens_after",
         ),
         samples=count,
         unsummed=frame.height - summed.height,
         checked=0 if stopped else int(summed["tokens"].is_not_null().sum()),
     )  # fmt: skip
+
+
+def _unchosen(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -> pl.Series:
+    """Whether samples stand before the first of their problem that has no score, and so were not chosen by a verdict.
+
+    Only correct samples are ever chosen: beyond the last scored one that is not correct, of any problem, all may be.
+    """
+    lacking = samples.select(KEY).join(scored.lazy().select(KEY), on=KEY, how="anti")
+    gaps = lacking.group_by("problem").agg(gap=pl.col("index").min()).collect(engine="streaming")
+    if gaps.is_empty():
+        return pl.repeat(True, rows.height, eager=True)
+    last = scored.filter(~pl.col("correct").fill_null(False))["index"].max()
+    before = pl.col("gap").is_null() | (pl.col("index") < pl.col("gap"))
+    joined = rows.select(KEY).join(gaps, on="problem", how="left", maintain_order="left")
+    return joined.select(before & (pl.col("index") <= (-1 if last is None else last))).to_series()
 
 
 def _read_otherwise(side: str, other: str) -> pl.Expr:
@@ -135,9 +154,10 @@ def _places(one: Comparison) -> pl.DataFrame:
 
 
 def _judged(law: Law, one: Comparison, r: int) -> pl.LazyFrame:
-    """Samples that the comparison's verifier found correct or wrong, and which."""
+    """Samples that have a verdict of the comparison's verifier, and whether it is correct or wrong (null: neither)."""
     verdicts = open_run(law.folder, verifier=(one.before, one.after)[r].verifier).verdicts
     assert verdicts is not None, "a run folder has samples"
     verdict = pl.col("verdict").cast(pl.String)
-    told = verdicts.filter(verdict.is_in([Verdict.CORRECT.value, Verdict.WRONG.value]))
-    return told.select(*KEY, correct=verdict == Verdict.CORRECT.value)
+    read = verdict.is_in([Verdict.CORRECT.value, Verdict.WRONG.value])
+    correct = pl.when(read).then(verdict == Verdict.CORRECT.value)
+    return verdicts.filter(verdict.is_not_null()).select(*KEY, correct=correct, judged=pl.lit(True))
