@@ -130,7 +130,6 @@ def _compare_certificates(
         "--tau": bool(asked.tau),
         "--unread": asked.unread != "keep",
         "--guess": asked.guess is not None,
-        "--split-by": logs.split_by is not None,
         **chosen,
     }
     sought = certified_question(word, asked.replicates, asked.seed, samples_only)

@@ -46,7 +46,9 @@ def draw(
     """
     from offleash.report.drawn import drawn_document, drawn_text, prospect_text
     from offleash.study.drawing import draw_arguments
+    from offleash.tables.certificates import refuse_drawing_into
 
+    refuse_drawing_into(into)
     chosen, way, judging = opened.model(model), decoded.way(), judged.judging()
     with progress(as_json) as tell:
         frame = posed.frame(problems, tell)

@@ -169,14 +169,19 @@ def warning(
     from dataclasses import replace
 
     needs_local("lab warning")
-    from offleash.lab.warnings.plan import QUICK, Plan
-    from offleash.lab.warnings.warning import study_part, study_warning
+    from offleash.lab.warnings.plan import QUICK, Plan, named_jobs, settle, settled
+
+    plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps, every=every)
+    if only:
+        named_jobs(settled(into), only)
+    else:
+        settle(plan, into)
+    from offleash.lab.warnings.warning import study_part, study_warning  # seconds: what is refused is refused by now
 
     with progress(as_json) as tell:
         if only:
             study_part(into, only, tell)
             return
-        plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps, every=every)
         done = study_warning(plan, into, tell)
     from offleash.report.warning import show_warning, warning_document
 

@@ -99,13 +99,14 @@ def _run(ended: list[int]) -> None:
         app()
     except OffleashError as error:
         warn(f"offleash: {error}")
-        sys.exit(2)
+        interrupted = isinstance(error.__context__, KeyboardInterrupt)  # by a verb that has its own words for it
+        sys.exit(_interrupted(ended) if interrupted else 2)
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
         what = f"ended by {signal.Signals(ended[0]).name}" if ended else "interrupted"
         print(f"offleash: {what}; nothing was lost, run the same command again.", file=sys.stderr)
-        sys.exit(128 + ended[0] if ended else 130)
+        sys.exit(_interrupted(ended))
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
@@ -121,6 +122,10 @@ def _run(ended: list[int]) -> None:
             file=sys.stderr,
         )
         sys.exit(70)
+
+
+def _interrupted(ended: list[int]) -> int:
+    return 128 + ended[0] if ended else 130
 
 
 @contextmanager

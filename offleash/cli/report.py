@@ -57,6 +57,10 @@ def report(
     from offleash.report.words import finding
 
     kind = _kind(format_name, out)
+    if intervals and kind != "latex":
+        raise OffleashError(
+            f"--intervals is for --format latex, and this report is {kind}, which has them; leave it out."
+        )
     path = out or (Path("report.html") if kind == "html" else None)
     if path is not None:
         check_place(path)

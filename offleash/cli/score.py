@@ -58,7 +58,7 @@ def score(
     chosen, way = opened.model(model), decoded.way()
     file = file_among(runs, "Score")
     if file is not None:
-        if name or verifier or first or only:
+        if any(one is not None for one in (name, verifier, first, only)):
             raise OffleashError(
                 "--name, --verifier, --first and --only are for run folders; the sums of rows are printed."
             )

@@ -61,13 +61,13 @@ def sweep(
       offleash sweep aime24 vllm:org/base --top-p 0.9,0.95,1.0 -k 64 -o runs/top-p
       offleash sweep mine.jsonl base=hf:./base rl=hf:./rl --match -k 1024 -o runs/match --figure match.svg
     """
+    if figure is not None:
+        _check_place(figure)
     from offleash.report.decoding.sweep import show_sweep, swept_document
     from offleash.study.decoding.grid import split_label
     from offleash.study.decoding.sweep import Asked
     from offleash.study.decoding.sweep import sweep as run
 
-    if figure is not None:
-        _check_place(figure)
     ways = _grid(decoded.way(), temperature, top_p, match)
     named = [split_label(text) for text in (model, after) if text is not None]
     chosen = tuple((label, opened.model(text)) for label, text in named)
@@ -75,14 +75,16 @@ def sweep(
     with progress(as_json) as tell:
         frame = posed.frame(problems, tell)
         found = run(Asked(frame, chosen, ways, k, seed, match), into, judging, tell)
-    if figure is not None:
-        _draw(found, figure)
-    if as_json:
-        print_json(swept_document(found))
-    else:
-        show_sweep(console(), found)
+    try:
         if figure is not None:
-            say(f"Figure: {figure}")
+            _draw(found, figure)
+    finally:  # a figure that cannot be written is no reason to lose the rest
+        if as_json:
+            print_json(swept_document(found))
+        else:
+            show_sweep(console(), found)
+    if figure is not None and not as_json:
+        say(f"Figure: {figure}")
     if found.missing or found.unmatched:
         raise typer.Exit(1)
 
@@ -100,13 +102,14 @@ def _draw(found: "Swept", figure: Path) -> None:
     from offleash.report.figures.decoding import support_by_decoding
     from offleash.report.figures.export import write_figure
 
-    write_figure(support_by_decoding(found), figure)
+    write_figure(support_by_decoding(found), figure, "--figure")
 
 
 def _check_place(figure: Path) -> None:
     """Refuse a figure that could not be written, before anything is drawn."""
-    from offleash.report.figures.export import kind_of
     from offleash.report.place import check_place
 
+    check_place(figure, option="--figure")
+    from offleash.report.figures.export import kind_of
+
     kind_of(figure)
-    check_place(figure)

@@ -1,12 +1,15 @@
 """offleash theory: the paper's statements, run and tested."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
 from offleash.errors import OffleashError
+
+if TYPE_CHECKING:
+    from offleash.theory.examine import Examined
 
 
 def theory(
@@ -32,21 +35,35 @@ def theory(
     if figures is not None:
         from offleash.report.place import check_place
 
-        check_place(figures / "world.svg")
+        check_place(figures / "world.svg", option="--figures")
+    try:
+        _examine(seed, figures, as_json)
+    except KeyboardInterrupt:
+        raise OffleashError("The theory was interrupted; it keeps nothing of its work, and begins anew.") from None
+
+
+def _examine(seed: int, figures: Path | None, as_json: bool) -> None:
     from offleash.report.theories.theory import show_theory, theory_document
     from offleash.theory.examine import examine
 
     with progress(as_json) as tell:
         found = examine(seed, tell)
-        written: list[Path] = []
+    written: list[Path] = []
+    try:
         if figures is not None:
-            from offleash.report.theories.figures import write_figures
-
-            tell(f"drawing into {figures}")
-            written = write_figures(found, figures)
-    if as_json:
-        print_json(theory_document(found))
-    else:
-        show_theory(console(), found)
+            written = _drawn(found, figures, as_json)
+    finally:  # figures that cannot be written are no reason to lose the rest
+        if as_json:
+            print_json(theory_document(found))
+        else:
+            show_theory(console(), found)
     for path in written:
         (warn if as_json else say)(str(path))
+
+
+def _drawn(found: "Examined", figures: Path, as_json: bool) -> list[Path]:
+    from offleash.report.theories.figures import write_figures
+
+    with progress(as_json) as tell:
+        tell(f"drawing into {figures}")
+        return write_figures(found, figures)

@@ -1,6 +1,7 @@
 """Where a report goes: refused before the work if it cannot be written, and replaced only by a whole one."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -9,39 +10,78 @@ from offleash.errors import OffleashError
 PAGES = (".html", ".htm")  # endings of a page
 
 
-def check_place(path: Path, endings: tuple[str, ...] = ()) -> None:
-    """Refuse a path that is a folder or a device, that this user may not write, or of another ending than those."""
-    if path.is_dir():
-        raise OffleashError(f"{path} is a folder; name a file in it, for example {path / 'report.html'}.")
-    if endings and path.suffix.lower() not in endings:
-        raise OffleashError(f"{path} ends in {path.suffix!r}, and a page in {endings[0]!r}; choose another name.")
-    if path.exists() and not path.is_file():
-        raise OffleashError(f"{path} is a pipe or a device; a report is written to a file: choose another place.")
-    folder = path.resolve().parent
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir():
-        raise OffleashError(f"{path} cannot be written: {folder} is a file; choose another place.")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise OffleashError(f"{path} cannot be written (permission denied); choose another place.")
+def check_place(path: Path, endings: tuple[str, ...] = (), option: str = "") -> None:
+    """Refuse a path that is a folder or a device, that cannot be written, or of another ending than those.
+
+    Whether it can be written is tried: what rights say is not what every file system does. `option` is the one that
+    names the path.
+    """
+    another = _another(option)
+    try:
+        if path.is_dir():
+            raise OffleashError(f"{path} is a folder; name a file in it, for example {path / 'report.html'}.")
+        if endings and path.suffix.lower() not in endings:
+            raise OffleashError(f"{path} ends in {path.suffix!r}, and a page in {endings[0]!r}; choose another name.")
+        if path.exists() and not path.is_file():
+            raise OffleashError(f"{path} is a pipe or a device; a report is written to a file: {another}.")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise OffleashError(f"{path} cannot be written (permission denied); {another}.")
+        _try_folder(path, another)
+    except OSError as error:
+        raise _unwritable(path, error, another) from None
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text whole."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes, option: str = "") -> None:
     """Write beside the name, then rename: a reader sees the old file or the new one; a link keeps its target."""
     path = path.resolve()
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".offleash-", delete=False) as file:
+        with NamedTemporaryFile(dir=path.parent, prefix=".offleash-", delete=False) as file:
             temporary = Path(file.name)
-            file.write(text)
+            file.write(content)
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
-        raise OffleashError(f"{path} cannot be written ({error.strerror}); choose another place.") from None
+        raise _unwritable(path, error, _another(option)) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def _try_folder(path: Path, another: str) -> None:
+    """Make the folder of a path and a file in it, and leave no trace of either."""
+    target = folder = path.resolve().parent
+    missing: list[Path] = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    if not folder.is_dir():
+        raise OffleashError(f"{path} cannot be written: {folder} is a file; {another}.")
+    made: list[Path] = []
+    try:
+        for one in reversed(missing):
+            one.mkdir()
+            made.append(one)
+        with NamedTemporaryFile(dir=target, prefix=".offleash-"):
+            pass
+    finally:
+        with suppress(OSError):  # another process may have put something there
+            for one in reversed(made):
+                one.rmdir()
+
+
+def _another(option: str) -> str:
+    return f"choose another place with {option}" if option else "choose another place"
+
+
+def _unwritable(path: Path, error: OSError, another: str) -> OffleashError:
+    return OffleashError(f"{path} cannot be written ({(error.strerror or str(error)).lower()}); {another}.")
 
 
 def _umask() -> int:

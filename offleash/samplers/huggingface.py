@@ -1,12 +1,15 @@
 """hf: any causal language model of transformers, on a CPU or a GPU, its samples drawn together (engine/)."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offleash.errors import OffleashError
 from offleash.samplers.engine.attention import UnsupportedError
 from offleash.samplers.engine.generating import generated
 from offleash.samplers.engine.loading import Loaded, loaded, settings_of
@@ -28,7 +31,7 @@ HELD = 1 << 29  # bytes of tokens that a call may hold while its chunks are not 
 def open_sampler(model: Model) -> "HuggingFace":
     """The model, loaded."""
     settings = settings_of(model)
-    found = loaded(model, settings)
+    found = _loaded(model, settings)
     limits = Limits(
         memory=int(float(settings["memory"]) * 2**30),
         rows=int(float(settings["rows"])),
@@ -188,6 +191,33 @@ def _shared(found: Loaded, wanted: str) -> tuple[Network | None, str]:
         return network(found.model), ""
     except UnsupportedError as error:
         return None, str(error)
+
+
+def _loaded(model: Model, settings: Mapping[str, str]) -> Loaded:
+    """The model, loaded; where it is neither a folder nor known to the hub, both are said."""
+    try:
+        return loaded(model, settings)
+    except OffleashError as error:
+        path = Path(model.name).expanduser()
+        if path.exists():
+            raise
+        near = _near(path)
+        hint = f" Did you mean hf:{near}?" if near else ""
+        if not isinstance(error.__context__, OSError):  # it is a path, and the message says that it is none
+            raise OffleashError(f"{error}{hint}") from None
+        raise OffleashError(
+            f"There is no folder {model.name} here.{hint} Asked as a name on the hub: {error}"
+        ) from None
+
+
+def _near(path: Path) -> Path | None:
+    """The folder beside a path that is called almost as it is."""
+    try:
+        names = [one.name for one in path.parent.iterdir() if one.is_dir()]
+    except OSError:
+        return None
+    found = get_close_matches(path.name, names, n=1)
+    return path.with_name(found[0]) if found else None
 
 
 def _fingerprint(model: Model) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
+from unicodedata import category
 
 from offleash.errors import OffleashError
 from offleash.tables.folder import is_run
@@ -28,11 +29,15 @@ class Argument:
 def parse_argument(text: str) -> Argument:
     """What a run argument stands for; files of a glob or a folder come in natural order (rs2 before rs10)."""
     name, path_text = _split_name(text)
+    if name and name != one_line(name):
+        raise OffleashError(
+            f"A run's name is one line without control characters; found {name!r} in front of {path_text!r}."
+        )
     path = Path(path_text).expanduser()
     if is_run(path):
-        return Argument(name or path.resolve().name, (path,), given=bool(name))
+        return Argument(name or one_line(path.resolve().name), (path,), given=bool(name))
     if path.is_dir():
-        return Argument(name or path.resolve().name, _files_below(path), folder=True, given=bool(name))
+        return Argument(name or one_line(path.resolve().name), _files_below(path), folder=True, given=bool(name))
     if path.is_file():
         return Argument(name or _stem(path), (path,), given=bool(name))
     if path.exists():
@@ -44,6 +49,12 @@ def parse_argument(text: str) -> Argument:
     for found in matches:
         files.extend([found] if is_run(found) or found.is_file() else _files_below(found))
     return Argument(name or _common_name(files), tuple(files), given=bool(name))
+
+
+def one_line(name: str) -> str:
+    """A name on one line: what could steer a terminal stands as its escape."""
+    plain = (letter.isprintable() or category(letter) == "Zs" for letter in name)  # spaces of any width are fine
+    return "".join(letter if good else repr(letter)[1:-1] for letter, good in zip(name, plain, strict=True))
 
 
 def distinct_paths(arguments: list[Argument]) -> list[Argument]:
@@ -100,7 +111,7 @@ def _stem(path: Path) -> str:
     name = path.name
     while (ending := Path(name).suffix.lower()) in ENDINGS:
         name = name[: -len(ending)]
-    return name or path.name
+    return one_line(name or path.name)
 
 
 def _common_name(files: list[Path]) -> str:
@@ -111,7 +122,7 @@ def _common_name(files: list[Path]) -> str:
     shared = (a == b for a, b in zip(stems[0], stems[-1], strict=False))
     common = "".join(letter for letter, _ in takewhile(lambda pair: pair[1], zip(stems[0], shared, strict=False)))
     common = common.rstrip("-_.0123456789")
-    return common or files[0].parent.name or "run"
+    return common or one_line(files[0].parent.name) or "run"
 
 
 def _near(path: Path) -> str:

@@ -145,8 +145,8 @@ class Judge:
     def _referee(self) -> Ask:
         if self.ask is None:
             raise OffleashError(
-                "The verifier 'referee' asks a model: name it with --referee URL --referee-model NAME "
-                "(an OpenAI-compatible server)."
+                "The verifier 'referee' asks a model of an OpenAI-compatible server, and none is named. Judge with: "
+                "offleash verify RUN --verifier referee --referee URL --referee-model NAME."
             )
         return self.ask
 

@@ -1,17 +1,17 @@
 """Load: from what the user names (run folders, logs, counts) to runs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import polars as pl
 
-from offleash.errors import OffleashError
+from offleash.errors import OffleashError, unknown
 from offleash.logs.format import Log, Options
 from offleash.logs.opening import head_of
-from offleash.logs.registry import open_log, recognised
-from offleash.study.arguments import Argument, distinct_names, distinct_paths, parse_argument
+from offleash.logs.registry import FORMATS, open_log, recognised
+from offleash.study.arguments import Argument, distinct_names, distinct_paths, one_line, parse_argument
 from offleash.study.gather import Part, gather, part_of
 from offleash.tables.folder import is_run, open_run, read_origin
 from offleash.tables.notes import Note
@@ -22,6 +22,10 @@ from offleash.tables.verdicts import VERDICTS
 
 Progress = Callable[[str], None]
 TRAINING = {"trl", "verl"}  # formats written by a trainer, one file a step
+UNJUDGED = (
+    "`compare` judges them with --verify NAME (for example --verify math); for other verbs, offleash import LOGS -o "
+    "RUN, then offleash verify RUN. A column of verdicts is named with --map verdict=COLUMN."
+)
 SHORT = 4096  # bytes: verdicts alone, without texts, can be the same by chance
 
 
@@ -33,9 +37,23 @@ class Reading:
     format: str | None = None  # force a format instead of recognising it
     verifier: str | None = None  # whose verdicts, where a run folder has several
 
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise unknown("format", self.format, FORMATS)
+
 
 def silent(_: str) -> None:
     """Progress that nobody watches."""
+
+
+def refuse_unused(arguments: Sequence[str], given: Mapping[str, str]) -> None:
+    """Refuse options for logs, by name with their values, where every argument is a run folder."""
+    paths = [path for argument in arguments for path in parse_argument(argument).paths] if given else []
+    if paths and all(is_run(path) for path in paths):
+        told = ", ".join(f"{option} {value}" for option, value in given.items())
+        raise OffleashError(
+            f"{told}: for logs, and these are run folders, which have columns of their own; leave it out, or name logs."
+        )
 
 
 def load(*arguments: str | Path, reading: Reading | None = None, progress: Progress = silent) -> list[Run]:
@@ -87,7 +105,7 @@ def _load(argument: Argument, reading: Reading, progress: Progress) -> list[Run]
     parts, logs = read_parts(argument, reading, progress)
     if reading.options.split_by is None:
         return [_run(argument, parts, logs, argument.name)]
-    return [_run(argument, _with_split(parts, value), logs, value) for value in _split_values(parts)]
+    return [_run(argument, _with_split(parts, value), logs, one_line(value)) for value in _split_values(parts)]
 
 
 def _opened(path: Path, name: str, verifier: str | None) -> Run:
@@ -104,7 +122,7 @@ def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: s
     problems, rows, notes = gather(parts, argument.name)
     all_notes = tuple(note for log in logs for note in log.notes) + tuple(notes)
     verifier = next((log.verifier for log in logs if log.verifier), None)
-    hint = next((log.unverified_hint for log in logs if log.unverified_hint), "")
+    hint = next((log.unverified_hint.rstrip(".") + ". " for log in logs if log.unverified_hint), "") + UNJUDGED
     facts = merged_facts(logs, argument.paths)
     pooled = rows["split"].null_count() == rows.height
     if len(logs) > 1 and pooled and {log.format for log in logs} & TRAINING:

@@ -70,10 +70,12 @@ def _read(
     if benchmark is not None:
         return from_hub(benchmark, columns=columns), benchmark
     path = Path(name)
-    if source is not None:
+    if source is not None and path.exists():
+        raise OffleashError(
+            f"--from gives a local copy of a benchmark, and {name} is a file already; leave out --from."
+        )
+    if source is not None or (isinstance(name, str) and not _is_path(name)):
         raise _nowhere(str(name))
-    if isinstance(name, str) and not _is_path(name):
-        raise _nowhere(name)
     return read_problems(path, columns=columns), None
 
 

@@ -170,11 +170,9 @@ def _check(runs: Sequence[Run], matched: Matched, column: dict[str, np.ndarray])
             row = int(twice_P.argmax())
             raise _copied(run, matched.problems["problem"][row], column["rows"][row, r], column["last"][row, r] + 1)
         if drawn_PR[:, r].sum() == 0 and unverified_PR[:, r].sum() > 0:
-            hint = f" {run.unverified_hint.rstrip('.')}." if run.unverified_hint else ""
+            step = run.unverified_hint or "Judge them: offleash verify RUN, or compare with --verify NAME."
             raise OffleashError(
-                f"None of the {unverified_PR[:, r].sum():,} samples of {run.name!r} has a verdict.{hint} "
-                "`compare` needs one a sample: judge the samples with --verify NAME (for example --verify math), or "
-                "give logs with a column of verdicts (--map verdict=COLUMN)."
+                f"None of the {unverified_PR[:, r].sum():,} samples of {run.name!r} has a verdict. {step}"
             )
 
 

@@ -53,8 +53,11 @@ def question(
         raise OffleashError(f"A seed is a whole number from 0; found --seed {seed}.")
     if not 0 <= tau < 1:
         raise OffleashError(f"tau is a rate, at least 0 and below 1; found --tau {tau}.")
+    chosen = _choice("rule", rule, Rule)
+    if tau and chosen is not Rule.ABOVE:
+        raise OffleashError(f"--tau is the rate of the rule 'above', and the rule is {rule!r}; add --rule above.")
     return Question(
-        rule=_choice("rule", rule, Rule),
+        rule=chosen,
         per=_choice("target", per, Per),
         at=at,
         tau=tau,

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.study.given import run_folders
+from offleash.study.judging import Judge
 from offleash.study.load import Progress, silent
 from offleash.study.problems import problem_set
-from offleash.study.subjects import Ladder
-from offleash.study.verify import Verified, Verifying, judge_of, verify_with
+from offleash.study.subjects import Ladder, refuse_unreadable, subjects_of, told_by
+from offleash.study.verify import Verified, Verifying, judge_of, ladder_for, verify_with
 from offleash.study.verify_rows import Outcome, verify_rows
+from offleash.tables.folder import read_problems
 from offleash.verifiers.registry import verifier as named
 
 
@@ -50,9 +52,24 @@ def verify_arguments(
     ways = [options, *(replace(options, verifier=named(name).name) for name in also)]
     done = []
     with judge_of(options, progress) as judge:
+        for way in ways if len(ways) * len(folders) > 1 else ():  # or what one cannot judge would stop it half done
+            for folder in folders:
+                _refuse_unreadable(judge, folder, way)
         for way in ways:
             done += [verify_with(judge, folder, way, progress) for folder in folders]
     return done
+
+
+def _refuse_unreadable(judge: Judge, folder: Path, way: Verifying) -> None:
+    """Refuse a run with gold answers that a verifier cannot judge against, and name the verifier."""
+    problems = read_problems(folder)
+    if way.problems is not None:
+        problems = told_by(problems, way.problems, str(folder))
+    subjects = subjects_of(problems, way.verifier, ladder_for(folder, way.ladder), str(folder))
+    try:
+        refuse_unreadable(judge, subjects, str(folder))
+    except OffleashError as error:
+        raise OffleashError(f"{f'By {way.verifier!r}: ' if way.verifier else ''}{error}") from None
 
 
 def verify_file(

@@ -128,6 +128,15 @@ def is_certificate(path: Path) -> bool:
     return isinstance(facts, dict) and facts.get("kind") == CERTIFICATE
 
 
+def refuse_drawing_into(path: Path) -> None:
+    """Refuse a certificate as the place of a draw."""
+    if is_certificate(path):
+        raise OffleashError(
+            f"{path} is a certificate: it holds completions and their probabilities, and takes no samples; choose "
+            "another folder with -o."
+        )
+
+
 def read_terms(path: Path) -> Terms:
     """What a certificate depends on."""
     facts = read_facts(path).get("facts")

@@ -1,9 +1,10 @@
 """run.json: what is known of a run, written whole and checked when read."""
 
 import json
+import math
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +16,40 @@ SCHEMA = 1
 CERTIFICATE = "certificate"  # the kind of a folder that holds certificates instead of samples
 RUN_FILE = "run.json"
 WRITING = ".writing"  # ends the name of a file that is not whole yet
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value, and how to tell whether one is of it."""
+
+    name: str
+    holds: Callable[[object], bool]
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _number(value: object) -> bool:
+    return _whole(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+WHOLE = Kind("a whole number", _whole)
+MAYBE = Kind("a whole number or null", lambda value: value is None or _whole(value))
+NUMBER = Kind("a number", _number)
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+TEXTS = Kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value))
+TOLD = Kind("a text or null", lambda value: value is None or isinstance(value, str))
+FLAG = Kind("true or false", lambda value: isinstance(value, bool))
+
+BUDGET = {"k": MAYBE, "until": MAYBE}
+DRAW = {"model": TEXT, "seed": WHOLE, "key": TEXT, "thinking": FLAG, "prompts": TEXT, "template": TOLD}
+DECODING = {
+    **dict.fromkeys(("temperature", "top_p", "min_p"), NUMBER),
+    **dict.fromkeys(("top_k", "max_tokens"), WHOLE),
+    "stop": TEXTS,
+}
+CHUNKS = dict.fromkeys(("first", "growth", "largest"), NUMBER)
 
 
 def write_facts(
@@ -49,12 +84,16 @@ def read_facts(path: Path) -> dict[str, object]:
         raise OffleashError(f"{path} is not a run folder: it has no {RUN_FILE}.") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise OffleashError(f"{path / RUN_FILE} is damaged ({error}); restore it or import the logs again.") from None
-    found = document.get("schema") if isinstance(document, dict) else None
-    if found != SCHEMA:
+    if not isinstance(document, dict) or "schema" not in document:
         raise OffleashError(
-            f"{path} was written with schema version {found!r} and this offleash reads version {SCHEMA}; "
+            f"{path / RUN_FILE} is damaged: it does not say what a run is; restore it or import the logs again."
+        )
+    if document["schema"] != SCHEMA:
+        raise OffleashError(
+            f"{path} was written with schema version {document['schema']!r} and this offleash reads version {SCHEMA}; "
             "use the offleash version named under 'versions' in its run.json, or import the logs again."
         )
+    _check(path, "budget", document.get("budget") or {}, BUDGET)
     return dict(document)
 
 
@@ -62,7 +101,7 @@ def budget_in(document: Mapping[str, object]) -> Budget:
     """The budget that a run.json names."""
     budget = document.get("budget")
     known = budget if isinstance(budget, dict) else {}
-    return Budget(known.get("k"), int(known.get("until") or 0))
+    return Budget(known.get("k"), known.get("until") or 0)
 
 
 def read_origin(path: Path) -> Origin | None:
@@ -74,7 +113,20 @@ def read_origin(path: Path) -> Origin | None:
     found = section if isinstance(section, dict) else {}
     if not found.keys() >= names or not all(isinstance(found[name], dict) for name in ("about", "decoding", "chunks")):
         raise OffleashError(f"{path / RUN_FILE} is damaged: its section 'draw' lacks what a draw writes; restore it.")
+    for place, kinds in (("draw", DRAW), ("draw.decoding", DECODING), ("draw.chunks", CHUNKS)):
+        _check(path, place, found if place == "draw" else found[place.removeprefix("draw.")], kinds)
     return Origin(**{name: found[name] for name in names})
+
+
+def _check(path: Path, place: str, section: object, kinds: Mapping[str, Kind]) -> None:
+    """Refuse a section of a run.json whose values are not of their kind; those that are missing pass."""
+    if not isinstance(section, dict):
+        raise OffleashError(f"{path / RUN_FILE}: {place} is {section!r} and should be an object; restore it.")
+    for name, kind in kinds.items():
+        if name in section and not kind.holds(section[name]):
+            raise OffleashError(
+                f"{path / RUN_FILE}: {place}.{name} is {section[name]!r} and should be {kind.name}; restore it."
+            )
 
 
 def _write(path: Path, document: Mapping[str, object]) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import polars as pl
 
@@ -183,7 +184,9 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
         verifier=chosen,
         budget=budget_in(document),
         facts={str(key): str(value) for key, value in facts.items()} if isinstance(facts, dict) else {},
-        unverified_hint=f"no verifier has judged {path} yet" if not chosen else "",
+        unverified_hint=""
+        if chosen
+        else f"Judge them: offleash verify {quote(str(path))}, or compare with --verify NAME.",
         draw=origin.key if origin is not None else "",
     )
 

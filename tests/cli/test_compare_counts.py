@@ -153,6 +153,8 @@ def test_no_common_problem_is_refused_with_the_first_ids(tmp_path: Path) -> None
         (("--per", "problm"), ("problem",)),
         (("--unread", "dropp"), ("drop",)),
         (("--rule", "above", "--tau", "1.5"), ("1.5",)),
+        (("--tau", "0.1"), ("--tau", "'seen'", "--rule above")),
+        (("--rule", "confident", "--tau", "0.1"), ("'confident'", "--rule above")),
         (("--rule", "certified"), ("certificates",)),
         (("--per", "answer"), ("answer",)),
         (("--guess", "2"), ("2",)),
@@ -178,7 +180,7 @@ def test_a_missing_file_suggests_the_nearest() -> None:
 
 @pytest.mark.parametrize("rule", ["above", "confident", "posterior"])
 def test_every_rule_gives_a_table_of_all_problems(rule: str) -> None:
-    options = ("--rule", rule, "--tau", "0.1", "--json")
+    options = ("--rule", rule, *(("--tau", "0.1") if rule == "above" else ()), "--json")
     support = offleash("compare", EXAMPLES / "base.csv", EXAMPLES / "rl.csv", *options).json["support"]
     assert support["rule"] == rule
     assert support["P"] + support["E"] + support["S"] + support["O"] + support["undetermined"] == 200
@@ -215,3 +217,8 @@ def test_every_verb_has_help_with_examples() -> None:
         result = offleash(verb, "--help")
         assert result.code == 0
         assert f"offleash {verb}" in result.out
+
+
+def test_a_name_of_two_lines_is_refused() -> None:
+    refused(offleash("compare", f"a<b>\nx={EXAMPLES / 'base.csv'}", EXAMPLES / "rl.csv"), "one line", "'a<b>\\nx'")
+    assert offleash("compare", f"a <b>={EXAMPLES / 'base.csv'}", EXAMPLES / "rl.csv", "--replicates", "100").code == 0

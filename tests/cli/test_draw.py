@@ -127,7 +127,7 @@ def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) ->
 def test_a_folder_that_is_no_run_is_named_for_what_it_is(tmp_path: Path, words: list[str]) -> None:
     refused(offleash(*words, "-k", "5", "-o", tmp_path / "problems.jsonl"), "problems.jsonl exists and is a file")
     folder = certificate(tmp_path / "certificate", {"p0": [((1,), "correct", 0.5)]}, {"p0": 0.1})
-    refused(offleash(*words, "-k", "5", "-o", folder), "is a certificate")
+    refused(offleash(*words, "-k", "5", "-o", folder), "is a certificate", "choose another folder with -o")
     refused(offleash("fsck", folder), "is a certificate")
     assert (folder / "completions").is_dir()
 

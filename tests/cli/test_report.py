@@ -138,3 +138,15 @@ def test_checkpoints_per_answer_have_no_pass_at_k_and_no_union(pair: tuple[Path,
     table = (tmp_path / "r.html").read_text(encoding="utf-8").partition("steps-title")[2].partition("</table>")[0]
     assert "any of 2" not in table
     assert "pass@" not in table
+
+
+def test_intervals_are_for_latex_alone() -> None:
+    for options in (["--format", "md"], []):
+        refused(offleash("report", *TWO, *options, "--intervals"), "--intervals", "--format latex")
+
+
+def test_a_smaller_k_of_a_rule_per_answer_names_steps_that_work(pair: tuple[Path, Path]) -> None:
+    asked = ("--rule", "confident", "--per", "answer")
+    refused(offleash("compare", *pair, *asked, "--at", "4"), "--rule seen", "leave out --at", "--per problem")
+    steps = (asked, ("--per", "answer", "--at", "4"), ("--rule", "confident", "--at", "4"))
+    assert all(offleash("compare", *pair, *step, *FEW, "--json").code == 0 for step in steps)

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from offleash.tables.folder import create_run
 from tests.cli.command import offleash, refused
 from tests.samplers.tiny import tiny_model
+from tests.study.certified_world import certificate
 from tests.study.samples import run_of_texts
 
 SUMS = {"id", "tokens", "logprob_raw", "entropy_raw", "logprob_sampled", "entropy_sampled", "perplexity"}
@@ -98,6 +101,43 @@ def test_bad_rows_are_named_before_a_model_is_loaded(tmp_path: Path, content: st
     assert result.out == ""
 
 
+def test_what_a_run_lacks_is_told_before_a_model_is_loaded(tmp_path: Path) -> None:
+    run = run_of_texts(tmp_path / "run", GOLDS, TEXTS, verifier="string")
+    score = ("score", run, "--model", "hf:/no/such/model")
+    refused(offleash(*score, "--only", "correct"), "no verdicts", "verify it")
+    assert offleash("verify", run, "--jobs", "1", "--no-cache").code == 0
+    refused(offleash(*score, "--only", "correct", "--verifier", "sting"), "no verifier", "'sting'", "Known: string")
+    refused(offleash(*score), "/no/such/model is no folder")  # now it is the model's turn
+    folder = certificate(tmp_path / "certificate", {"p0": [((1,), "correct", 0.5)]}, {"p0": 0.1})
+    refused(offleash("score", run, folder, *score[2:]), "is a certificate")
+    shard = run / "samples" / "000000.parquet"
+    shard.write_bytes(shard.read_bytes()[:-20])
+    refused(offleash(*score), "000000.parquet is damaged", f"rm {shard}")
+
+
+def test_a_name_under_which_scores_would_not_stand_is_refused(tmp_path: Path) -> None:
+    run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
+    for name in ("..", "", "a b/ü\nc", "x-"):
+        found = offleash("score", run, "--model", "hf:/no/such/model", f"--name={name}")
+        refused(found, f"found {name!r}", "letters from A to Z, digits and _.@+-")
+    file = rows(tmp_path / "traces.jsonl", {"prompt": "a", "text": "b"})
+    refused(offleash("score", file, "--model", "hf:/no/such/model", "--name="), "--name")
+
+
+def test_a_model_that_is_no_folder_is_told_with_one_that_is_called_almost_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
+    (tmp_path / "the.base").mkdir()
+    no_name = "hf:the..base"  # such a name is not asked for on the hub
+    refused(offleash("score", run, "--model", no_name), "no folder the..base here", "Did you mean hf:the.base?", "hub")
+    refused(offleash("score", run, "--model", "hf:./thebase"), "./thebase is no folder", "Did you mean hf:the.base?")
+    unlike = offleash("score", run, "--model", "hf:./other")
+    refused(unlike, "./other is no folder")
+    assert "Did you mean" not in unlike.err
+
+
 def test_a_run_is_scored_and_split_by_verdict(tmp_path: Path, model: str) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS, verifier="string")
     assert offleash("verify", run, "--jobs", "1", "--no-cache").code == 0
@@ -130,11 +170,8 @@ def test_what_cannot_be_scored_is_refused_with_the_next_step(tmp_path: Path, mod
     refused(offleash("score", run, "--model", model, "--set", "dtpe=x"), "Did you mean 'dtype'?")
 
 
-def test_a_run_without_texts_of_its_problems_cannot_be_scored(tmp_path: Path, model: str) -> None:
-    import polars as pl
-
-    from offleash.tables.folder import create_run
-
+def test_a_run_without_texts_cannot_be_scored_and_no_model_is_loaded(tmp_path: Path) -> None:
+    model = "hf:/no/such/model"
     samples = pl.DataFrame({"problem": ["a"], "index": [0], "text": ["b"]})
     with create_run(tmp_path / "run", "run", pl.DataFrame({"problem": ["a"]}), {}) as run:
         run.write_samples(samples)

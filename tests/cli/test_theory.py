@@ -14,11 +14,15 @@ from offleash.theory.statements.registry import STATEMENTS
 from tests.cli.command import Result, offleash, refused
 
 KEYS = {"statement", "verdict", "evidence"}
+Results = tuple[Result, Result, Path, Result]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Result, Path]:
-    """The command with figures and as JSON, with the cheaper statements and fewer worlds than a user has."""
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """The command with figures, as JSON, and with a figure that cannot be written.
+
+    With the cheaper statements and fewer worlds than a user has.
+    """
     folder = tmp_path_factory.mktemp("figures")
     few = {name: STATEMENTS[name] for name in ("C.3", "C.4", "C.5", "no shrinkage", "C.6", "tail-miss")}
     with pytest.MonkeyPatch.context() as patch:
@@ -30,13 +34,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Result, P
             patch.setattr(room, "SEEDS", 2)
         patch.setattr(examine, "mechanism", lambda method, name, seed: mechanisms.mechanism(method, name, seed, 2))
         found = examine.examine(1)
-        patch.setattr(examine, "examine", lambda seed, tell: found)  # once for both calls: it is the work
+        patch.setattr(examine, "examine", lambda seed, tell: found)  # once for all calls: it is the work
         shown = offleash("theory", "--figures", folder / "new")
         told = offleash("theory", "--json", "--seed", "1")
-    return shown, told, folder / "new"
+        (folder / "taken" / f"mechanism-{next(iter(mechanisms.CELLS)).replace(' ', '-')}.svg").mkdir(parents=True)
+        spoilt = offleash("theory", "--figures", folder / "taken", "--json")
+    return shown, told, folder / "new", spoilt
 
 
-def test_the_table_names_every_statement_its_verdict_and_its_evidence(results: tuple[Result, Result, Path]) -> None:
+def test_the_table_names_every_statement_its_verdict_and_its_evidence(results: Results) -> None:
     shown = results[0]
     assert shown.code == 0, shown
     for word in ("C.3", "C.6", "tail-miss", "holds only if", "fails", "0.5553", "2.3901", "REINFORCE", "GRPO", "both"):
@@ -45,7 +51,7 @@ def test_the_table_names_every_statement_its_verdict_and_its_evidence(results: t
     assert "Of 6 statements 4 hold, 1 holds only under a condition and 1 fails" in " ".join(shown.out.split())
 
 
-def test_the_document_is_a_list_of_statement_verdict_and_evidence(results: tuple[Result, Result, Path]) -> None:
+def test_the_document_is_a_list_of_statement_verdict_and_evidence(results: Results) -> None:
     told = results[1]
     assert told.code == 0, told
     document: Any = told.json
@@ -64,7 +70,7 @@ def test_the_document_is_a_list_of_statement_verdict_and_evidence(results: tuple
     json.dumps(document, allow_nan=False)
 
 
-def test_a_figure_is_written_for_each_mechanism_and_for_the_world(results: tuple[Result, Result, Path]) -> None:
+def test_a_figure_is_written_for_each_mechanism_and_for_the_world(results: Results) -> None:
     names = {path.name for path in results[2].iterdir()}
     cells = {f"mechanism-{name.replace(' ', '-')}.svg" for name in mechanisms.CELLS}
     assert names == cells | {"mechanisms.svg", "world.svg", "tail-miss.svg"}
@@ -75,7 +81,24 @@ def test_a_figure_is_written_for_each_mechanism_and_for_the_world(results: tuple
 def test_bad_input_is_refused_before_the_work(tmp_path: Path) -> None:
     refused(offleash("theory", "--seed", "-1"), "--seed -1")
     (tmp_path / "file").write_text("x")
-    refused(offleash("theory", "--figures", tmp_path / "file"), "file", "choose another place")
+    refused(offleash("theory", "--figures", tmp_path / "file"), "file", "choose another place with --figures")
+    refused(offleash("theory", "--figures", tmp_path / ("long" * 99)), "too long", "with --figures")
+
+
+def test_the_result_is_told_also_where_a_figure_cannot_be_written(results: Results) -> None:
+    refused(results[3], "cannot be written", "with --figures")
+    assert results[3].json == results[1].json
+
+
+def test_interrupted_it_says_that_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(seed: int, tell: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(examine, "examine", interrupted)
+    stopped = offleash("theory")
+    assert stopped.code == 130
+    assert "begins anew" in stopped.err
+    assert "nothing was lost" not in stopped.err
 
 
 @pytest.mark.slow

@@ -148,3 +148,22 @@ def test_what_could_steer_a_terminal_is_not_printed(tmp_path: Path) -> None:
     file = rows(tmp_path / "rows.jsonl", {"id": "\x1b[2Jx", "gold": "", "text": "\\boxed{5}"})
     result = offleash("verify", file, "--verifier", "math")
     assert "\x1b" not in result.out + result.err
+
+
+def test_a_second_verifier_that_cannot_judge_is_named_before_anything_is_written(tmp_path: Path) -> None:
+    base = run_of_texts(tmp_path / "base", GOLDS, TEXTS)
+    refused(offleash("verify", base, "--also", "countdown", "--json", "--jobs", "1"), "By 'countdown': 2 of the 2")
+    assert not (base / "verdicts").exists()
+
+
+def test_a_second_run_that_cannot_be_judged_stops_the_first_too(tmp_path: Path) -> None:
+    base = run_of_texts(tmp_path / "base", GOLDS, TEXTS)
+    bare = run_of_texts(tmp_path / "bare", {"half": None, "seven": "7"}, TEXTS)
+    refused(offleash("verify", base, bare, "--jobs", "1"), "'half'", "no gold answer")
+    assert not (base / "verdicts").exists()
+
+
+def test_a_referee_without_a_server_names_the_verb_that_takes_one(tmp_path: Path) -> None:
+    run = run_of_texts(tmp_path / "base", GOLDS, TEXTS)
+    way = "offleash verify RUN --verifier referee --referee URL --referee-model NAME"
+    refused(offleash("compare", run, run, "--verify", "referee", "--jobs", "1"), way)

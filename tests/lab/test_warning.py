@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,6 +140,26 @@ def test_the_controls_differ_from_the_demo_in_one_thing() -> None:
     plain, held = (recipe_for(COUNTDOWN, Plan(), Job(name, 0), Path("x")) for name in ("grpo", "held"))
     assert replace(held, options=plain.options) == plain
     assert held.options == {"kl": 0.2}
+
+
+def test_what_cannot_be_begun_or_gone_on_with_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "begun").mkdir()
+    settle(TINY, tmp_path / "begun")
+    code = "import sys; from offleash.cli.main import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
+    for words, told in (
+        (("file",), "file is a file, and a study of early warning is a folder; choose another with -o"),
+        (("file/new",), "choose another folder with -o"),
+        (("none", "--only", "grpo-9"), "No study of early warning was begun in none"),
+        (("begun", "--only", "grpo-9"), "Did you mean 'grpo-1'"),
+        (("begun", "--quick"), "another size"),
+    ):
+        asked = [sys.executable, "-c", code, "lab", "warning", "-o", *words]
+        found = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert found.returncode == 2, found.stderr
+        assert told in found.stderr
+        assert "Errno" not in found.stderr
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from offleash.errors import OffleashError
 from offleash.report.figures.export import specification, write_figure
 from offleash.report.figures.figure import PAPER, Figure, Look, Subject
 from offleash.report.figures.registry import figure
+from offleash.report.place import check_place
 from tests.report.worlds import counted, spread
 
 
@@ -66,6 +67,27 @@ def test_other_endings_and_places_that_cannot_be_written_are_refused(told: Subje
     with pytest.raises(OffleashError, match="cannot be written"):
         write_figure(drawn("passes", told), tmp_path / "folder.svg")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.svg"]
+
+
+def test_a_place_is_tried_before_the_work_and_no_trace_is_left(tmp_path: Path) -> None:
+    check_place(tmp_path / "new" / "folder" / "figure.svg")
+    assert not any(tmp_path.iterdir())
+    (tmp_path / "file{}").write_text("as it was")
+    check_place(tmp_path / "file{}")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["as it was"]
+    with pytest.raises(OffleashError, match=r"file\{\} is a file; choose another place with --figure\."):
+        check_place(tmp_path / "file{}" / "figure.svg", option="--figure")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system has no such file system")
+@pytest.mark.parametrize("place", ["/proc/figure.svg", "/proc/new/figure.svg"])
+def test_a_file_system_that_takes_no_files_is_found_out_whatever_rights_say(place: str, told: Subject) -> None:
+    with pytest.raises(
+        OffleashError, match=rf"^{place} cannot be written \(.*\); choose another place with --figure\.$"
+    ):
+        check_place(Path(place), option="--figure")
+    with pytest.raises(OffleashError, match=r"cannot be written .* with --figure"):
+        write_figure(drawn("passes", told), Path(place), "--figure")
 
 
 def test_nothing_is_fetched_while_a_figure_is_written(tmp_path: Path) -> None:

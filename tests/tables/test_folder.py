@@ -69,7 +69,7 @@ def test_a_run_of_another_schema_version_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_run_file_is_refused(tmp_path: Path, content: str) -> None:
     path = made(tmp_path / "run")
     (path / "run.json").write_text(content)
-    with pytest.raises(OffleashError, match=r"run\.json|schema version"):
+    with pytest.raises(OffleashError, match=r"run\.json is damaged"):
         read_facts(path)
 
 
@@ -206,3 +206,31 @@ def test_every_shard_of_samples_is_sealed_and_no_name_is_used_twice(tmp_path: Pa
         file.name: checksum(file) for file in folder.glob("*.parquet")
     }
     assert seals(folder)["000000.parquet"].rows == 3
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("budget.k", "x", r"run\.json: budget\.k is 'x' and should be a whole number or null; restore it"),
+        ("budget.until", 1.5, r"budget\.until is 1\.5"),
+        ("budget", [1], r"budget is \[1\]"),
+        ("draw.decoding.temperature", "hot", r"draw\.decoding\.temperature is 'hot' and should be a number"),
+        ("draw.seed", None, r"draw\.seed is None"),
+        ("draw.chunks.first", True, r"draw\.chunks\.first is True"),
+    ],
+)
+def test_a_wrong_value_in_the_run_file_is_named_with_its_place(
+    tmp_path: Path, place: str, value: object, said: str
+) -> None:
+    path = tmp_path / "run"
+    with claim_run(path) as run:
+        run.begin("base", as_problems(PROBLEMS), {}, Budget(8, 2), ORIGIN)
+    document = json.loads((path / "run.json").read_text())
+    *above, last = place.split(".")
+    section = document
+    for name in above:
+        section = section[name]
+    section[last] = value
+    (path / "run.json").write_text(json.dumps(document))
+    with pytest.raises(OffleashError, match=said):
+        open_run(path)

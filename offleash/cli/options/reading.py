@@ -1,6 +1,7 @@
 """How run folders and logs are read."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,3 +59,17 @@ class Logs:
         return Reading(
             Options(mapped, self.split_by, self.filter_name, self.threshold, texts), self.log_format, self.verifier
         )
+
+    def fit(self, runs: Sequence[str], flags: Mapping[str, str]) -> None:
+        """Refuse what run folders alone cannot serve, and formats that do not exist."""
+        from offleash.study.load import refuse_unused
+
+        self.reading()
+        typed = {
+            "columns": f" {flags['columns']} ".join(self.columns or ()),
+            "split_by": self.split_by,
+            "log_format": self.log_format,
+            "filter_name": self.filter_name,
+            "threshold": "" if self.threshold == 1 else f"{self.threshold:g}",
+        }
+        refuse_unused(runs, {flags[name]: value for name, value in typed.items() if value})

@@ -24,14 +24,16 @@
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from offleash.errors import OffleashError
-from offleash.lab.demo import Plan as DemoPlan
-from offleash.lab.demo import recipe_of
-from offleash.lab.world import World
-from offleash.training.recipe import Recipe
+from offleash.errors import OffleashError, unknown
+
+if TYPE_CHECKING:
+    from offleash.lab.world import World
+    from offleash.training.recipe import Recipe
 
 PLAN = "plan.json"
 SIGNALS = ("answer", "value", "token", "reward")
@@ -91,8 +93,20 @@ def jobs_of(plan: Plan) -> list[Job]:
     return [Job(recipe, seed) for seed in range(plan.seeds) for recipe in (BASE, *plan.recipes)]
 
 
-def recipe_for(world: World, plan: Plan, job: Job, folder: Path) -> Recipe:
+def named_jobs(plan: Plan, names: Sequence[str]) -> list[Job]:
+    """Trainings of a plan by their names."""
+    by_name = {str(job): job for job in jobs_of(plan)}
+    for name in names:
+        if name not in by_name:
+            raise unknown("training of this study", name, by_name)
+    return [by_name[name] for name in names]
+
+
+def recipe_for(world: "World", plan: Plan, job: Job, folder: Path) -> "Recipe":
     """The recipe of a training, up to its last look."""
+    from offleash.lab.demo import Plan as DemoPlan  # seconds, which a refusal need not wait for
+    from offleash.lab.demo import recipe_of
+
     demo = DemoPlan(steps=plan.looks * plan.every, groups=plan.groups, pool=plan.pool, seed=job.seed)
     plain = replace(recipe_of(world, demo, folder), checkpoint_every=plan.every, tensorboard=False)
     return replace(plain, options={"kl": HELD_KL}) if job.recipe == "held" else plain
@@ -101,23 +115,33 @@ def recipe_for(world: World, plan: Plan, job: Job, folder: Path) -> Recipe:
 def settle(plan: Plan, folder: Path) -> None:
     """Write the plan into its folder; refused where another one stands there. Seeds and steps may grow."""
     file = folder / PLAN
+    if folder.is_file():
+        raise OffleashError(f"{folder} is a file, and a study of early warning is a folder; choose another with -o.")
     if not plan.looks:
         raise OffleashError(f"A look every {plan.every} steps in {plan.steps} is none; give a smaller --every.")
     if file.is_file() and replace(settled(folder), seeds=plan.seeds, steps=plan.steps) != plan:
         raise OffleashError(
             f"{folder} holds a study of another size ({PLAN}); give the options it was begun with, or another -o."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(asdict(plan)), encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(plan)), encoding="utf-8")
+    except OSError as error:
+        raise OffleashError(f"{file} cannot be written ({error.strerror}); choose another folder with -o.") from None
 
 
 def settled(folder: Path) -> Plan:
     """The plan of a folder."""
     file = folder / PLAN
+    if not file.is_file():
+        raise OffleashError(
+            f"No study of early warning was begun in {folder}: it has no {PLAN}. Run it without --only first, or name "
+            "the folder of one with -o."
+        )
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         return Plan(**{**found, "recipes": tuple(found["recipes"])})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise OffleashError(
-            f"{folder} holds no study that can be gone on with ({file.name}: {error}); run it without --only first."
+            f"{file} is damaged ({error}); restore it, or begin a study in another folder with -o."
         ) from None

@@ -1,6 +1,6 @@
 """The study of early warning: which signal announces a loss of support, how early, and how often for nothing.
 
-What is done and how it is judged stands in `warning_plan`, written before any result. Two processes share the
+What is done and how it is judged stands in `plan`, written before any result. Two processes share the
 trainings; both can be killed and run again. `assess` reads what they kept, and says what it shows.
 """
 
@@ -8,11 +8,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from offleash.errors import unknown
 from offleash.lab.lane import Lane
 from offleash.lab.warnings.assess import assess
 from offleash.lab.warnings.follow import LOOKS, follow, prepare
-from offleash.lab.warnings.plan import BASE, Job, Plan, jobs_of, settle, settled
+from offleash.lab.warnings.plan import BASE, Job, Plan, jobs_of, named_jobs, settle, settled
 from offleash.lab.world import World
 from offleash.lab.worlds import WORLDS
 from offleash.report.warning import Warned
@@ -45,12 +44,9 @@ def study_part(folder: Path, names: Sequence[str], progress: Progress = silent) 
     import torch
 
     plan = settled(folder)
-    by_name = {str(job): job for job in jobs_of(plan)}
-    for name in names:
-        if name not in by_name:
-            raise unknown("training of this study", name, by_name)
+    jobs = named_jobs(plan, names)
     torch.set_num_threads(1)
-    _all(WORLDS[WORLD], plan, folder, [by_name[name] for name in names], progress)
+    _all(WORLDS[WORLD], plan, folder, jobs, progress)
 
 
 def _all(world: World, plan: Plan, folder: Path, jobs: Sequence[Job], progress: Progress) -> None:

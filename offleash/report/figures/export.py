@@ -9,6 +9,7 @@ import vl_convert
 
 from offleash.errors import OffleashError
 from offleash.report.figures.figure import Figure, Look
+from offleash.report.place import write_bytes
 
 Spec = dict[str, object]
 
@@ -22,17 +23,9 @@ INK, PALE = "#222222", "#d9d9d9"
 _WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9.]+)"')
 
 
-def write_figure(figure: Figure, path: Path) -> None:
-    """Write a figure to a file; the end of its name says whether as PNG, SVG or PDF."""
-    content = WRITERS[kind_of(path)](_fitted(figure))
-    temporary = path.with_name(f"{path.name}.writing")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True) if path.parent.is_dir() else None
-        raise OffleashError(f"{path} cannot be written ({error.strerror}); choose another place with -o.") from None
+def write_figure(figure: Figure, path: Path, option: str = "-o") -> None:
+    """Write a figure to a file, which `option` names; the end of its name says whether as PNG, SVG or PDF."""
+    write_bytes(path, WRITERS[kind_of(path)](_fitted(figure)), option)
 
 
 def kind_of(path: Path) -> str:

@@ -54,7 +54,7 @@ def write_figures(found: Examined, folder: Path) -> list[Path]:
     paths = []
     for figure in drawn:
         path = folder / f"{figure.name}.svg"
-        write_figure(figure, path)
+        write_figure(figure, path, "--figures")
         paths.append(path)
     return paths
 

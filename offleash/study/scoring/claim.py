@@ -1,15 +1,24 @@
-"""Whose scores these are: a folder of scores belongs to one model with one decoding, and another is refused."""
+"""Whose scores these are: a folder of scores belongs to one model with one decoding, and another is refused.
+
+And what can be refused of a run before a model is loaded to score it.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from offleash.errors import OffleashError
 from offleash.problems.prompts import prompt_hash
 from offleash.samplers.sampler import Decoding
 from offleash.study.continuing import PROBE
+from offleash.study.scoring.shards import KEY, Selection, asked
+from offleash.tables.folder import RunFolder, open_run
+from offleash.tables.samples import SAMPLES
 from offleash.tables.scores import read_about, scores_folder, write_about
+from offleash.tables.shards import DAMAGE, check_schema, damaged
 
 if TYPE_CHECKING:
     from offleash.samplers.engine.scoring import Scorer
@@ -43,6 +52,31 @@ def refuse_other_words(folder: Path, name: str, model: str, decoding: Decoding) 
     old = read_about(folder, name)
     if old is not None:
         _refuse(folder, name, old, {"model": model, "decoding": _decoded(decoding)})
+
+
+def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) -> None:
+    """Refuse a run of which nothing could be scored, in the words of the scoring itself."""
+    shards = RunFolder(folder).sample_shards()
+    for shard in shards:
+        check_schema(shard, SAMPLES)
+        try:
+            pl.scan_parquet(shard).select(*KEY, pl.col("text").str.len_bytes()).collect()
+        except DAMAGE as error:
+            raise damaged(shard, error) from None
+    run = open_run(folder, verifier=verifier)
+    if not shards:
+        raise no_texts(folder)
+    if selection.correct and not run.verifier:
+        raise no_verdicts(run.name)
+    asked(folder)
+
+
+def no_texts(folder: Path) -> OffleashError:
+    return OffleashError(f"{folder} keeps no texts of samples, so there is nothing to score; import with --texts.")
+
+
+def no_verdicts(run: str) -> OffleashError:
+    return OffleashError(f"{run} has no verdicts, so none of its samples is known to be correct; verify it.")
 
 
 def template_of(scorer: "Scorer") -> str | None:

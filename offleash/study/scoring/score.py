@@ -11,7 +11,7 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding
 from offleash.study.load import Progress, silent
-from offleash.study.scoring.claim import claim, template_of
+from offleash.study.scoring.claim import claim, no_texts, no_verdicts, template_of
 from offleash.study.scoring.shards import KEY, Selection, Shards
 from offleash.study.scoring.summary import Summary, summaries
 from offleash.tables.beside import drop_without_samples
@@ -73,9 +73,7 @@ def score_run(
     with append_to_run(folder) as opened:
         shards = opened.sample_shards()
         if not shards:
-            raise OffleashError(
-                f"{folder} keeps no texts of samples, so there is nothing to score; import with --texts."
-            )
+            raise no_texts(folder)
         claim(folder, scoring.name, scoring.model, scoring.decoding, scorer)
         drop_without_samples(folder, scores_folder(folder, scoring.name))
         drop_without_samples(folder, positions_folder(folder, scoring.name))
@@ -108,7 +106,7 @@ def score_run(
 def _right(run: Run, chosen: Selection) -> pl.DataFrame:
     """Keys of the samples that the verifier found correct, of the problems that are chosen."""
     if run.verdicts is None or not run.verifier:
-        raise OffleashError(f"{run.name} has no verdicts, so none of its samples is known to be correct; verify it.")
+        raise no_verdicts(run.name)
     correct = pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value
     some = pl.lit(True) if chosen.problems is None else pl.col("problem").is_in(list(chosen.problems))
     return run.verdicts.filter(correct & some).select(KEY).collect(engine="streaming")

@@ -14,7 +14,7 @@ from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding
 from offleash.study.given import run_folders
 from offleash.study.load import Progress, silent
-from offleash.study.scoring.claim import refuse_other_words
+from offleash.study.scoring.claim import refuse_other_words, refuse_unscorable
 from offleash.study.scoring.rows import ScoredRow, check_rows, score_rows
 from offleash.study.scoring.score import ScoredRun, Scoring, Selection, score_run
 from offleash.study.scoring.shards import frame_of
@@ -59,8 +59,10 @@ def score_folders(
     """Score run folders; what is refused is refused before the model is loaded, where that can be told."""
     _refuse_other_samplers(model)
     folders = run_folders(arguments)
-    scoring = Scoring(str(model), decoding, name or folder_name(str(model)), verifier)
+    kept = folder_name(str(model)) if name is None else _refuse_other_name(name)
+    scoring = Scoring(str(model), decoding, kept, verifier)
     for folder in folders:
+        refuse_unscorable(folder, verifier, selection or Selection())
         refuse_other_words(folder, scoring.name, scoring.model, decoding)
     with _opened(model, progress) as scorer:
         return [score_run(folder, scorer, scoring, progress, selection) for folder in folders]
@@ -94,6 +96,16 @@ def _refuse_other_samplers(model: Model) -> None:
             f"{model} cannot score texts: log-probability and entropy need the whole distribution of every token, "
             f"which only hf: gives. Name the model as hf:{model.name if model.sampler == 'vllm' else 'PATH'}."
         )
+
+
+def _refuse_other_name(name: str) -> str:
+    """The name that scores are kept under; refused where their folder would be called otherwise."""
+    if folder_name(name) != name:
+        raise OffleashError(
+            "--name is the name of a folder: letters from A to Z, digits and _.@+-, with neither '-' nor '.' at its "
+            f"ends; found {name!r}."
+        )
+    return name
 
 
 @contextmanager
