@@ -183,7 +183,7 @@ def warning(
             study_part(into, only, tell)
             return
         done = study_warning(plan, into, tell)
-    from offleash.report.warning import show_warning, warning_document
+    from offleash.report.warnings.terminal import show_warning, warning_document
 
     if as_json:
         print_json(warning_document(done))

@@ -19,7 +19,9 @@ from offleash.lab.warnings.plan import SIGNALS, Job, Plan, jobs_of, recipe_for, 
 from offleash.lab.warnings.published import COUNTS, STEPS, published
 from offleash.lab.warnings.thresholds import drop_of, evaluated, shipped, tied
 from offleash.lab.warnings.warning import study_part, study_warning
-from offleash.report.warning import Course, Warned, finding, show_warning, warning_document
+from offleash.report.warnings.terminal import show_warning, warning_document
+from offleash.report.warnings.warned import Course, Warned
+from offleash.report.warnings.words import finding
 from offleash.support.diversity import entropy_plugin
 
 TABLE_4 = Path(__file__).parent.parent / "support" / "data" / "table4_training_dynamics_dapo_deepseek15b_pass256.csv"

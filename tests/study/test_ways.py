@@ -220,7 +220,7 @@ def test_a_function_that_fails_on_every_text_is_given_up(tmp_path: Path, body: s
     told = list[str]()
     with Pool(1) as pool:
         reader = Reader(fingerprint(f"{file}:way"), pool, told.append)
-        with pytest.raises(OffleashError, match=r"failed on each of the first texts and read none; the last time: \w"):
+        with pytest.raises(OffleashError, match=r"failed on each of the first texts and read none; the last time: \S"):
             reader.ways(rows)
     assert len(told) < 20
 

@@ -10,7 +10,7 @@ from offleash.lab.warnings.follow import AGAIN, FIRST, Counts, Look, Watched, fi
 from offleash.lab.warnings.plan import BASE, RISES, SIGNALS, Job, Plan, jobs_of
 from offleash.lab.warnings.published import published
 from offleash.lab.warnings.thresholds import drop_of, evaluated, shipped, tied
-from offleash.report.warning import Course, Warned
+from offleash.report.warnings.warned import Course, Warned
 from offleash.samplers.seeds import seed_of
 from offleash.study.load import Progress
 from offleash.support.chance import retest

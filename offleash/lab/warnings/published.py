@@ -7,7 +7,7 @@ show too. What it can say is when more problems were lost than found, beyond cha
 shared among the ten looks.
 """
 
-from offleash.report.warning import Published
+from offleash.report.warnings.warned import Published
 from offleash.support.chance import mcnemar
 from offleash.support.warning import FALSE_ALARM
 

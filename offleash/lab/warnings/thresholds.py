@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from offleash.lab.warnings.plan import RISES, SIGNALS
-from offleash.report.warning import KINDS, Alarm, Course, SignalFound, Tied
+from offleash.report.warnings.warned import KINDS, Alarm, Course, SignalFound, Tied
 from offleash.support.warning import NEVER, Floats, Rule, alarms, choose_drop, delays, first, rank_correlation
 
 

@@ -14,7 +14,7 @@ from offleash.lab.warnings.follow import LOOKS, follow, prepare
 from offleash.lab.warnings.plan import BASE, Job, Plan, jobs_of, named_jobs, settle, settled
 from offleash.lab.world import World
 from offleash.lab.worlds import WORLDS
-from offleash.report.warning import Warned
+from offleash.report.warnings.warned import Warned
 from offleash.study.load import Progress, silent
 
 WORLD = "countdown"
