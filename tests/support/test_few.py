@@ -23,7 +23,7 @@ def test_a_class_of_few_among_many_problems_has_an_interval_that_holds_its_mean(
     for seed in range(300):
         _, (ends,) = ratios(*among(rng.normal(size=problems)), ONE, 400, seed)
         hits += ends.low <= 0 <= ends.high
-    assert hits / 300 > 0.92  # 95% is meant; the plain percentile interval of 8 among 100 has 88%
+    assert hits / 300 > 0.92  # 95% is meant
 
 
 def test_fewer_than_eight_problems_have_a_value_and_no_interval() -> None:
