@@ -10,7 +10,7 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding, Drawn, Request, Sample, Sampler
 
-HELD = 16  # answers that may wait for the writer; then samplers wait
+HELD = 4  # answers that may wait for the writer; then samplers wait: of long texts each is a hundred megabytes
 
 
 @dataclass(frozen=True)

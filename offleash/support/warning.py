@@ -64,22 +64,22 @@ class Change(NamedTuple):
 
 
 def relative_change(value_TP: ArrayLike, base_P: ArrayLike) -> Change:
-    """The change of a signal that was measured on the same problems as the base's; NaN where fewer than FEW are known.
+    """The change of a signal that was measured on the same problems as the base's; NaN where fewer than two are known.
 
     A ratio of means over the problems that both know, with the usual standard error of a ratio. It holds the noise of
-    the samples of both and the differences between problems.
+    the samples of both and the differences between problems, which fewer than FEW do not show: then there is none.
     """
     value, base = np.atleast_2d(np.asarray(value_TP, np.float64)), np.asarray(base_P, np.float64)
     known_TP = ~np.isnan(value) & ~np.isnan(base)
     count_T = known_TP.sum(axis=1)
     base_TP = np.where(known_TP, base, 0.0)
     total_T = base_TP.sum(axis=1)
-    usable_T = (count_T >= FEW) & (total_T > 0)
+    usable_T = (count_T >= 2) & (total_T > 0)
     total_T = np.where(usable_T, total_T, np.nan)
     ratio_T = np.where(known_TP, value, 0.0).sum(axis=1) / total_T
     rest_TP = np.where(known_TP, value - ratio_T[:, None] * base, 0.0)
     spread_T = np.sqrt(count_T / np.maximum(count_T - 1, 1) * (rest_TP**2).sum(axis=1)) / total_T
-    return Change(ratio_T - 1, spread_T, count_T.astype(np.float64))
+    return Change(ratio_T - 1, np.where(count_T >= FEW, spread_T, np.nan), count_T.astype(np.float64))
 
 
 def alarms(value_T: ArrayLike, spread_T: ArrayLike, rule: Rule, problems_T: ArrayLike = np.inf) -> Flags:

@@ -105,7 +105,10 @@ def test_the_change_is_that_of_the_means_over_problems_that_both_know() -> None:
     assert change.value_T == pytest.approx([4 / 6 - 1, 0.0])
     assert change.spread_T[1] == 0
     assert change.problems_T.tolist() == [8, 9]
-    assert np.isnan(relative_change([[1.0] * 7 + [np.nan]], [2.0] * 8).value_T).all()
+    few = relative_change([[1.0] * 7 + [np.nan]], [2.0] * 8)  # too few to tell how sure it is
+    assert few.value_T.tolist() == [-0.5]
+    assert not alarms(few.value_T, few.spread_T, Rule("answer"), few.problems_T).any()
+    assert np.isnan(relative_change([[1.0, np.nan]], [2.0, 2.0]).value_T).all()
     assert np.isnan(relative_change([[0.0] * 8], [0.0] * 8).value_T).all()
 
 
