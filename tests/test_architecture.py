@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "offleash"
+from tests.places import PACKAGE
+
 NEIGHBOURS = {"problems", "logs", "samplers", "verifiers", "support", "theory"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),

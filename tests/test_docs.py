@@ -13,8 +13,8 @@ from offleash.tables.problem import PROBLEMS
 from offleash.tables.samples import SAMPLES
 from offleash.tables.verdicts import VERDICTS
 from tests.cli.command import offleash
+from tests.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE = ["compare", "examples/counts/base.csv", "examples/counts/rl.csv", "--replicates", "200", "--json"]
 TAKES_A_PATH = {"compare", "report", "view", "figure", "import", "plan", "verify", "check"}

@@ -5,8 +5,7 @@ from pathlib import Path
 from tests.browser.conftest import Open, write
 from tests.browser.world import make_pair, make_run
 from tests.cli.command import offleash
-
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
 
 
 def test_counts_alone_make_a_page_that_says_what_is_missing(opened: Open, tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import offleash, refused
+from tests.places import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "counts"
+COUNTS = EXAMPLES / "counts"
 
 
 def counts(path: Path, rows: list[tuple[object, ...]], header: tuple[str, ...] = ("problem", "n", "c")) -> Path:
@@ -17,14 +18,14 @@ def counts(path: Path, rows: list[tuple[object, ...]], header: tuple[str, ...] =
 
 
 def test_the_example_shows_the_leash() -> None:
-    result = offleash("compare", EXAMPLES / "base.csv", EXAMPLES / "rl.csv")
+    result = offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv")
     assert result.code == 0
     assert "rl no longer reaches 21 of the 163 problems that base reaches" in result.out
     assert "Net shrinkage" in result.out
 
 
 def test_the_json_has_every_key_that_other_tools_rely_on() -> None:
-    document = offleash("compare", EXAMPLES / "base.csv", EXAMPLES / "rl.csv", "--json").json
+    document = offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv", "--json").json
     assert document["schema"] == 1
     support = document["support"]
     assert {"P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR", "rule", "per", "k", "interval"} <= support.keys()
@@ -44,8 +45,8 @@ def test_the_json_has_every_key_that_other_tools_rely_on() -> None:
 
 
 def test_swapping_the_runs_swaps_lost_and_gained() -> None:
-    there = offleash("compare", EXAMPLES / "base.csv", EXAMPLES / "rl.csv", "--json").json
-    back = offleash("compare", EXAMPLES / "rl.csv", EXAMPLES / "base.csv", "--json").json
+    there = offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv", "--json").json
+    back = offleash("compare", COUNTS / "rl.csv", COUNTS / "base.csv", "--json").json
     assert there["support"]["S"] == back["support"]["E"]
     assert there["chance"]["lost"] == back["chance"]["gained"]
     assert there["chance"]["losses_at_least"] == back["chance"]["gains_at_least"]
@@ -53,7 +54,7 @@ def test_swapping_the_runs_swaps_lost_and_gained() -> None:
 
 
 def test_a_budget_below_n_gives_thinned_tables_that_add_up(tmp_path: Path) -> None:
-    document = offleash("compare", EXAMPLES / "base.csv", EXAMPLES / "rl.csv", "--at", "64", "--json").json
+    document = offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv", "--at", "64", "--json").json
     support = document["support"]
     assert support["k"] == 64
     assert support["P"] + support["E"] + support["S"] + support["O"] == pytest.approx(200)
@@ -167,27 +168,27 @@ def test_no_common_problem_is_refused_with_the_first_ids(tmp_path: Path) -> None
 def test_options_that_make_no_sense_are_refused_with_the_next_step(
     option: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    refused(offleash("compare", EXAMPLES / "base.csv", EXAMPLES / "rl.csv", *option), *words)
+    refused(offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv", *option), *words)
 
 
 def test_one_run_alone_is_refused() -> None:
-    refused(offleash("compare", EXAMPLES / "base.csv"), "two runs", "base")
+    refused(offleash("compare", COUNTS / "base.csv"), "two runs", "base")
 
 
 def test_a_missing_file_suggests_the_nearest() -> None:
-    refused(offleash("compare", EXAMPLES / "bse.csv", EXAMPLES / "rl.csv"), "bse.csv", "base.csv")
+    refused(offleash("compare", COUNTS / "bse.csv", COUNTS / "rl.csv"), "bse.csv", "base.csv")
 
 
 @pytest.mark.parametrize("rule", ["above", "confident", "posterior"])
 def test_every_rule_gives_a_table_of_all_problems(rule: str) -> None:
     options = ("--rule", rule, *(("--tau", "0.1") if rule == "above" else ()), "--json")
-    support = offleash("compare", EXAMPLES / "base.csv", EXAMPLES / "rl.csv", *options).json["support"]
+    support = offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv", *options).json["support"]
     assert support["rule"] == rule
     assert support["P"] + support["E"] + support["S"] + support["O"] + support["undetermined"] == 200
 
 
 def test_several_runs_are_checkpoints_with_a_union() -> None:
-    base, rl = EXAMPLES / "base.csv", EXAMPLES / "rl.csv"
+    base, rl = COUNTS / "base.csv", COUNTS / "rl.csv"
     result = offleash("compare", base, f"step1={rl}", f"step2={base}", "--json").json
     assert [one["runs"]["after"]["name"] for one in result["comparisons"]] == ["step1", "step2"]
     assert result["support"]["S"] == 0
@@ -197,19 +198,19 @@ def test_several_runs_are_checkpoints_with_a_union() -> None:
 
 def test_a_given_guess_floor_marks_what_guessing_explains() -> None:
     options = ("--guess", "0.001", "--json")
-    guessing = offleash("compare", EXAMPLES / "base.csv", EXAMPLES / "rl.csv", *options).json["guessing"]
+    guessing = offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv", *options).json["guessing"]
     assert guessing["floor"] == "given"
     assert guessing["guess_support"]["before"] > 0
     assert guessing["support_without"]["P"] <= 142
 
 
 def test_plan_advises_a_budget_from_a_pilot() -> None:
-    document = offleash("plan", EXAMPLES / "base.csv", "--json").json
+    document = offleash("plan", COUNTS / "base.csv", "--json").json
     assert document["advised_k"] >= 1024
     settled = [row["settled"] for row in document["budgets"]]
     assert settled == sorted(settled)
     assert all(row["samples_with_until"] <= row["samples"] for row in document["budgets"])
-    refused(offleash("plan", EXAMPLES / "base.csv", "--settle", "2"), "2")
+    refused(offleash("plan", COUNTS / "base.csv", "--settle", "2"), "2")
 
 
 def test_every_verb_has_help_with_examples() -> None:
@@ -220,5 +221,5 @@ def test_every_verb_has_help_with_examples() -> None:
 
 
 def test_a_name_of_two_lines_is_refused() -> None:
-    refused(offleash("compare", f"a<b>\nx={EXAMPLES / 'base.csv'}", EXAMPLES / "rl.csv"), "one line", "'a<b>\\nx'")
-    assert offleash("compare", f"a <b>={EXAMPLES / 'base.csv'}", EXAMPLES / "rl.csv", "--replicates", "100").code == 0
+    refused(offleash("compare", f"a<b>\nx={COUNTS / 'base.csv'}", COUNTS / "rl.csv"), "one line", "'a<b>\\nx'")
+    assert offleash("compare", f"a <b>={COUNTS / 'base.csv'}", COUNTS / "rl.csv", "--replicates", "100").code == 0

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 from tests.cli.command import offleash, refused
+from tests.places import ROOT
 from tests.study.flip_world import Drawn, random_world, right, write_run, wrong
 from tests.study.world import drawn, write_log
-from tests.test_docs import ROOT, described, keys_of
+from tests.test_docs import described, keys_of
 
 QUICK = ("--replicates", "100")
 DOUBTFUL = Drawn({"math@1": "correct", "string@1": "wrong"}, "last_number", "length", "7", "so I guess 7")

@@ -9,9 +9,10 @@ import pytest
 
 from tests.browser.world import make_pair, make_run
 from tests.cli.command import offleash, refused
+from tests.places import EXAMPLES
 
 FEW = ("--replicates", "200")
-COUNTS = Path(__file__).parents[2] / "examples" / "counts"
+COUNTS = EXAMPLES / "counts"
 TWO = (COUNTS / "base.csv", COUNTS / "rl.csv")
 
 

@@ -17,8 +17,9 @@ from offleash.support.passes import pass_curve
 from offleash.tables.tally import tally_of_counts
 from offleash.training.policy import open_policy
 from offleash.training.rewards import rewards_for
+from tests.places import MODELS
 
-SHIPPED = Path(__file__).parents[2] / "offleash" / "lab" / "models" / "countdown"
+SHIPPED = MODELS / "countdown"
 
 
 def correct(folder: Path, part: str, problems: int, k: int, seed: int) -> list[int]:

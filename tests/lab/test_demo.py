@@ -18,9 +18,9 @@ from offleash.lab.findings import headline, sentences
 from offleash.lab.report import again, demo_document, write_report
 from offleash.study.load import load
 from offleash.training.recipe import read_recipe
+from tests.places import ROOT
 
 SMALL = Plan(problems=5, k=48, steps=2, groups=4, pool=32)
-ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,12 @@
 import random
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
-import offleash.lab
 from offleash.errors import OffleashError
 from offleash.lab.world import World
 from offleash.lab.worlds import WORLDS, world
-
-MODELS = Path(offleash.lab.__file__).parent / "models"
+from tests.places import MODELS
 
 every_world = pytest.mark.parametrize("one", WORLDS.values(), ids=WORLDS)
 

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +16,10 @@ from offleash.errors import OffleashError
 from offleash.logs import Options
 from offleash.tables.problem import question_hash
 from tests.logs.log_reading import lines, read, said, verdicts
+from tests.places import SHARED_DATA
 
 # outputs of models made public by others, kept beside the repository and not in it
-SHARED = Path(os.environ.get("OFFLEASH_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "outputs"
+SHARED = SHARED_DATA / "outputs"
 here = pytest.mark.skipif(not SHARED.exists(), reason="OFFLEASH_SHARED_DATA does not name a folder of public outputs")
 
 ROWS: list[dict[str, object]] = [

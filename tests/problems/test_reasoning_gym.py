@@ -6,7 +6,6 @@ import random
 import subprocess
 import sys
 from dataclasses import fields
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +16,9 @@ from offleash.errors import OffleashError
 from offleash.problems.gym_levels import HARD, NO_HARDER
 from offleash.problems.reasoning_gym import HASHED, NO_GOLD, SPARE, STRIDE, TASKS, generate, library_seed
 from offleash.tables.problem import PROBLEMS
+from tests.places import ROOT
 
 factory = pytest.importorskip("reasoning_gym.factory")
-ROOT = Path(__file__).parents[2]
 SLOW_HARD = {"sokoban", "zebra_puzzles", "futoshiki", "jugs", "knight_swap"}  # seconds a problem
 
 

@@ -15,8 +15,9 @@ from offleash.problems.files import read_problems
 from offleash.problems.prompts import PROMPTS
 from offleash.problems.registry import PROBLEMS
 from offleash.verifiers.registry import VERIFIERS
+from tests.places import SHARED_DATA
 
-BENCH = Path(__file__).parents[2].parent / "shared" / "data" / "bench"
+BENCH = SHARED_DATA / "bench"
 PAPER = {  # arXiv:2507.14843
     "aime24": 30,
     "aime25": 30,

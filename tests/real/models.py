@@ -8,7 +8,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.places import ROOT
+
 MODELS = ROOT / ".envs" / "models"
 WORDS = ("a", "b", "c", "d", "e", "f")
 END = "</s>"

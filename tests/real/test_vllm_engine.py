@@ -13,8 +13,9 @@ from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Drawn, Request
 from offleash.samplers.seeds import seed_of
 from offleash.samplers.vllm import VllmSampler
+from tests.places import ROOT
 from tests.real.enumeration import completions, p_value
-from tests.real.models import ROOT, tiny_model
+from tests.real.models import tiny_model
 from tests.samplers.vllm_groups import alive, gone
 
 pytestmark = pytest.mark.vllm

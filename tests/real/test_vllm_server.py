@@ -14,8 +14,9 @@ import pytest
 
 from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Request, Sample, Sampler
+from tests.places import ROOT
 from tests.real.enumeration import completions, p_value
-from tests.real.models import ROOT, tiny_model
+from tests.real.models import tiny_model
 from tests.samplers.vllm_groups import gone
 
 pytestmark = pytest.mark.vllm

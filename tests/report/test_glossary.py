@@ -1,7 +1,6 @@
 """The glossary: every word once, one plain sentence each, the same on the page and in the documents."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,9 @@ from offleash.report.glossary import GLOSSARY, MISLEADS, document
 from offleash.report.metrics import SPELT_OUT
 from offleash.support.rules import Rule
 from offleash.tables.verdict import Verdict
+from tests.places import ROOT
 
-WRITTEN = Path(__file__).parents[2] / "docs" / "glossary.md"
+WRITTEN = ROOT / "docs" / "glossary.md"
 
 
 def test_the_document_holds_the_words_of_the_page() -> None:

@@ -20,8 +20,6 @@ from offleash.study.shelf import Shelf
 from offleash.study.verbs import compare_arguments, question
 from tests.browser.world import class_of, make_pair
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Comparison:

@@ -11,8 +11,9 @@ from offleash.report.checked import checked_document, checked_text
 from offleash.study.check import Checked, check
 from offleash.study.problems import load_problems
 from offleash.tables.problem import as_problems
+from tests.places import SHARED_DATA
 
-BENCH = Path(__file__).parents[2].parent / "shared" / "data" / "bench"
+BENCH = SHARED_DATA / "bench"
 
 
 def checked(folder: Path, *rows: dict[str, object], name: str | None = None) -> Checked:

@@ -1,7 +1,6 @@
 """Entropies of runs: known worlds of samples, answers, scores and positions."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,8 +35,9 @@ from offleash.tables.run import Run
 from offleash.tables.samples import SAMPLES
 from offleash.tables.scores import SCORES
 from offleash.tables.verdicts import VERDICTS
+from tests.places import SHARED_DATA
 
-SHARED = Path(os.environ.get("OFFLEASH_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "outputs"
+SHARED = SHARED_DATA / "outputs"
 FEW = Question(replicates=200)
 Told = Sequence[str | None]  # answers of a problem's samples, in order; None: unread
 

@@ -12,11 +12,12 @@ from offleash.study.flips import Flip
 from offleash.tables.folder import write_facts
 from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget
+from tests.places import EXAMPLES
 from tests.study.flip_world import Drawn, flips_between, flips_of, random_world, right, write_run, wrong
 from tests.study.world import drawn, write_log
 
 World = Mapping[str, Sequence[Drawn]]
-COUNTS = Path(__file__).parents[2] / "examples" / "counts"
+COUNTS = EXAMPLES / "counts"
 STRICT = {"tag", "boxed", "hashes", "code"}
 
 

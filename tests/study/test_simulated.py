@@ -2,7 +2,6 @@
 
 import json
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from offleash.theory.exact import expected_support, pass_at_k, success_rates
 from offleash.theory.policy import shared
 from offleash.theory.simulate import simulate
 from offleash.theory.world import World, method_world, random_world
+from tests.places import EXAMPLES
 
 SAMPLES = 64
 WORLD = method_world(np.random.default_rng(31), problems=60, answers=12, correct=3, spread=2.0, popularity=1.0)
@@ -82,5 +82,5 @@ def test_a_run_and_a_simulated_tally_of_the_same_policy_count_alike() -> None:
 
 
 def test_the_example_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "theory_world.py"), run_name="__main__")
+    runpy.run_path(str(EXAMPLES / "theory_world.py"), run_name="__main__")
     assert "kept" in capsys.readouterr().out

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,9 +23,10 @@ from offleash.support.diversity import (
     entropy_rarefied,
     unseen_mass,
 )
+from tests.places import SHARED_DATA
 
 COMPASS = [34, 32, 2] + [1] * 12  # 80 answers to AIME 2025 question 6
-FILE = Path(__file__).parents[3] / "shared/data/outputs/aime25_q06_compass.json"
+FILE = SHARED_DATA / "outputs" / "aime25_q06_compass.json"
 ALL = (entropy_plugin, entropy_miller_madow, entropy_chao_shen, entropy_chao_wang_jost, distinct, unseen_mass, chao1)
 
 small_counts = st.lists(st.integers(1, 5), min_size=1, max_size=5).filter(lambda c: sum(c) <= 11)

@@ -1,10 +1,8 @@
 """Means with paired intervals, entropies at equal n, the 2x2 and forks: enumerated, simulated, and Table 5."""
 
 import csv
-import os
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +19,9 @@ from offleash.support.entropies import (
     means,
     square,
 )
+from tests.places import SHARED_SPEC
 
-SPEC = Path(os.environ.get("OFFLEASH_SHARED_SPEC", Path(__file__).parents[3] / "shared" / "spec"))
-TABLE5 = SPEC / "tables" / "table5_entropy_accuracy_length_k32.csv"
+TABLE5 = SHARED_SPEC / "tables" / "table5_entropy_accuracy_length_k32.csv"
 BENCHMARKS = ("AIME24", "AMC23", "MATH500", "Minerva", "Olympiad")
 
 # Rows of Table 5 of arXiv:2507.14843: metric, model, five benchmarks, Avg as printed.

@@ -26,9 +26,10 @@ from offleash.support.estimators import (
     pass_hat_k,
     sampling_efficiency_gap,
 )
+from tests.places import SHARED_DATA
 
 PART = Path(__file__).parent / "data" / "passk_grid_part.csv"
-WHOLE = Path(__file__).parents[3] / "shared" / "data" / "reference" / "passk_grid.csv"
+WHOLE = SHARED_DATA / "reference" / "passk_grid.csv"
 
 
 @st.composite

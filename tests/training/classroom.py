@@ -16,8 +16,9 @@ from offleash.training.method import Group, Schedule
 from offleash.training.policy import Policy
 from offleash.training.rewards import Judged, Rewards, rewards_for
 from offleash.training.traces import write_traces
+from tests.places import MODELS
 
-BASE = Path(__file__).parents[2] / "offleash" / "lab" / "models" / "countdown"
+BASE = MODELS / "countdown"
 DECODING = Decoding(max_tokens=18)
 
 

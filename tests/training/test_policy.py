@@ -16,11 +16,12 @@ from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
 from offleash.training.rows import Rows
+from tests.places import MODELS
 from tests.samplers.tiny import END, FAMILIES, WORDS, tiny_model, tokenizer
 
 PROMPTS = [[0, 1, 2], [3], [2, 2, 1, 0, 1]]
 SEEDS = [seed_of("policy", place) for place in range(len(PROMPTS))]
-BASE = Path(__file__).parents[2] / "offleash" / "lab" / "models" / "countdown"
+BASE = MODELS / "countdown"
 
 
 @pytest.fixture(scope="module")

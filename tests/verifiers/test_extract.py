@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,9 +10,10 @@ from hypothesis import strategies as st
 from offleash.verifiers.reading.extract import STEPS, UNFINISHED, extract
 from offleash.verifiers.reading.sentences import last_number
 from offleash.verifiers.registry import VERIFIERS
+from tests.places import SHARED_DATA
 
 MATH = VERIFIERS["math"].ladder
-VECTORS = Path(__file__).parents[2].parent / "shared" / "data" / "vectors" / "extract_vectors.jsonl"
+VECTORS = SHARED_DATA / "vectors" / "extract_vectors.jsonl"
 
 
 @pytest.mark.parametrize(

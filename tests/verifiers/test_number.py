@@ -3,7 +3,6 @@
 import json
 import time
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,8 +13,9 @@ from offleash.verifiers.judgement import Case, Judgement
 from offleash.verifiers.number import decide, readable
 from offleash.verifiers.numbers.numerals import canonical, plain
 from offleash.verifiers.numbers.units import readings
+from tests.places import SHARED_DATA
 
-BENCH = Path(__file__).parents[2].parent / "shared" / "data" / "bench"
+BENCH = SHARED_DATA / "bench"
 SPEED = {"unit": r"$\mathrm{~m} / \mathrm{s}$"}
 
 

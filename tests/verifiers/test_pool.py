@@ -15,6 +15,7 @@ from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
 from offleash.verifiers.processes import sandbox
 from offleash.verifiers.processes.pool import Pool
+from tests.places import ROOT
 from tests.verifiers.outside import children, gone
 from tests.verifiers.troublesome import troublesome
 
@@ -118,7 +119,7 @@ def test_a_sandboxed_worker_sees_neither_files_nor_environment(
     secret = tmp_path / "secret.txt"
     secret.write_text("a secret")
     monkeypatch.setenv("OFFLEASH_SECRET", "a secret")
-    texts = [f"read {secret}", "variable OFFLEASH_SECRET", f"read {Path(__file__).parents[2] / 'pyproject.toml'}"]
+    texts = [f"read {secret}", "variable OFFLEASH_SECRET", f"read {ROOT / 'pyproject.toml'}"]
     read, variable, project = judged(pool, troublesome(Room.SANDBOX), [Case(text) for text in texts])
     assert (read.reason, variable.reason, project.reason) == ("FileNotFoundError", "absent", "FileNotFoundError")
 

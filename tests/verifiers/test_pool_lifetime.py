@@ -13,6 +13,7 @@ import pytest
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement, Room
 from offleash.verifiers.processes.pool import Pool
+from tests.places import ROOT
 from tests.verifiers.outside import children, processes_with
 from tests.verifiers.test_pool import ROOMS, judged, pool
 from tests.verifiers.troublesome import troublesome
@@ -108,7 +109,7 @@ with Pool(2) as pool:
 @pytest.mark.parametrize("room", ROOMS)
 def test_workers_end_with_their_parent_even_in_the_middle_of_a_multiplication(room: Room, how: int) -> None:
     script = KILLED.format(room=room.name, word="multiply")
-    root = Path(__file__).parents[2]
+    root = ROOT
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=root) as parent:
         assert parent.stdout is not None
@@ -136,6 +137,6 @@ def test_a_script_without_a_main_guard_can_judge(tmp_path: Path) -> None:
         "with Pool(2) as pool:\n"
         "    print(sorted(i for i, _ in pool.judge(troublesome(), [Case('a')] * 3)))\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, check=False)
     assert done.stdout == b"[0, 1, 2]\n", done.stderr

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from offleash.verifiers.judgement import Case
 from offleash.verifiers.processes import sandbox
 from offleash.verifiers.processes.pool import Pool
 from offleash.verifiers.registry import VERIFIERS
+from tests.places import SHARED_DATA
 
-HUMANEVAL = Path(__file__).parents[2].parent / "shared" / "data" / "bench" / "humaneval.jsonl"
+HUMANEVAL = SHARED_DATA / "bench" / "humaneval.jsonl"
 
 pytestmark = pytest.mark.skipif(
     bool(sandbox.refusal("bwrap") and sandbox.refusal("namespaces")), reason="no sandbox can be built here"

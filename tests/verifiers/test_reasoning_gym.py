@@ -22,8 +22,9 @@ pytest.importorskip("reasoning_gym")
 
 from offleash.verifiers import reasoning_gym as verifier
 from offleash.verifiers.gym.scorer import decide, scorer_of
+from tests.places import SHARED_DATA
 
-GALLERY = Path(__file__).parents[2].parent / "shared" / "data" / "bench" / "reasoning_gym_gallery.jsonl"
+GALLERY = SHARED_DATA / "bench" / "reasoning_gym_gallery.jsonl"
 GARBAGE = ["garbage", "None", "the answer is 7, or perhaps 8", "[]", "{}", "...", "nan", "", " "]
 EVALUATED = (
     "string_insertion spiral_matrix binary_matrix n_queens countdown puzzle24 simple_integration "

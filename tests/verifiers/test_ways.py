@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,9 @@ from offleash.verifiers.ways import countdown, program, steps
 from offleash.verifiers.ways.fingerprint import LONGEST, Asked, short
 from offleash.verifiers.ways.planted import PLANTED
 from offleash.verifiers.ways.registry import FINGERPRINTS, fingerprint
+from tests.places import SHARED_DATA
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "outputs"
+REAL = SHARED_DATA / "outputs"
 NUMBERS = Asked("p", details={"numbers": [3, 5, 2], "target": 16})
 
 

@@ -1,17 +1,17 @@
 """The vectors of other projects, read from the folder of shared data beside the project, where there is one."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+from tests.places import SHARED_DATA
+
 STRICT = {"core", "completion"}
 
 
 def rows(name: str) -> list[dict[str, object]]:
     """The rows of a shared file; the test is skipped where the file is not there."""
-    file = SHARED / name
+    file = SHARED_DATA / name
     if not file.exists():
         pytest.skip(f"no {name} in a shared data folder beside the project")
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
