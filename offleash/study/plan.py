@@ -7,9 +7,9 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.study.tally import tally
+from offleash.support.counting import Float
 from offleash.support.planning import BudgetPlan, budget_plan
 from offleash.tables.run import Run
-from offleash.tables.tally import Float
 
 GROWTH = 7  # doublings beyond the pilot
 
