@@ -3,6 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from offleash.display import render_with
+from offleash.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from offleash.errors import OffleashError as OffleashError
     from offleash.report.document import document as document
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
     from offleash.support.passes import pass_curve as pass_curve
     from offleash.tables.tally import tally_of_counts as tally_of_counts
     from offleash.training.face import train as train
-
-__version__ = "0.1.0.dev0"
 
 # Where each public name lives; imported when first used, so that `offleash --help` stays fast.
 _FACE = {
@@ -59,6 +60,13 @@ def __getattr__(name: str) -> object:
     if name not in _FACE:
         raise AttributeError(f"module 'offleash' has no attribute {name!r}")
     return getattr(import_module(_FACE[name]), name)
+
+
+def _notebook_html(result: object) -> str:
+    return str(import_module("offleash.report.notebook").notebook_html(result))
+
+
+render_with(_notebook_html)
 
 
 def __dir__() -> list[str]:

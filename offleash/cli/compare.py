@@ -59,9 +59,10 @@ def compare(
     """
     from offleash.report.place import PAGES, check_place
     from offleash.study.certified import named_certificates
+    from offleash.study.entropies.entropy import read_now
     from offleash.study.flips import can_flip, flippable
     from offleash.study.texts import Readable, with_texts
-    from offleash.study.verbs import compare_arguments, flips_arguments, read_now, verified_first
+    from offleash.study.verbs import compare_arguments, flips_arguments, verified_first
 
     if named_certificates(runs, asked.rule, certified):
         chosen = {"--flips": flips, "--verify": verify is not None, "--report": page is not None}
@@ -121,8 +122,7 @@ def _compare_certificates(
     runs: list[str], asked: Asked, logs: Logs, word: str, chosen: dict[str, bool], as_json: bool
 ) -> None:
     from offleash.report.certified import certified_json, show_certified
-    from offleash.study.certified import compare_certificates
-    from offleash.study.verbs import certified_question
+    from offleash.study.certified import certified_question, compare_certificates
 
     samples_only = {
         "--at": asked.at is not None,

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from offleash import __version__
 from offleash.cli.certify import certify
 from offleash.cli.check import check
 from offleash.cli.compare import compare
@@ -37,6 +36,7 @@ from offleash.cli.verify import verify
 from offleash.cli.view import view
 from offleash.cli.ways import ways
 from offleash.errors import OffleashError
+from offleash.version import __version__
 
 app = typer.Typer(
     name="offleash",

@@ -14,6 +14,7 @@ from offleash.study.benchmarks import BenchmarkChange, Macro
 from offleash.study.checkpoints import Union
 from offleash.study.compare import GAP_BUDGET, Comparison
 from offleash.study.diversity import Diversity, RunDiversity
+from offleash.study.entropies.entropy import entropies_of
 from offleash.study.flips import Flips
 from offleash.study.verify_logs import Disagreement
 from offleash.support.change import METRICS, SupportChange
@@ -65,7 +66,7 @@ def _comparison(one: Comparison) -> Json:
         "portfolio": portfolio(one),
         "forecast": forecast(one),
         "diversity": _diversity(one.diversity),
-        "entropy": entropy_section(one.entropies),
+        "entropy": entropy_section(entropies_of(one)),
         "max_at_k": _max_at_k(one),
         "sensitivity": _sensitivity(one),
         "epsilon": {name: number(float(epsilon(_least_drawn(one.tally, r)))) for _, name, r in sides},

@@ -13,6 +13,7 @@ from offleash.report.metrics import MEANING
 from offleash.report.words import finding, warnings
 from offleash.study.checkpoints import Union
 from offleash.study.compare import Comparison
+from offleash.study.entropies.entropy import entropies_of
 from offleash.support.change import METRICS
 from offleash.tables.notes import Note
 from offleash.tables.tally import Per
@@ -38,7 +39,7 @@ def _comparison(one: Comparison, notes: Sequence[Note]) -> RenderableType:
     if len(one.benchmarks) > 1:
         parts.append(_benchmarks(one))
     parts.append(_evidence(one))
-    if words := square_words(one.entropies, 1):
+    if words := square_words(entropies_of(one), 1):
         parts.append(Text(_plain(words)))
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings(one)]
     parts += [Text(f"· {note}", style="dim") for note in _notes(notes)]

@@ -1,6 +1,6 @@
 """Compare certificates: what RL kept, lost and found by the rule `certified`, without sampling noise."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from offleash.study.arguments import distinct_names, distinct_paths, parse_argum
 from offleash.study.certify import states_of
 from offleash.study.load import Progress, silent
 from offleash.study.match import Matched, match
+from offleash.study.verbs import choice, question
 from offleash.support.cells import rule_cells
 from offleash.support.change import SupportChange, change_at
 from offleash.support.resampling import REPLICATES
@@ -33,6 +34,16 @@ class Sought:
     question: Certified = Certified.COMPLETION  # definition 2.1 of arXiv:2507.14843, literally
     replicates: int = REPLICATES
     seed: int = 0
+
+
+def certified_question(
+    word: str = "completion", replicates: int = 10_000, seed: int = 0, given: Mapping[str, bool] | None = None
+) -> Sought:
+    """What to ask of certificates, from plain words; `given`: options that only samples can serve, if they are set."""
+    for option in (option for option, there in (given or {}).items() if there):
+        raise OffleashError(f"{option} is for samples, and certificates hold none; leave it out.")
+    checked = question(replicates=replicates, seed=seed)
+    return Sought(choice("question", word, Certified), checked.replicates, checked.seed)
 
 
 @dataclass(frozen=True)

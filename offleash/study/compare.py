@@ -1,13 +1,14 @@
 """Compare: two runs in, all that can be said of what was kept, lost and found, out."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar, cast
 
 import numpy as np
 import polars as pl
 
+from offleash.display import html
 from offleash.errors import OffleashError
 from offleash.study.answers import answers, tally_of_answers
 from offleash.study.benchmarks import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
@@ -33,8 +34,7 @@ from offleash.tables.tally import Per, Tally
 from offleash.tables.verdict import Verdict
 from offleash.tables.verdicts import VERDICT
 
-if TYPE_CHECKING:
-    from offleash.study.entropies.entropy import Entropies
+Derived = TypeVar("Derived")
 
 GAP_BUDGET = 256  # of the sampling-efficiency gap
 CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
@@ -80,6 +80,7 @@ class Comparison:
     macro: Macro | None
     undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right
     notes: tuple[Note, ...]
+    _derived: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def efficiency_gap(self) -> float | None:
@@ -90,17 +91,14 @@ class Comparison:
             return None
         return sampling_efficiency_gap(float(before.value_K[place[0]]), float(after.value_K[0]))
 
-    @cached_property
-    def entropies(self) -> "Entropies":
-        """Token and answer entropies of both runs, read when first asked for."""
-        from offleash.study.entropies.entropy import entropies_of  # it knows comparisons
+    def once(self, name: str, compute: Callable[["Comparison"], Derived]) -> Derived:
+        """What an analysis derives from this comparison: computed when first asked for, kept under its name."""
+        if name not in self._derived:
+            self._derived[name] = compute(self)
+        return cast(Derived, self._derived[name])
 
-        return entropies_of(self)
-
-    def _repr_html_(self) -> str:
-        import offleash  # the public face: a result does not know who shows it
-
-        return offleash.notebook_html(self)
+    def _repr_html_(self) -> str | None:
+        return html(self)
 
 
 def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[Comparison]:

@@ -11,12 +11,10 @@ from scipy import stats
 
 from offleash.study.answers import answers
 from offleash.study.compare import Comparison
-from offleash.study.entropies.entropy import EQUAL, TOKEN, Entropies
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.change import states
 from offleash.support.curves import budgets
 from offleash.support.diversity import distinct_rarefied
-from offleash.support.entropies import entropy_at_equal_n
 from offleash.support.rules import IN, UNDETERMINED, Rule
 from offleash.tables.answers import Answers
 from offleash.tables.tally import Float, Integer, Tally
@@ -46,22 +44,6 @@ class Detail:
         one = self.comparison
         return answers([one.before, one.after], one.counted)
 
-    @property
-    def entropies(self) -> Entropies:
-        """Token and answer entropies of both runs, with what they come to."""
-        return self.comparison.entropies
-
-    @cached_property
-    def entropy_PR(self) -> Float | None:
-        """Entropy of the readable answers of each problem (nats), at the n both runs have of it; None without them."""
-        found_PR = self.entropies.measures[EQUAL].value_PR
-        if not np.isnan(found_PR).all(axis=0).any():
-            return found_PR
-        if self.answers is None or self.comparison.diversity is None:
-            return None
-        seen = [(run.count_A[run.answer_A >= 0], run.problem_A[run.answer_A >= 0]) for run in self.answers]
-        return entropy_at_equal_n(seen, len(self.tally))[0]
-
     @cached_property
     def distinct_KR(self) -> tuple[Integer, Float, int] | None:
         """Budgets, the mean number of different readable answers in so many samples of each run, and the problems."""
@@ -74,12 +56,6 @@ class Detail:
         if not known_P.any():
             return None
         return k_K, np.stack([one[known_P].mean(axis=0) for one in every], axis=1), int(known_P.sum())
-
-    @cached_property
-    def token_entropy_PR(self) -> Float | None:
-        """Mean entropy a token (nats, raw distribution) of each problem's samples; None where a run has no sums."""
-        found_PR = self.entropies.measures[TOKEN].value_PR
-        return None if np.isnan(found_PR).all(axis=0).any() else found_PR
 
 
 def detail(one: Comparison) -> Detail:

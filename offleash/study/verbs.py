@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from offleash.errors import OffleashError, unknown
 from offleash.study.arguments import distinct_names, distinct_paths, parse_argument
-from offleash.study.certified import Sought
 from offleash.study.checkpoints import Union, union
 from offleash.study.compare import Comparison, Question, compare_all
 from offleash.study.decodings import allowed
@@ -21,7 +20,7 @@ from offleash.study.flips import Flips, flips
 from offleash.study.load import Progress, Reading, load, silent
 from offleash.study.verify_logs import Disagreement, verify_before_comparing
 from offleash.study.verifying import verifying
-from offleash.support.rules import Certified, Rule
+from offleash.support.rules import Rule
 from offleash.tables.folder import is_run, verifiers
 from offleash.tables.notes import Note
 from offleash.tables.run import Run
@@ -53,30 +52,20 @@ def question(
         raise OffleashError(f"A seed is a whole number from 0; found --seed {seed}.")
     if not 0 <= tau < 1:
         raise OffleashError(f"tau is a rate, at least 0 and below 1; found --tau {tau}.")
-    chosen = _choice("rule", rule, Rule)
+    chosen = choice("rule", rule, Rule)
     if tau and chosen is not Rule.ABOVE:
         raise OffleashError(f"--tau is the rate of the rule 'above', and the rule is {rule!r}; add --rule above.")
     return Question(
         rule=chosen,
-        per=_choice("target", per, Per),
+        per=choice("target", per, Per),
         at=at,
         tau=tau,
-        drop_unread=_choice("way with unread samples", unread, Unread) is Unread.DROP,
+        drop_unread=choice("way with unread samples", unread, Unread) is Unread.DROP,
         guess=guess,
         allow=allowed(allow),
         replicates=replicates,
         seed=seed,
     )
-
-
-def certified_question(
-    word: str = "completion", replicates: int = 10_000, seed: int = 0, given: Mapping[str, bool] | None = None
-) -> Sought:
-    """What to ask of certificates, from plain words; `given`: options that only samples can serve, if they are set."""
-    for option in (option for option, there in (given or {}).items() if there):
-        raise OffleashError(f"{option} is for samples, and certificates hold none; leave it out.")
-    checked = question(replicates=replicates, seed=seed)
-    return Sought(_choice("question", word, Certified), checked.replicates, checked.seed)
 
 
 def compare_arguments(
@@ -117,12 +106,6 @@ def verified_first(
     with TemporaryDirectory(prefix="offleash-") as scratch:
         found, name, judged = verify_before_comparing(arguments, reading, options, Path(scratch), progress)
         yield found, Reading(verifier=name), judged
-
-
-def read_now(comparisons: Sequence[Comparison]) -> None:
-    """Read what comparisons else read when they are shown: their runs may lie in folders that are about to go."""
-    for one in comparisons:
-        _ = one.entropies
 
 
 def flips_arguments(
@@ -184,7 +167,8 @@ def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]
     return [first, *others]
 
 
-def _choice(kind: str, word: str, choices: type[Choice]) -> Choice:
+def choice(kind: str, word: str, choices: type[Choice]) -> Choice:
+    """The choice that a word names."""
     try:
         return choices(word)
     except ValueError:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offleash.display import html
 from offleash.errors import OffleashError
 from offleash.support.cells import Cells, CellSums, ratio, rule_cells, thinned_cells
 from offleash.support.counting import Integer
@@ -53,10 +54,8 @@ class SupportChange:
         )
         return f"{self.before} -> {self.after}, per {self.per}, rule {self.rule}, k={self.k}\n{cells}\n{metrics}"
 
-    def _repr_html_(self) -> str:
-        import offleash  # the public face: a result does not know who shows it
-
-        return offleash.notebook_html(self)
+    def _repr_html_(self) -> str | None:
+        return html(self)
 
 
 def support_change(

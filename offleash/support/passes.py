@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offleash.display import html
 from offleash.support.cells import CellSums, thinned_cells
 from offleash.support.change import common_budget
 from offleash.support.crossing import Crossing, EquivalentBudget, crossing, equivalent_budget
@@ -42,10 +43,8 @@ class PassCurve:
             rows.append(f"{k:8d}" + "".join(cell.rjust(24) for cell in cells))
         return "\n".join(rows)
 
-    def _repr_html_(self) -> str:
-        import offleash  # the public face: a result does not know who shows it
-
-        return offleash.notebook_html(self)
+    def _repr_html_(self) -> str | None:
+        return html(self)
 
 
 def pass_curve(tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> PassCurve:

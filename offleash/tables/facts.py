@@ -11,6 +11,7 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.tables.run import Budget, Origin, problem_set_hash
+from offleash.version import __version__
 
 SCHEMA = 1
 CERTIFICATE = "certificate"  # the kind of a folder that holds certificates instead of samples
@@ -55,8 +56,6 @@ CHUNKS = dict.fromkeys(("first", "growth", "largest"), NUMBER)
 def write_facts(
     path: Path, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget, origin: Origin | None = None
 ) -> None:
-    import offleash
-
     document: dict[str, object] = {
         "schema": SCHEMA,
         "name": name,
@@ -64,7 +63,7 @@ def write_facts(
         "problem_set": problem_set_hash(problems),
         "budget": {"k": budget.k, "until": budget.until},
         "facts": facts,
-        "versions": {"offleash": offleash.__version__, "polars": pl.__version__, "python": platform.python_version()},
+        "versions": {"offleash": __version__, "polars": pl.__version__, "python": platform.python_version()},
     }
     if origin is not None:
         document["draw"] = asdict(origin)

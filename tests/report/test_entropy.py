@@ -20,7 +20,7 @@ from offleash.report.page.chapters import entropy
 from offleash.report.subject import subject
 from offleash.report.terminal import show
 from offleash.study.compare import Question, compare
-from offleash.study.entropies.entropy import TOKEN, UNREAD, Entropies, entropies
+from offleash.study.entropies.entropy import TOKEN, UNREAD, Entropies, entropies, entropies_of
 from offleash.support.entropies import Square, Way
 from offleash.tables.positions import END, HEIGHT, POSITIONS, START, TENTH
 from offleash.tables.run import Run
@@ -234,6 +234,6 @@ def test_the_section_of_the_page_has_the_words_and_every_measure_and_is_left_out
     words, table = section
     assert "fell, as arXiv:2507.14843" in words[0]
     assert "only token entropy rose on 12" in words[1]
-    assert len(table.rows) == len(told.detail.entropies.measures)
+    assert len(table.rows) == len(entropies_of(told.one).measures)
     assert all(len(row) == len(table.head) for row in table.rows)
     assert entropy(compared([bare_run(name, "7", "8") for name in ("base", "rl")])) is None

@@ -17,6 +17,7 @@ from offleash.report.figures.export import VERSION
 from offleash.report.figures.figure import PAGE, PAPER, Figure, Missing, Panel, Subject
 from offleash.report.figures.registry import FIGURES, figure
 from offleash.report.subject import subject
+from offleash.study.entropies.entropy import answer_entropy_PR
 from offleash.study.likelihoods.perplexities import ALL, CORRECT, perplexities
 from offleash.tables.scores import SCORES
 from tests.report.worlds import answered, compared, counted, spread, write_counts
@@ -307,7 +308,7 @@ def test_the_means_of_both_entropies_are_marked(tmp_path: Path) -> None:
     samples = table.with_columns(pl.lit("stop").alias("finish")).lazy()
     runs = (replace(one.before, samples=samples), replace(one.after, samples=samples))
     told = subject([replace(one, before=runs[0], after=runs[1])])
-    found, answers = drawn("entropy", told), told.detail.entropy_PR
+    found, answers = drawn("entropy", told), answer_entropy_PR(told.detail)
     assert answers is not None
     big = {row["run"]: row for row in rows(found.panels[0]) if "k" in row}
     for r, name in enumerate(("base", "rl")):

@@ -127,14 +127,14 @@ def test_the_script_of_the_page_makes_no_markup_of_text() -> None:
 def test_results_show_themselves_in_a_notebook_with_names_escaped() -> None:
     counts = offleash.tally_of_counts([[8, 8]] * 3, [[1, 8], [3, 0], [0, 0]], runs=("<b>base</b>", "rl"))
     change = offleash.support_change(counts, "<b>base</b>", "rl", replicates=200)
-    html = change._repr_html_()
+    html = change._repr_html_() or ""
     assert "&lt;b&gt;base&lt;/b&gt;" in html
     assert "<b>base" not in html
-    assert "pass@k" in offleash.pass_curve(counts, replicates=200)._repr_html_()
+    assert "pass@k" in (offleash.pass_curve(counts, replicates=200)._repr_html_() or "")
 
 
 def test_a_comparison_shows_its_finding_and_gives_its_figures(one: Comparison, tmp_path: Path) -> None:
-    assert offleash.finding(one) in unescape(one._repr_html_())
+    assert offleash.finding(one) in unescape(one._repr_html_() or "")
     chart = offleash.figure("plane", one)
     assert chart.to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
     path = offleash.write_report(tmp_path / "report.html", one)

@@ -23,8 +23,10 @@ from offleash.study.entropies.entropy import (
     TOKEN,
     UNREAD,
     Entropies,
+    answer_entropy_PR,
     entropies,
     entropies_of,
+    token_entropy_PR,
 )
 from offleash.study.entropies.entropy import entropy_arguments as of
 from offleash.study.scoring.positions import positions_of
@@ -231,11 +233,13 @@ def test_a_comparison_has_the_same_entropies_and_reads_answers_only_beside_token
     one = compare(runs[0], runs[1], FEW)
     found = entropies_of(one)
     assert found.squares == entropies(runs, FEW).squares
-    assert detail(one).token_entropy_PR is not None
+    assert token_entropy_PR(detail(one)) is not None
     bare = entropies_of(compare(run("base", told), run("rl", told), FEW))
     assert bare.squares == (None,)
     assert "offleash entropy" in bare.measures[ANSWER].reasons["base"]
-    assert detail(compare(run("base", told), run("rl", told), FEW)).entropy_PR == pytest.approx(np.full((6, 2), log(3)))
+    assert answer_entropy_PR(detail(compare(run("base", told), run("rl", told), FEW))) == pytest.approx(
+        np.full((6, 2), log(3))
+    )
 
 
 def test_answer_entropy_of_a_real_problem_is_that_of_scipy(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from offleash.report.entropies.words import square_words
 from offleash.report.figures.encodings import Row, by_run, data, layered, rounded, run_names, run_shape, sized
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.wording import counted, drawn, names, short_number
+from offleash.study.entropies.entropy import answer_entropy_PR, entropies_of, token_entropy_PR
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.counting import Float
 
@@ -20,7 +21,7 @@ SCORE = "offleash score RUN --model hf:MODEL"
 def entropy(subject: Subject, look: Look) -> Figure | Missing:
     """Entropy of answers against entropy of tokens; one of them before against after where the other is not known."""
     told = subject.detail
-    answer_PR, token_PR = _usable(told.entropy_PR), _usable(told.token_entropy_PR)
+    answer_PR, token_PR = _usable(answer_entropy_PR(told)), _usable(token_entropy_PR(told))
     if answer_PR is not None and token_PR is not None:
         both_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
         if both_P.any():
@@ -124,7 +125,7 @@ def _words(subject: Subject, token_PR: Float, answer_PR: Float) -> tuple[str, st
     problems, left = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
     few = f" {left:,} more have too few readable answers or no token entropies and are left out." if left else ""
     caption = f"{read}{at}; both in nats. {meaning}. {mislead}. {problems}, {drawn(subject.one)}.{few}"
-    told = square_words(subject.detail.entropies, AFTER)
+    told = square_words(entropies_of(subject.one), AFTER)
     said = "; ".join(
         f"{name}: {short_number(float(token_PR[:, r].mean()))} nats a token and "
         f"{short_number(float(answer_PR[:, r].mean()))} nats of answers"

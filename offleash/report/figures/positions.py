@@ -19,6 +19,7 @@ from offleash.report.figures.encodings import (
 )
 from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
 from offleash.report.figures.wording import counted, names, short_number
+from offleash.study.entropies.entropy import entropies_of
 from offleash.study.entropies.positions import Bins
 from offleash.support.cells import AFTER, BEFORE
 from offleash.tables.positions import END, START
@@ -32,7 +33,7 @@ SCORE = "offleash score RUN --model hf:MODEL --first 32"
 
 def positions(subject: Subject, look: Look) -> Figure | Missing:
     """Mean entropy of tokens against their place from the start, and from the end."""
-    found = subject.detail.entropies.positions
+    found = entropies_of(subject.one).positions
     if not found.bins or len(found.reasons):
         return Missing("positions", TITLE, _reason(subject))
     panels = tuple(_panel(subject, kind, found.bins[kind], look) for kind in AXES)
@@ -42,7 +43,7 @@ def positions(subject: Subject, look: Look) -> Figure | Missing:
 def _reason(subject: Subject) -> str:
     if (subject.one.counted.tally.until_R > 0).any():
         return "a run stopped early, so its samples are not a fair sample of its tokens; draw without --until"
-    lacking = "; ".join(f"{name}: {why}" for name, why in subject.detail.entropies.positions.reasons.items())
+    lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.one).positions.reasons.items())
     return (
         lacking or f"no problem was read by the models of both runs; {SCORE}, of each run with its own model, does it"
     )
@@ -91,7 +92,7 @@ def _axis(kind: str, most: int, look: Look) -> alt.X:
 
 
 def _words(subject: Subject) -> tuple[str, str]:
-    found, (before, after) = subject.detail.entropies.positions, names(subject.one)
+    found, (before, after) = entropies_of(subject.one).positions, names(subject.one)
     read = (
         "Mean entropy of a token, by the run's own model, against where the token stands: counted from the start on "
         "the left, from the end on the right. Each of the first 16 and last 16 tokens has a point of its own, other "
@@ -101,7 +102,7 @@ def _words(subject: Subject) -> tuple[str, str]:
     mislead = "Far from the start and the end there are only long samples, so not all points are of the same samples"
     amount = f"{counted(found.problems, 'problem')}, {found.samples_R[BEFORE]:,} samples of {before} and "
     amount += f"{found.samples_R[AFTER]:,} of {after}"
-    caption = f"{read}. {meaning}. {places_words(subject.detail.entropies)} {mislead}. {amount}."
+    caption = f"{read}. {meaning}. {places_words(entropies_of(subject.one))} {mislead}. {amount}."
     said = "; ".join(
         f"{place.name}: {short_number(float(place.value_R[BEFORE]))} in {before} and "
         f"{short_number(float(place.value_R[AFTER]))} in {after}"

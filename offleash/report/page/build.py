@@ -7,7 +7,6 @@ from importlib.metadata import version
 
 from markupsafe import Markup
 
-from offleash import __version__
 from offleash.report.figures.figure import PAGE, Figure, Missing, Subject
 from offleash.report.figures.registry import FIGURES
 from offleash.report.flips import cautions
@@ -24,6 +23,7 @@ from offleash.report.summary.amounts import rule_in_words
 from offleash.report.words import finding, warnings
 from offleash.study.load import Progress, silent
 from offleash.study.shelf import Shelf
+from offleash.version import __version__
 
 LIBRARIES = ("numpy", "scipy", "polars", "altair", "vl-convert-python")
 

@@ -13,6 +13,7 @@ from offleash.report.page.safe import clipped
 from offleash.report.page.tiles import shown
 from offleash.report.words import finding
 from offleash.study.compare import Comparison
+from offleash.study.entropies.entropy import entropies_of
 from offleash.support.change import METRICS
 from offleash.support.rules import Rule
 from offleash.tables.run import Run
@@ -97,7 +98,7 @@ def steps(subject: Subject) -> Table | None:
 
 def entropy(subject: Subject) -> tuple[list[str], Table] | None:
     """What became of token and answer entropy, in words and as a table; None where token entropies are not known."""
-    found = subject.detail.entropies
+    found = entropies_of(subject.one)
     words = square_words(found, 1)
     if not words:
         return None

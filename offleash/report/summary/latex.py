@@ -6,13 +6,13 @@ r"""A comparison as rows of a LaTeX table, in the layout of Table 1 of arXiv:250
 import math
 from collections.abc import Sequence
 
-from offleash import __version__
 from offleash.report.metrics import SPELT_OUT
 from offleash.report.summary.amounts import cells, rule_in_words, targets
 from offleash.report.summary.escaping import tex
 from offleash.study.compare import Comparison
 from offleash.support.change import METRICS, SupportChange
 from offleash.support.resampling import Interval
+from offleash.version import __version__
 
 COLUMNS = ("model", "domain", *METRICS, "P", "E", "S", "O")
 OVERALL = "Overall"

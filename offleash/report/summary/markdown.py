@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from offleash import __version__
 from offleash.report.metrics import FORMULAS, MEANING, SPELT_OUT
 from offleash.report.summary.amounts import (
     CELLS,
@@ -26,6 +25,7 @@ from offleash.support.change import METRICS
 from offleash.support.curves import Curve, curve
 from offleash.support.rules import Rule
 from offleash.tables.tally import Per
+from offleash.version import __version__
 
 MOST_LISTED = 10  # problems of a list of losses or gains
 MOST_BENCHMARKS = 20  # those with most problems

@@ -11,6 +11,7 @@ from offleash.errors import OffleashError
 from offleash.study.arguments import distinct_names, distinct_paths, parse_argument
 from offleash.study.compare import Comparison, Question
 from offleash.study.decodings import same_decoding
+from offleash.study.detail import Detail
 from offleash.study.entropies.positions import Positions, positions
 from offleash.study.entropies.tokens import STOPPED, Tokens, first_samples, tokens_of
 from offleash.study.load import Progress, Reading, load, silent
@@ -116,12 +117,39 @@ def entropies(
     return _entropies(runs, counted, question, places or {}, notes + named + counted.notes, progress)
 
 
-def entropies_of(one: Comparison, progress: Progress = silent) -> Entropies:
-    """The entropies of two runs that were compared, at the same k and over the same problems.
+def entropies_of(one: Comparison) -> Entropies:
+    """The entropies of two runs that were compared, at the same k and over the same problems; computed once for each.
 
     Answers are read only where there are token entropies to set beside them: a comparison tells their diversity itself.
     """
-    return _entropies([one.before, one.after], one.counted, one.question, {}, (), progress, beside=True)
+    return one.once("entropies", _beside)
+
+
+def read_now(comparisons: Sequence[Comparison]) -> None:
+    """Read what is else read when comparisons are shown: their runs may lie in folders that are about to go."""
+    for one in comparisons:
+        entropies_of(one)
+
+
+def answer_entropy_PR(told: Detail) -> Float | None:
+    """Entropy of the readable answers of each problem (nats), at the n both runs have of it; None without them."""
+    found_PR = entropies_of(told.comparison).measures[EQUAL].value_PR
+    if not np.isnan(found_PR).all(axis=0).any():
+        return found_PR
+    if told.answers is None or told.comparison.diversity is None:
+        return None
+    seen = [(run.count_A[run.answer_A >= 0], run.problem_A[run.answer_A >= 0]) for run in told.answers]
+    return entropy_at_equal_n(seen, len(told.tally))[0]
+
+
+def token_entropy_PR(told: Detail) -> Float | None:
+    """Mean entropy a token (nats, raw distribution) of each problem's samples; None where a run has no sums."""
+    found_PR = entropies_of(told.comparison).measures[TOKEN].value_PR
+    return None if np.isnan(found_PR).all(axis=0).any() else found_PR
+
+
+def _beside(one: Comparison) -> Entropies:
+    return _entropies([one.before, one.after], one.counted, one.question, {}, (), silent, beside=True)
 
 
 def _entropies(

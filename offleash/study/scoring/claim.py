@@ -19,6 +19,7 @@ from offleash.tables.folder import RunFolder, open_run
 from offleash.tables.samples import SAMPLES
 from offleash.tables.scores import read_about, scores_folder, write_about
 from offleash.tables.shards import DAMAGE, check_schema, damaged
+from offleash.version import __version__
 
 if TYPE_CHECKING:
     from offleash.samplers.engine.scoring import Scorer
@@ -29,8 +30,6 @@ Words = Mapping[str, object]
 
 def claim(folder: Path, name: str, model: str, decoding: Decoding, scorer: "Scorer") -> None:
     """Note who scores, or check that it is who scored before."""
-    import offleash
-
     about = scorer.about
     told = {one.name: getattr(about, one.name) for one in fields(about) if one.name != "versions"}
     identity: dict[str, object] = {
@@ -41,7 +40,7 @@ def claim(folder: Path, name: str, model: str, decoding: Decoding, scorer: "Scor
     }
     old = read_about(folder, name)
     if old is None:
-        versions = {"offleash": offleash.__version__, **about.versions}
+        versions = {"offleash": __version__, **about.versions}
         write_about(folder, name, {"schema": 1, **identity, "versions": versions})
     else:
         _refuse(folder, name, old, identity)
