@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.report.figures.figure import PAGE, Figure
+from offleash.report.figures.encodings import PAGE, Figure
 from offleash.report.figures.registry import FIGURES
 from offleash.report.page.build import report_page
 from offleash.report.subject import subject

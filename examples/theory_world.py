@@ -5,7 +5,8 @@ python examples/theory_world.py
 
 import numpy as np
 
-from offleash.study.compare import Question, compare
+from offleash.comparing.question import Question
+from offleash.study.compare import compare
 from offleash.study.simulated import simulated_run
 from offleash.theory.dynamics import Recipe, train
 from offleash.theory.exact import Level, pass_at_k, success_rates, support

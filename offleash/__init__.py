@@ -8,10 +8,10 @@ from offleash.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from offleash.errors import OffleashError as OffleashError
-    from offleash.report.document import document as document
     from offleash.report.face import figure as figure
     from offleash.report.face import write_report as write_report
     from offleash.report.notebook import notebook_html as notebook_html
+    from offleash.report.terminal import document as document
     from offleash.report.words import finding as finding
     from offleash.samplers.sampler import Decoding as Decoding
     from offleash.study.entropies.entropy import entropies as entropies
@@ -34,7 +34,7 @@ _FACE = {
     "Decoding": "offleash.samplers.sampler",
     "OffleashError": "offleash.errors",
     "compare": "offleash.study.face",
-    "document": "offleash.report.document",
+    "document": "offleash.report.terminal",
     "draw": "offleash.study.face",
     "entropies": "offleash.study.entropies.entropy",
     "figure": "offleash.report.face",

@@ -10,11 +10,11 @@ from tests.places import PACKAGE
 NEIGHBOURS = {"problems", "logs", "samplers", "verifiers", "support", "theory"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
-    "version": set(),
-    "display": set(),
-    "tables": {"errors", "version"},
-    **{name: {"errors", "version", "display", "tables"} for name in NEIGHBOURS},
-    "study": {"errors", "version", "display", "tables"} | NEIGHBOURS,
+    **{name: set() for name in ("version", "display", "progress", "render")},
+    "tables": {"errors", "version", "render"},
+    **{name: {"errors", "version", "display", "progress", "render", "tables"} for name in NEIGHBOURS},
+    "comparing": {"support", "tables"},
+    "study": {"errors", "version", "display", "progress", "render", "tables", "comparing"} | NEIGHBOURS,
 }
 BELOW["training"] = BELOW["study"] | {"study"}
 BELOW["report"] = BELOW["study"] | {"study"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import typer
 
 from offleash.cli.options.judging import Judged
-from offleash.cli.options.posing import Posed, ProblemsName, Seed
+from offleash.cli.options.posing import Posed, ProblemSeed, ProblemsName
 from offleash.cli.options.taking import taking
 from offleash.cli.telling import AsJson, print_json, progress, say
 
@@ -15,7 +15,7 @@ def check(
     problems: ProblemsName,
     posed: Posed,
     judged: Judged,
-    seed: Seed = 0,
+    seed: ProblemSeed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Check problems before they are drawn: gold answers accepted, corruptions rejected. Exit 1 when there are faults.

@@ -13,10 +13,10 @@ from offleash.cli.options.taking import taking
 from offleash.cli.telling import AsJson, console, print_json, progress, say
 
 if TYPE_CHECKING:
+    from offleash.progress import Progress
     from offleash.study.checkpoints import Union
     from offleash.study.compare import Comparison
     from offleash.study.flips import Flips
-    from offleash.study.load import Progress
     from offleash.study.verify_logs import Disagreement
 
 
@@ -86,7 +86,7 @@ def compare(
             doubts = turned or (flips_arguments(named, comparisons[-1:], how, tell) if can_flip(question) else [])
             _write_page(page, comparisons, together, doubts, tell)
     if as_json:
-        from offleash.report.document import document
+        from offleash.report.terminal import document
 
         print_json(document(comparisons, together, turned, judged))
         return

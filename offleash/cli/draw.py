@@ -11,12 +11,12 @@ from offleash.cli.options.posing import Posed, ProblemsName
 from offleash.cli.options.taking import taking
 from offleash.cli.telling import AsJson, print_json, progress, say, warn
 
-Verifier = Annotated[
+UntilVerifier = Annotated[
     str | None, typer.Option(metavar="NAME", help="With --until: judge with it, not with each problem's own.")
 ]
 
 
-@taking(verifier=Verifier)
+@taking(verifier=UntilVerifier)
 def draw(
     problems: ProblemsName,
     model: ModelName,

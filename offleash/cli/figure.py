@@ -56,8 +56,8 @@ def figure(
         raise unknown("figure", name, NAMES)
     if width is not None and not 150 <= width <= WIDEST:
         raise OffleashError(f"A figure is 150 to {WIDEST:,} pixels wide; found --width {width}.")
+    from offleash.report.figures.encodings import PAPER, Look, Missing
     from offleash.report.figures.export import kind_of, write_figure
-    from offleash.report.figures.figure import PAPER, Look, Missing
     from offleash.report.figures.registry import figure as draw_figure
     from offleash.report.place import check_place
     from offleash.report.subject import subject_of

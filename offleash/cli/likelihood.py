@@ -21,10 +21,10 @@ Map = Annotated[
     typer.Option("--map", metavar="NAME=COLUMN", help="Read NAME (problem, text, author, ...) of traces from COLUMN."),
 ]
 
-At = Annotated[int | None, typer.Option(metavar="K", help="Classes at this budget, not the largest common.")]
+ClassesAt = Annotated[int | None, typer.Option(metavar="K", help="Classes at this budget, not the largest common.")]
 
 
-@taking("decoding", "top_k", "min_p", "max_tokens", "stop", at=At)
+@taking("decoding", "top_k", "min_p", "max_tokens", "stop", at=ClassesAt)
 def likelihood(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="The run folder of the model before.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="The run folder of the model after.")],

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.posing import Posed, Seed
+from offleash.cli.options.posing import Posed, ProblemSeed
 from offleash.cli.options.taking import taking
 from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
 
@@ -17,7 +17,7 @@ def problems(
         str | None,
         typer.Argument(metavar="[NAME]", help="A benchmark, reasoning_gym:TASK or a file; none lists the benchmarks."),
     ] = None,
-    seed: Seed = 0,
+    seed: ProblemSeed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Show problems as JSON lines, from a benchmark, Reasoning Gym or a file of yours.

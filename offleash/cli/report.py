@@ -12,8 +12,8 @@ from offleash.cli.telling import AsJson, print_json, progress, say
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
+    from offleash.progress import Progress
     from offleash.report.figures.figure import Subject
-    from offleash.study.load import Progress
 
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}
 FORMATS = ("html", "md", "latex")

@@ -12,7 +12,7 @@ from offleash.cli.options.taking import taking
 from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
 
 if TYPE_CHECKING:
-    from offleash.study.load import Progress
+    from offleash.progress import Progress
     from offleash.study.two_models import Cost, Studied
 
 

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from offleash.study.load import Progress
+    from offleash.progress import Progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 

@@ -68,8 +68,7 @@ def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
     from collections import Counter
 
     from offleash.report.verified import outcome_document, outcomes_text
-    from offleash.study.verify_rows import Outcome
-    from offleash.study.verifying import verify_file
+    from offleash.study.verify_rows import Outcome, verify_file
 
     verdicts: Counter[str] = Counter()
     steps: Counter[str] = Counter()

@@ -15,11 +15,11 @@ from offleash.lab.bases import base_of
 from offleash.lab.files import problem_lines, write_problems
 from offleash.lab.lane import Lane
 from offleash.lab.world import World
+from offleash.progress import Progress, silent
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import DECODINGS, Decoding
 from offleash.study.compare import Comparison
 from offleash.study.drawing import draw_arguments
-from offleash.study.load import Progress, silent
 from offleash.study.problems import load_problems
 from offleash.study.verbs import compare_arguments, question
 from offleash.study.verify import verify

@@ -8,7 +8,7 @@ import numpy as np
 from offleash.errors import OffleashError
 from offleash.lab.world import World
 from offleash.problems.problem import line
-from offleash.study.load import Progress, silent
+from offleash.progress import Progress, silent
 from offleash.study.problems import load_problems
 from offleash.training.traces import write_traces
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offleash.lab.world import Pretraining, World
-from offleash.study.load import Progress, silent
+from offleash.progress import Progress, silent
 
 if TYPE_CHECKING:
     from torch import Tensor

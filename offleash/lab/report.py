@@ -7,12 +7,12 @@ from offleash.lab.bases import base_of
 from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, Demonstrated
 from offleash.lab.findings import headline, sentences
 from offleash.lab.worlds import world
-from offleash.report.document import document
+from offleash.progress import Progress, silent
 from offleash.report.page.build import Telling, report_page
 from offleash.report.page.chapters import Chapter
 from offleash.report.place import write_text
 from offleash.report.subject import subject
-from offleash.study.load import Progress, silent
+from offleash.report.terminal import document
 from offleash.verifiers.ways.registry import FINGERPRINTS
 
 NAME = "report.html"

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 
-from offleash.logs.format import Head, Note, Options
+from offleash.logs.format import Options
 from offleash.logs.frames import require
+from offleash.logs.opening import Head
 from offleash.logs.row import text_of, whole_of
 from offleash.tables.entries import COUNTS, ENTRIES
+from offleash.tables.notes import Note
 
 # In order of preference. A name of several meanings stands last in each list it is in, and is used once.
 NAMES: dict[str, tuple[str, ...]] = {

@@ -7,9 +7,10 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.logs.columns import NAMES, count_columns, mapping_note
-from offleash.logs.format import Container, Format, Head, Log, Options
+from offleash.logs.format import Format, Log, Options
 from offleash.logs.frames import check_maps, check_split, mend, rows
 from offleash.logs.lines import Repairs
+from offleash.logs.opening import Container, Head
 from offleash.logs.row import Row, shown, whole_of
 from offleash.tables.entries import COUNTS
 

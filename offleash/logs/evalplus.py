@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from offleash.errors import OffleashError, unknown
-from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted, row_log
 from offleash.logs.human_eval import benchmark_of
 from offleash.logs.judge import Judge
 from offleash.logs.lines import document
-from offleash.logs.row import Entry, Row, fields_of
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row, fields_of
+from offleash.tables.notes import Note
 from offleash.tables.verdict import Verdict
 
 KEYS = {"task_id", "solution"}

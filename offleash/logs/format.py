@@ -2,31 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
-from offleash.tables.notes import Note as Note
-
-
-class Container(StrEnum):
-    JSONL = "jsonl"
-    JSON = "json"
-    PARQUET = "parquet"
-    CSV = "csv"
-    ZIP = "zip"
-
-
-@dataclass(frozen=True)
-class Head:
-    """The beginning of a file: enough to recognise its format by, cheap to get."""
-
-    path: Path
-    container: Container
-    # keys of the first row, Parquet columns, CSV header, top-level keys of a JSON object, names in a zip
-    columns: tuple[str, ...]
-    first: Mapping[str, object]  # the first row (JSON, JSONL, CSV, Parquet); empty for a zip
+from offleash.logs.opening import Head
+from offleash.tables.notes import Note
 
 
 @dataclass(frozen=True)
@@ -62,3 +44,23 @@ class Format:
     recognise: Callable[[Head], bool]
     read: Callable[[Path, Head, Options], Log]
     examples: Sequence[str] = ()  # file names as the tool writes them
+
+
+class Entry(NamedTuple):
+    """A row of the entries table. A tuple, because columns are made of thousands of them at once."""
+
+    problem: str
+    question: str | None = None
+    gold: str | None = None
+    benchmark: str | None = None
+    guess: float | None = None
+    sample: int | None = None
+    text: str | None = None
+    answer: str | None = None
+    solution: str | None = None
+    verdict: str | None = None
+    score: float | None = None
+    tokens: int | None = None
+    finish: str | None = None
+    split: str | None = None
+    row: int | None = None

@@ -9,12 +9,14 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.logs.csv_table import csv_rows
-from offleash.logs.format import Container, Head, Log, Note, Options
+from offleash.logs.format import Entry, Log, Options
 from offleash.logs.judge import Judge
 from offleash.logs.lines import Repairs, array_rows, jsonl_rows
+from offleash.logs.opening import Container, Head
 from offleash.logs.parquet import parquet_rows
-from offleash.logs.row import Entry, Row, text_of
+from offleash.logs.row import Row, text_of
 from offleash.tables.entries import ENTRIES, entries
+from offleash.tables.notes import Note
 
 CHUNK = 10_000
 

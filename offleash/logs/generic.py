@@ -8,11 +8,12 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.logs.columns import mapping_note, sample_columns
-from offleash.logs.format import Container, Format, Head, Log, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, rows, split_entries
 from offleash.logs.judge import Judge
 from offleash.logs.lines import Repairs
-from offleash.logs.row import Entry, Row, chat_text, text_of
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row, chat_text, text_of
 from offleash.logs.tabular import SAMPLED, csv_frames, parquet_frames, table_entries
 from offleash.tables.entries import ENTRIES
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from offleash.errors import OffleashError, unknown
 from offleash.logs.archive import members
-from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted
 from offleash.logs.judge import Judge
 from offleash.logs.lines import document
-from offleash.logs.row import Entry, Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.tables.notes import Note
 from offleash.tables.verdict import Verdict
 
 HEADER, START = "header.json", "_journal/start.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.logs.format import Note
 from offleash.logs.row import shown
+from offleash.tables.notes import Note
 from offleash.tables.verdict import Verdict
 from offleash.tables.verdicts import VERDICT
 

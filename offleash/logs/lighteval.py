@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from offleash.errors import unknown
-from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.judge import Judge
-from offleash.logs.row import Entry, Row, chat_text, fields_of, text_of
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row, chat_text, fields_of, text_of
+from offleash.tables.notes import Note
 
 NEW = {"doc", "model_response", "metric"}
 OLD = {"full_prompt", "example", "predictions", "metrics"}

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from offleash.errors import OffleashError
-from offleash.logs.format import Note
 from offleash.logs.row import Row
+from offleash.tables.notes import Note
 
 GZIP = b"\x1f\x8b"
 BLOCK = 1 << 20

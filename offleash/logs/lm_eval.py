@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offleash.errors import unknown
-from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.judge import Judge
-from offleash.logs.row import Entry, Row, fields_of, text_of
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row, fields_of, text_of
+from offleash.tables.notes import Note
 
 KEYS = {"doc_id", "doc", "resps", "filtered_resps"}
 OTHER = KEYS | {

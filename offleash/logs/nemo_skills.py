@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from offleash.errors import unknown
-from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.judge import Judge
-from offleash.logs.row import Entry, Row
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row
+from offleash.tables.notes import Note
 from offleash.tables.verdict import Verdict
 
 KEYS = {"generation", "expected_answer"}

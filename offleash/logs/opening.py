@@ -1,5 +1,8 @@
-"""The beginning of a file: what it is inside, whatever its name says."""
+"""What a log reader is: how a file is recognised by its content, and what reading it gives."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import polars as pl
@@ -7,10 +10,29 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.logs.archive import unzipping
 from offleash.logs.csv_table import SEPARATORS, csv_records
-from offleash.logs.format import Container, Head
 from offleash.logs.lines import Repairs, array_rows, decode, document, reading, text_lines
 from offleash.logs.parquet import damage
 from offleash.logs.row import fields_of, shown
+
+
+class Container(StrEnum):
+    JSONL = "jsonl"
+    JSON = "json"
+    PARQUET = "parquet"
+    CSV = "csv"
+    ZIP = "zip"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file: enough to recognise its format by, cheap to get."""
+
+    path: Path
+    container: Container
+    # keys of the first row, Parquet columns, CSV header, top-level keys of a JSON object, names in a zip
+    columns: tuple[str, ...]
+    first: Mapping[str, object]  # the first row (JSON, JSONL, CSV, Parquet); empty for a zip
+
 
 PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from offleash.logs.format import Container, Format, Head, Log, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.judge import Judge
-from offleash.logs.row import Entry, Row, text_of
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row, text_of
 from offleash.tables.verdict import Verdict
 
 KEYS = {"idx", "question", "gt", "code", "pred"}

@@ -19,8 +19,9 @@ from offleash.logs import (
     verl,
 )
 from offleash.logs.columns import count_columns
-from offleash.logs.format import Container, Format, Head, Log, Note, Options
-from offleash.logs.opening import head_of
+from offleash.logs.format import Format, Log, Options
+from offleash.logs.opening import Container, Head, head_of
+from offleash.tables.notes import Note
 
 # In the order of recognition, most specific first. A new kind is one file and one line here.
 FORMATS: dict[str, Format] = {

@@ -5,32 +5,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from offleash.errors import OffleashError
 from offleash.tables.problem import question_hash
 
 BIGGEST = 2**63 - 1
-
-
-class Entry(NamedTuple):
-    """A row of the entries table. A tuple, because columns are made of thousands of them at once."""
-
-    problem: str
-    question: str | None = None
-    gold: str | None = None
-    benchmark: str | None = None
-    guess: float | None = None
-    sample: int | None = None
-    text: str | None = None
-    answer: str | None = None
-    solution: str | None = None
-    verdict: str | None = None
-    score: float | None = None
-    tokens: int | None = None
-    finish: str | None = None
-    split: str | None = None
-    row: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

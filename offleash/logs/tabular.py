@@ -6,9 +6,10 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.logs.csv_table import csv_tables
-from offleash.logs.format import Head, Log, Options
+from offleash.logs.format import Log, Options
 from offleash.logs.judge import Judge
 from offleash.logs.lines import Repairs
+from offleash.logs.opening import Head
 from offleash.logs.parquet import slices
 from offleash.logs.row import chat_text, shown, text_of
 from offleash.tables.entries import ENTRIES

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.judge import Judge
-from offleash.logs.row import Entry, Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.tables.notes import Note
 
 RESULTS = {"example_id", "prompt", "completion", "reward"}
 TRACES = {"task", "traces", "ok"}

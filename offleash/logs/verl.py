@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offleash.logs.format import Container, Format, Head, Log, Note, Options
+from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import require, row_log
 from offleash.logs.judge import Judge
-from offleash.logs.row import Entry, Row
+from offleash.logs.opening import Container, Head
+from offleash.logs.row import Row
+from offleash.tables.notes import Note
 
 KEYS = {"input", "output", "score", "step"}
 

@@ -8,7 +8,7 @@ from offleash.problems.benchmark import Benchmark
 from offleash.problems.columns import all_columns, chosen_columns
 from offleash.problems.problem import Loaded, Problem, table
 from offleash.problems.record import problem_of
-from offleash.problems.rows import Row, read_rows, shown
+from offleash.problems.rows import NumberedRow, read_rows, shown
 from offleash.tables.notes import Note
 
 Columns = Mapping[str, str]
@@ -34,7 +34,9 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
     return Loaded(table(one for _, one in found), notes, rows_of)
 
 
-def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark | None) -> list[tuple[int, Problem]]:
+def _distinct(
+    path: Path, rows: list[NumberedRow], chosen: Columns, benchmark: Benchmark | None
+) -> list[tuple[int, Problem]]:
     """The problems in the order of the file with their rows, each once; two that share an id and differ are refused."""
     found: dict[str, tuple[int, Problem]] = {}
     for place, row in enumerate(rows):

@@ -21,7 +21,7 @@ import polars as pl
 from offleash.errors import OffleashError, unknown
 from offleash.problems.gym_levels import HARD, LEVELS
 from offleash.tables.encoded import encoded
-from offleash.tables.gym_tasks import TASKS as TASKS
+from offleash.tables.gym_tasks import TASKS
 from offleash.tables.problem import as_problems, question_hash
 
 if TYPE_CHECKING:

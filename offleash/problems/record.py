@@ -11,7 +11,7 @@ from offleash.problems.columns import value_at
 from offleash.problems.pictures import images_of
 from offleash.problems.problem import GOLDLESS, Problem
 from offleash.problems.prompts import prompt
-from offleash.problems.rows import Row
+from offleash.problems.rows import NumberedRow
 from offleash.problems.values import asked, choices_of, gold_of, letter, number_of, object_of, text_of
 
 Columns = Mapping[str, str]
@@ -20,7 +20,7 @@ ASKED_ALREADY = ("\\boxed", "<answer>", "####")  # a question that says itself h
 STYLES = {"choice": "choice", "number": "number", "string": "tagged", "countdown": "tagged", "program": "plain"}
 
 
-def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Benchmark | None) -> Problem:
+def problem_of(path: Path, row: NumberedRow, place: int, chosen: Columns, benchmark: Benchmark | None) -> Problem:
     """The problem of a row; errors say what is wrong with it, not where it stands."""
     cells = {ours: value_at(row.values, theirs) for ours, theirs in chosen.items()}
     question = asked(cells["question"], "question")
@@ -37,7 +37,7 @@ def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Ben
     if made.gold is None and verifier not in GOLDLESS:
         wanted = chosen.get("gold", "gold, answer, solution, ...")
         raise OffleashError(f"there is no answer ({wanted}). Fill it in, or name its column with --map gold=COLUMN.")
-    details = _sound({**made.details, **object_of(cells.get("details"), "details")})
+    details = _storable({**made.details, **object_of(cells.get("details"), "details")})
     given = _chance(cells.get("guess"))
     return Problem(
         problem=_name(path, row, cells, chosen, place, benchmark),
@@ -52,7 +52,7 @@ def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Ben
     )
 
 
-def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str | None, dict[str, object]]:
+def _gold(cells: Cells, row: NumberedRow, chosen: Columns, *, joined: bool) -> tuple[str | None, dict[str, object]]:
     """The gold answer; a fraction keeps the digits of the file, and a written solution gives what it boxes.
 
     Several answers of a benchmark (OlympiadBench) are all asked for; in a user's file they may be alternatives.
@@ -95,7 +95,7 @@ def _asked(made: Derived, details: Cells, chosen: Columns, verifier: str | None,
     return prompt(style, made.question, details)
 
 
-def _name(path: Path, row: Row, cells: Cells, chosen: Columns, place: int, benchmark: Benchmark | None) -> str:
+def _name(path: Path, row: NumberedRow, cells: Cells, chosen: Columns, place: int, benchmark: Benchmark | None) -> str:
     """The problem's id: its own, that of a verl data set, or its place in the file."""
     own = text_of(cells.get("problem"), "id")
     if own is not None:
@@ -114,7 +114,7 @@ def _chance(value: object) -> float | None:
     return chance
 
 
-def _sound(details: dict[str, object]) -> dict[str, object]:
+def _storable(details: dict[str, object]) -> dict[str, object]:
     """Details that can be stored as JSON text."""
     try:
         json.dumps(details, ensure_ascii=False, allow_nan=False).encode("utf-8")

@@ -24,7 +24,7 @@ SEPARATORS = (",", "\t", ";")
 
 
 @dataclass(frozen=True)
-class Row:
+class NumberedRow:
     """One row and the number by which an editor finds it: of the line, or of the entry of a list."""
 
     number: int
@@ -40,7 +40,7 @@ class Row:
         return values
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[NumberedRow]:
     """All rows of a file, whatever its name says it is."""
     if path.is_dir():
         raise OffleashError(f"{path} is a folder. Give the file of problems itself, for example {path}/problems.jsonl.")
@@ -63,7 +63,7 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _text_rows(path: Path, text: str) -> Iterator[Row]:
+def _text_rows(path: Path, text: str) -> Iterator[NumberedRow]:
     start = text.lstrip()[:1]
     if not start:
         raise OffleashError(f"{path} is empty. Was the file written to its end?")
@@ -74,7 +74,7 @@ def _text_rows(path: Path, text: str) -> Iterator[Row]:
     return _csv(path, text)
 
 
-def _objects(path: Path, text: str) -> Iterator[Row]:
+def _objects(path: Path, text: str) -> Iterator[NumberedRow]:
     """One object a line; one object over many lines is a list of one."""
     lines = [(number, line) for number, line in enumerate(io.StringIO(text, newline="\n"), 1) if line.strip()]
     first = lines[0][1]
@@ -85,7 +85,7 @@ def _objects(path: Path, text: str) -> Iterator[Row]:
         if whole is not None:
             lines = [(1, whole)]
     for number, line in lines:
-        yield _row(path, number, _json(path, number, line), line)
+        yield _row(path, number, _parsed(path, number, line), line)
 
 
 def _whole(text: str) -> str | None:
@@ -96,8 +96,8 @@ def _whole(text: str) -> str | None:
     return text
 
 
-def _array(path: Path, text: str) -> Iterator[Row]:
-    values = _json(path, 1, text)
+def _array(path: Path, text: str) -> Iterator[NumberedRow]:
+    values = _parsed(path, 1, text)
     if not isinstance(values, list):
         raise OffleashError(f"{path} begins as a JSON list and is not one. Copy it again, or mend it.")
     for number, (value, exactly) in enumerate(zip(values, _exact(text), strict=True), 1):
@@ -108,7 +108,7 @@ def _exact(text: str) -> Any:
     return json.loads(text, parse_float=str, parse_constant=str)
 
 
-def _csv(path: Path, text: str) -> Iterator[Row]:
+def _csv(path: Path, text: str) -> Iterator[NumberedRow]:
     header = text.lstrip().partition("\n")[0]
     separator = max(SEPARATORS, key=header.count)
     if "\x00" in text or separator not in header:
@@ -131,19 +131,19 @@ def _csv(path: Path, text: str) -> Iterator[Row]:
                     f"{path}: row {number} has {len(record)} fields and the header {len(names)}. "
                     "Quote fields that hold a separator."
                 )
-            yield Row(number, {name: value or None for name, value in zip(names, record, strict=True)})
+            yield NumberedRow(number, {name: value or None for name, value in zip(names, record, strict=True)})
     except csv.Error as error:
         raise OffleashError(f"{path}: row {number + 1} is not CSV ({error}). Mend its quotes.") from None
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _parquet(path: Path) -> Iterator[NumberedRow]:
     try:
         frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise OffleashError(f"{path}: the Parquet file is cut off or damaged ({reason}). Copy it again.") from None
     for number, values in enumerate(frame.iter_rows(named=True), 1):
-        yield Row(number, {name: _without_nulls(value) for name, value in values.items()})
+        yield NumberedRow(number, {name: _without_nulls(value) for name, value in values.items()})
 
 
 def _without_nulls(value: object) -> object:
@@ -168,7 +168,7 @@ def _decoded(path: Path, data: bytes) -> str:
         ) from None
 
 
-def _json(path: Path, number: int, text: str) -> object:
+def _parsed(path: Path, number: int, text: str) -> object:
     try:
         value: object = json.loads(text)
     except RecursionError:
@@ -182,9 +182,9 @@ def _json(path: Path, number: int, text: str) -> object:
     return value
 
 
-def _row(path: Path, number: int, value: object, text: str) -> Row:
+def _row(path: Path, number: int, value: object, text: str) -> NumberedRow:
     if isinstance(value, dict):
-        return Row(number, value, text)
+        return NumberedRow(number, value, text)
     kind = type(value).__name__
     raise OffleashError(
         f"{path}: row {number} is a JSON {kind}, not an object with fields such as question and answer."

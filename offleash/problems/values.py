@@ -17,7 +17,7 @@ def text_of(value: object, what: str) -> str | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
-        return _sound(value, what) if value.strip() else None
+        return _well_formed(value, what) if value.strip() else None
     if isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, list) and len(value) == 1:
@@ -139,7 +139,7 @@ def _content(value: object, what: str) -> str | None:
     return text_of(value, what)
 
 
-def _sound(text: str, what: str) -> str:
+def _well_formed(text: str, what: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

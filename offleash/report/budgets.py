@@ -7,7 +7,7 @@ from offleash.study.compare import Comparison
 from offleash.support.portfolio import Portfolio
 
 
-def crossing(one: Comparison) -> Json:
+def crossing_section(one: Comparison) -> Json:
     found = one.crossing
     return {
         "k": number(found.k),
@@ -24,7 +24,7 @@ def crossing(one: Comparison) -> Json:
     }
 
 
-def equivalent_budget(one: Comparison) -> Json:
+def equivalent_budget_section(one: Comparison) -> Json:
     first = one.equivalent[0]
     return {
         "k": number(first.k),
@@ -43,7 +43,7 @@ def equivalent_budget(one: Comparison) -> Json:
     }
 
 
-def portfolio(one: Comparison) -> Json:
+def portfolio_section(one: Comparison) -> Json:
     best = one.portfolio
     if best is None:
         return {"k": None, "reason": "a portfolio counts problems, not answers or solutions"}
@@ -62,7 +62,7 @@ def portfolio(one: Comparison) -> Json:
     }
 
 
-def forecast(one: Comparison) -> Json:
+def forecast_section(one: Comparison) -> Json:
     if not one.forecasts:
         why = (
             "stopped runs do not say how their samples would go on" if (one.tally.until_R > 0).any() else "per problem"

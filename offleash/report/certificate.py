@@ -2,13 +2,13 @@
 
 from collections import Counter
 
-from offleash.report.drawn import decoding_text
+from offleash.render.numbers import duration
 from offleash.report.numbers import Json, number
+from offleash.samplers.sampler import decoding_text
 from offleash.study.certify import CertifiedRun, Planned
-from offleash.study.pace import duration
 from offleash.support.rules import IN, OUT, UNDETERMINED, Certified
 
-SHOWN = 3  # reasons why problems have no certificate
+REASONS_SHOWN = 3  # reasons why problems have no certificate
 MASSES = ("correct", "wrong", "unread", "failed", "truncated", "unexplored")
 
 
@@ -47,7 +47,7 @@ def certified_text(one: CertifiedRun) -> str:
             f"  {one.new:,} problems certified now in {duration(one.seconds)}, {one.peak_memory_mb:,.0f} MB at the most"
         )
     if one.troubles:
-        reasons = Counter(one.troubles.values()).most_common(SHOWN)
+        reasons = Counter(one.troubles.values()).most_common(REASONS_SHOWN)
         why = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
         lines.append(f"  {len(one.troubles):,} problems have no certificate: {why}.")
     lines.append(f"  next: offleash compare {one.folder} OTHER")

@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.report.document import support
+from offleash.report.document import support_section
 from offleash.report.numbers import Json, count, number
 from offleash.study.certified import SIDES, UNSURE, CertifiedComparison
 from offleash.support.change import METRICS, SupportChange
@@ -21,7 +21,7 @@ MEANING = {
     Certified.MASS: "problems by mass",  # all correct completions together are
 }
 CELLS = {"P": "kept", "E": "found", "S": "lost", "O": "neither"}
-SHOWN = 8  # problems named in a line
+PROBLEMS_SHOWN = 8  # problems named in a line
 
 
 def show_certified(console: Console, comparisons: Sequence[CertifiedComparison]) -> None:
@@ -30,7 +30,7 @@ def show_certified(console: Console, comparisons: Sequence[CertifiedComparison])
         console.print(_comparison(one))
 
 
-def finding(one: CertifiedComparison) -> str:
+def certified_finding(one: CertifiedComparison) -> str:
     """The answer in words."""
     change, base, rl = one.change[one.sought.question], _plain(one.before.name), _plain(one.after.name)
     how = "with a correct completion" if one.sought.question is Certified.COMPLETION else "with a correct mass"
@@ -52,31 +52,31 @@ def finding(one: CertifiedComparison) -> str:
 
 def certified_json(comparisons: Sequence[CertifiedComparison]) -> Json:
     """The document of one comparison, or of the last of several with all of them under `comparisons`."""
-    every = [_document(one) for one in comparisons]
+    every = [_certified_json(one) for one in comparisons]
     whole: Json = {"schema": SCHEMA} | every[-1]
     if len(every) > 1:
         whole["comparisons"] = every
     return whole
 
 
-def _document(one: CertifiedComparison) -> Json:
+def _certified_json(one: CertifiedComparison) -> Json:
     change = one.change
     return {
         "kind": "certified",
         "epsilon": one.epsilon,
         "question": one.sought.question.value,
-        "support": support(change[one.sought.question]),
-        "by_completion": support(change[Certified.COMPLETION]),
-        "by_mass": support(change[Certified.MASS]),
+        "support": support_section(change[one.sought.question]),
+        "by_completion": support_section(change[Certified.COMPLETION]),
+        "by_mass": support_section(change[Certified.MASS]),
         "completions": _completions(one),
         "p_correct": {side: list(one.bounds(side)) for side in SIDES},
         "certificates": {side: _certificate(one, side) for side in SIDES},
         "benchmarks": {
             part.name or "all": {"problems": part.problems}
-            | {f"by_{question.value}": support(part.change[question]) for question in Certified}
+            | {f"by_{question.value}": support_section(part.change[question]) for question in Certified}
             for part in one.benchmarks
         },
-        "problems": [_problem(row) for row in one.table.iter_rows(named=True)],
+        "problems": [_certified_problem(row) for row in one.table.iter_rows(named=True)],
         "notes": [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in one.notes],
     }
 
@@ -86,12 +86,12 @@ def _completions(one: CertifiedComparison) -> Json:
     if found is None:
         return {"reason": one.unmatched}
     sides = {cell: dict(zip(SIDES, found.mass[cell], strict=True)) for cell in "PES"}
-    return support(found.change) | {
+    return support_section(found.change) | {
         "per": "completion",
         "reasons": {name: why for name in METRICS if (why := found.change.reason(name))}
         | {"O": "what neither reaches above epsilon has no name"},
         "mass": sides,
-        "mass_kept": number(_share(found.mass["P"][0], found.mass["S"][0])),
+        "mass_kept": number(_ratio(found.mass["P"][0], found.mass["S"][0])),
         "lost_known": {"completions": found.known[0], "mass_after": found.known[1]},
     }
 
@@ -112,7 +112,7 @@ def _certificate(one: CertifiedComparison, side: str) -> Json:
     }
 
 
-def _problem(row: dict[str, object]) -> Json:
+def _certified_problem(row: dict[str, object]) -> Json:
     columns = ("correct", "wrong", "unread", "failed", "unexplored", "largest", "correct_completions")
     return {
         "problem": row["problem"],
@@ -127,7 +127,7 @@ def _comparison(one: CertifiedComparison) -> RenderableType:
     title = Text.assemble((f"{_plain(change.before)} → {_plain(change.after)}", "bold"))
     many = f"{one.table.height:,} problems, epsilon {one.epsilon:.4g} (as k = {change.k:,}), rule certified"
     title.append(f"   {many}", style="dim")
-    parts: list[RenderableType] = [title, Text(finding(one)), Text(""), _cells(one), _metrics(one)]
+    parts: list[RenderableType] = [title, Text(certified_finding(one)), Text(""), _cells(one), _metrics(one)]
     if one.completions is not None:
         parts.append(_masses(one))
     if len(one.benchmarks) > 1:
@@ -195,7 +195,7 @@ def _listed(one: CertifiedComparison, cell: str) -> list[RenderableType]:
     names = one.table.filter(one.table[one.sought.question.value] == cell)["problem"].to_list()
     if not names:
         return []
-    shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+    shown = ", ".join(names[:PROBLEMS_SHOWN]) + (", ..." if len(names) > PROBLEMS_SHOWN else "")
     return [Text(f"Problems {word} by {one.sought.question.value}: {len(names)}: {_plain(shown)}")]
 
 
@@ -209,7 +209,7 @@ def _metric(change: SupportChange, name: str) -> str:
     return "-" if np.isnan(value) else f"{value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
-def _share(part: float, rest: float) -> float:
+def _ratio(part: float, rest: float) -> float:
     return part / (part + rest) if part + rest > 0 else float("nan")
 
 

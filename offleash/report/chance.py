@@ -7,7 +7,7 @@ from offleash.support.chance import Retest
 _NULL = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")
 
 
-def chance(one: Comparison) -> Json:
+def chance_section(one: Comparison) -> Json:
     """Exchange null, McNemar, bounds, lists, retest, strength and confirmation of a comparison."""
     found, null = one.evidence, one.evidence.null
     return {name: None if null is None else number(getattr(null, name)) for name in _NULL} | {

@@ -1,7 +1,7 @@
 """What a check of problems found, for people and programs."""
 
+from offleash.render.escape import clean
 from offleash.study.check import Checked
-from offleash.study.flip_samples import clean
 
 SHOWN = 20
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from offleash.render.escape import clean
 from offleash.report.numbers import Json
 from offleash.report.verified import notes
-from offleash.study.flip_samples import clean
 from offleash.study.verify_logs import Disagreement
 
 SHOWN = 5

@@ -1,87 +1,29 @@
 """The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
-from offleash.report.budgets import crossing, equivalent_budget, forecast, portfolio
-from offleash.report.chance import chance
-from offleash.report.disagreements import disagreements_json
-from offleash.report.entropies.document import entropy_section
-from offleash.report.flips import flips_json
 from offleash.report.numbers import Json, count, number
 from offleash.study.benchmarks import BenchmarkChange, Macro
 from offleash.study.checkpoints import Union
 from offleash.study.compare import GAP_BUDGET, Comparison
 from offleash.study.diversity import Diversity, RunDiversity
-from offleash.study.entropies.entropy import entropies_of
-from offleash.study.flips import Flips
-from offleash.study.verify_logs import Disagreement
 from offleash.support.change import METRICS, SupportChange
 from offleash.support.curves import Curve
 from offleash.support.estimators import cover_at
-from offleash.support.rules import epsilon
 from offleash.tables.notes import Note
 from offleash.tables.run import Run
 from offleash.tables.tally import Tally
 
-SCHEMA = 1
 COVER = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-def document(
-    comparisons: Sequence[Comparison],
-    together: Union | None = None,
-    turned: Sequence[Flips] = (),
-    judged: Sequence[Disagreement] = (),
-) -> Json:
-    """The document of one comparison, or of the last of several with all of them under `comparisons`.
-
-    `turned` has the flips of each comparison and `judged` the runs that were verified first, where asked for.
-    """
-    every = [_comparison(one) for one in comparisons]
-    for one, found in zip(every, turned, strict=bool(turned)):
-        one["flips"] = flips_json(found)
-    whole: Json = {"schema": SCHEMA} | every[-1]
-    if len(comparisons) > 1:
-        whole["comparisons"] = every
-        whole["notes"] = _notes(dict.fromkeys(note for one in comparisons for note in one.notes))
-    if together is not None:
-        whole["union"] = _union(together)
-    if judged:
-        whole["verified"] = disagreements_json(judged)
-    return whole
-
-
-def _comparison(one: Comparison) -> Json:
-    sides = ((one.before, "before", 0), (one.after, "after", 1))
-    return {
-        "support": support(one.change),
-        "pass_at_k": _pass_at_k(one),
-        "curves": {name: _curve(one.curves[name]) for name in METRICS},
-        "chance": chance(one),
-        "guessing": _guessing(one),
-        "crossing": crossing(one),
-        "equivalent_budget": equivalent_budget(one),
-        "portfolio": portfolio(one),
-        "forecast": forecast(one),
-        "diversity": _diversity(one.diversity),
-        "entropy": entropy_section(entropies_of(one)),
-        "max_at_k": _max_at_k(one),
-        "sensitivity": _sensitivity(one),
-        "epsilon": {name: number(float(epsilon(_least_drawn(one.tally, r)))) for _, name, r in sides},
-        "runs": {name: _run(run, one.tally, r) for run, name, r in sides},
-        "benchmarks": {part.name or "all": _benchmark(part) for part in one.benchmarks},
-        "macro": _macro(one.macro),
-        "notes": _notes(one.notes),
-    }
-
-
-def _notes(notes: Iterable[Note]) -> list[Json]:
+def notes_section(notes: Iterable[Note]) -> list[Json]:
     return [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in notes]
 
 
-def support(change: SupportChange) -> Json:
+def support_section(change: SupportChange) -> Json:
     """The table of a support change."""
     out: Json = {name: count(getattr(change, name)) for name in ("P", "E", "S", "O")}
     out |= {name: number(change.value[name]) for name in METRICS}
@@ -107,7 +49,7 @@ def _ends(curve: Curve, low: str = "low_K", high: str = "high_K") -> Json:
     return {str(int(k)): [number(float(a)), number(float(b))] for k, a, b in ends}
 
 
-def _curve(curve: Curve) -> Json:
+def curve_section(curve: Curve) -> Json:
     return {
         "value": _by_k(curve.k_K, curve.value_K),
         "interval": _ends(curve),
@@ -115,7 +57,7 @@ def _curve(curve: Curve) -> Json:
     }
 
 
-def _pass_at_k(one: Comparison) -> Json:
+def pass_at_k_section(one: Comparison) -> Json:
     before, after, difference = (one.curves[name] for name in ("before", "after", "difference"))
     out: Json = {
         "before": _by_k(before.k_K, before.value_K),
@@ -144,7 +86,7 @@ def _cover(one: Comparison) -> Json:
     }
 
 
-def _guessing(one: Comparison) -> Json:
+def guessing_section(one: Comparison) -> Json:
     found = one.guessing
     return {
         "floor": found.floor,
@@ -154,11 +96,11 @@ def _guessing(one: Comparison) -> Json:
         "guess_support": {name: len(problems) for name, problems in found.problems.items()},
         "guess_support_by_rank": found.by_rank,
         "problems": {name: list(problems) for name, problems in found.problems.items()},
-        "support_without": None if found.without is None else support(found.without),
+        "support_without": None if found.without is None else support_section(found.without),
     }
 
 
-def _diversity(found: Diversity | None) -> Json:
+def diversity_section(found: Diversity | None) -> Json:
     if found is None:
         return {"reason": "the runs keep no answers, or stopped early"}
     sides: dict[str, RunDiversity] = {"before": found.before, "after": found.after}
@@ -171,29 +113,29 @@ def _diversity(found: Diversity | None) -> Json:
     } | {name: {key: number(value) for key, value in vars(side).items()} for name, side in sides.items()}
 
 
-def _max_at_k(one: Comparison) -> Json:
+def max_at_k_section(one: Comparison) -> Json:
     if one.graded is None:
         return {"reason": "the runs have no graded scores, between 0 and 1"}
     k_K = one.curves["before"].k_K
     return {"before": _by_k(k_K, one.graded.before_K), "after": _by_k(k_K, one.graded.after_K)}
 
 
-def _sensitivity(one: Comparison) -> Json:
+def sensitivity_section(one: Comparison) -> Json:
     bounds = one.undecided
     return {
         "false_positive_rate_that_explains": {name: number(rate) for name, rate in one.evidence.tipping.items()},
         "reason": None if bounds else "no sample is undecided (failed or unverified), or the rule is not 'seen'",
-        "undecided_all_wrong": None if bounds is None else support(bounds[0]),
-        "undecided_all_right": None if bounds is None else support(bounds[1]),
+        "undecided_all_wrong": None if bounds is None else support_section(bounds[0]),
+        "undecided_all_right": None if bounds is None else support_section(bounds[1]),
     }
 
 
-def _least_drawn(tally: Tally, r: int) -> int:
+def least_drawn(tally: Tally, r: int) -> int:
     """Samples that every problem of a run has; a record that stopped early stands for its whole budget."""
     return int(np.where(tally.stopped_PR[:, r], tally.budget_R[r], tally.drawn_PR[:, r]).min())
 
 
-def _run(run: Run, tally: Tally, r: int) -> Json:
+def run_section(run: Run, tally: Tally, r: int) -> Json:
     drawn_P = tally.drawn_PR[:, r]
     totals = {
         name: int(getattr(tally, f"{name}_PR")[:, r].sum()) for name in ("unread", "failed", "unverified", "truncated")
@@ -210,15 +152,15 @@ def _run(run: Run, tally: Tally, r: int) -> Json:
     }
 
 
-def _benchmark(part: BenchmarkChange) -> Json:
-    return support(part.change) | {
+def benchmark_section(part: BenchmarkChange) -> Json:
+    return support_section(part.change) | {
         "problems": part.problems,
         "pass_at_1": {"before": part.pass_at_1[0], "after": part.pass_at_1[1]},
         "pass_at_k": {"before": part.pass_at_k[0], "after": part.pass_at_k[1]},
     }
 
 
-def _macro(found: Macro | None) -> Json:
+def macro_section(found: Macro | None) -> Json:
     if found is None:
         return {"value": None, "reason": "there is one benchmark, whose value is the pooled one"}
     return {
@@ -228,7 +170,7 @@ def _macro(found: Macro | None) -> Json:
     }
 
 
-def _union(found: Union) -> Json:
+def union_section(found: Union) -> Json:
     def table(cells: tuple[float, ...] | None) -> Json | None:
         return None if cells is None else {name: count(cell) for name, cell in zip("PESO", cells, strict=True)}
 

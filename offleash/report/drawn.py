@@ -1,8 +1,8 @@
 """What is about to be drawn and what was drawn, for people and programs."""
 
-from offleash.samplers.sampler import Decoding
+from offleash.render.numbers import duration, many
+from offleash.samplers.sampler import decoding_text
 from offleash.study.draw import DrawnRun, Prospect
-from offleash.study.pace import duration
 
 SHOWN = 3  # reasons of failed requests
 CUT = 0.2  # the share of samples that may be cut at the token limit without a word
@@ -22,17 +22,6 @@ def prospect_text(one: Prospect) -> str:
         there = "is" if one.samples == 1 else "are"
         lines.append(f"  {many(one.samples, 'sample')} {there} there; {many(one.settled, 'problem')} {need} no more.")
     return "\n".join(lines)
-
-
-def decoding_text(decoding: Decoding) -> str:
-    """A decoding in words; what is off is left out."""
-    parts = [f"temperature {decoding.temperature:g}"]
-    parts += [f"top-p {decoding.top_p:g}"] if decoding.top_p < 1 else []
-    parts += [f"top-k {decoding.top_k}"] if decoding.top_k else []
-    parts += [f"min-p {decoding.min_p:g}"] if decoding.min_p else []
-    parts += [f"at most {decoding.max_tokens:,} tokens"]
-    parts += [f"stopped by {', '.join(map(repr, decoding.stop))}"] if decoding.stop else []
-    return ", ".join(parts)
 
 
 def drawn_document(one: DrawnRun) -> dict[str, object]:
@@ -95,8 +84,3 @@ def drawn_text(one: DrawnRun, alone: bool = True) -> str:
         step = f"offleash compare {one.folder} OTHER" if one.verifier else f"offleash verify {one.folder}"
         lines.append(f"  next: {step}")
     return "\n".join(lines)
-
-
-def many(count: int, noun: str) -> str:
-    """A number with its noun: 1 problem, 2 problems."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

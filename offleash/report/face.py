@@ -6,7 +6,7 @@ from pathlib import Path
 import altair as alt
 
 from offleash.errors import OffleashError
-from offleash.report.figures.figure import Look, Missing
+from offleash.report.figures.encodings import Look, Missing
 from offleash.report.figures.registry import figure as drawn
 from offleash.report.page.build import Telling, report_page
 from offleash.report.place import check_place, write_text

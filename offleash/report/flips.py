@@ -9,8 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from offleash.render.escape import clean
 from offleash.report.numbers import Json, number
-from offleash.study.flip_samples import DecidingSample, Said, clean
+from offleash.study.flip_samples import DecidingSample, Said
 from offleash.study.flips import Alternative, Flip, Flips
 from offleash.support.change import METRICS
 

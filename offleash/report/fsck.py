@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from offleash.report.drawn import many
+from offleash.render.numbers import many
 from offleash.study.fsck import Inspected
 
 

@@ -5,8 +5,7 @@ from functools import singledispatch
 import numpy as np
 
 from offleash.report.page.templates import template
-from offleash.report.page.tiles import chance_rates, shown
-from offleash.report.words import finding, warnings
+from offleash.report.words import chance_rates, finding, shown, warnings
 from offleash.study.compare import Comparison
 from offleash.support.change import METRICS, SupportChange
 from offleash.support.passes import PassCurve

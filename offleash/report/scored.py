@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from offleash.report.drawn import decoding_text
+from offleash.render.escape import clean
+from offleash.render.numbers import duration
 from offleash.report.numbers import number
-from offleash.samplers.sampler import Decoding
-from offleash.study.flip_samples import clean
-from offleash.study.pace import duration
+from offleash.samplers.sampler import Decoding, decoding_text
 from offleash.study.scoring.rows import ScoredRow
 from offleash.study.scoring.score import ScoredRun
 from offleash.study.scoring.summary import ALL, Summary

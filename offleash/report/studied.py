@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from offleash.report.document import document
-from offleash.report.drawn import decoding_text, drawn_document, many
+from offleash.render.numbers import many
+from offleash.report.drawn import drawn_document
+from offleash.report.terminal import document
+from offleash.samplers.sampler import decoding_text
 from offleash.study.two_models import Cost, Studied, TwoModels
 
 

@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.report.figures.figure import Subject
 from offleash.study.certified import named_certificates
 from offleash.study.checkpoints import Union
-from offleash.study.compare import Comparison, Question
+from offleash.study.compare import Comparison
 from offleash.study.detail import detail
 from offleash.study.flips import Flips, can_flip
-from offleash.study.load import Progress, Reading, silent
+from offleash.study.load import Reading
 from offleash.study.texts import with_texts
 from offleash.study.verbs import compare_arguments, flips_arguments
 

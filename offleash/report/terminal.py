@@ -1,4 +1,4 @@
-"""A comparison as tables in the terminal."""
+"""The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,90 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from offleash.report.budgets import crossing_section, equivalent_budget_section, forecast_section, portfolio_section
+from offleash.report.chance import chance_section
+from offleash.report.disagreements import disagreements_json
+from offleash.report.document import (
+    benchmark_section,
+    curve_section,
+    diversity_section,
+    guessing_section,
+    least_drawn,
+    macro_section,
+    max_at_k_section,
+    notes_section,
+    pass_at_k_section,
+    run_section,
+    sensitivity_section,
+    support_section,
+    union_section,
+)
+from offleash.report.entropies.document import entropy_section
 from offleash.report.entropies.words import square_words
+from offleash.report.flips import flips_json
 from offleash.report.metrics import MEANING
+from offleash.report.numbers import Json, number
 from offleash.report.words import finding, warnings
 from offleash.study.checkpoints import Union
 from offleash.study.compare import Comparison
 from offleash.study.entropies.entropy import entropies_of
+from offleash.study.flips import Flips
+from offleash.study.verify_logs import Disagreement
 from offleash.support.change import METRICS
+from offleash.support.rules import epsilon
 from offleash.tables.notes import Note
 from offleash.tables.tally import Per
+
+SCHEMA = 1
+
+
+def document(
+    comparisons: Sequence[Comparison],
+    together: Union | None = None,
+    turned: Sequence[Flips] = (),
+    judged: Sequence[Disagreement] = (),
+) -> Json:
+    """The document of one comparison, or of the last of several with all of them under `comparisons`.
+
+    `turned` has the flips of each comparison and `judged` the runs that were verified first, where asked for.
+    """
+    every = [_comparison_json(one) for one in comparisons]
+    for one, found in zip(every, turned, strict=bool(turned)):
+        one["flips"] = flips_json(found)
+    whole: Json = {"schema": SCHEMA} | every[-1]
+    if len(comparisons) > 1:
+        whole["comparisons"] = every
+        whole["notes"] = notes_section(dict.fromkeys(note for one in comparisons for note in one.notes))
+    if together is not None:
+        whole["union"] = union_section(together)
+    if judged:
+        whole["verified"] = disagreements_json(judged)
+    return whole
+
+
+def _comparison_json(one: Comparison) -> Json:
+    sides = ((one.before, "before", 0), (one.after, "after", 1))
+    return {
+        "support": support_section(one.change),
+        "pass_at_k": pass_at_k_section(one),
+        "curves": {name: curve_section(one.curves[name]) for name in METRICS},
+        "chance": chance_section(one),
+        "guessing": guessing_section(one),
+        "crossing": crossing_section(one),
+        "equivalent_budget": equivalent_budget_section(one),
+        "portfolio": portfolio_section(one),
+        "forecast": forecast_section(one),
+        "diversity": diversity_section(one.diversity),
+        "entropy": entropy_section(entropies_of(one)),
+        "max_at_k": max_at_k_section(one),
+        "sensitivity": sensitivity_section(one),
+        "epsilon": {name: number(float(epsilon(least_drawn(one.tally, r)))) for _, name, r in sides},
+        "runs": {name: run_section(run, one.tally, r) for run, name, r in sides},
+        "benchmarks": {part.name or "all": benchmark_section(part) for part in one.benchmarks},
+        "macro": macro_section(one.macro),
+        "notes": notes_section(one.notes),
+    }
+
 
 MOST = 20  # benchmarks shown, those with most problems
 

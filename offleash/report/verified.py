@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from shlex import quote
 
-from offleash.study.flip_samples import clean
+from offleash.render.escape import clean
 from offleash.study.verify import Verified
 from offleash.study.verify_rows import Outcome
 from offleash.tables.verdict import Verdict

@@ -1,9 +1,31 @@
-"""The finding in words, with its uncertainty, and the warnings that would change how it is read."""
+"""What stands at the top of the page: the four classes and the rates made of them, beside what chance would give."""
 
 import numpy as np
 
 from offleash.study.compare import Comparison
+from offleash.support.cells import ratio
+from offleash.support.change import METRICS
+from offleash.support.rules import Rule
 from offleash.tables.tally import Per
+
+
+def chance_rates(one: Comparison) -> dict[str, float]:
+    """The rates of the table that chance alone would show had no rate changed: the exchange null's E and S."""
+    null = one.evidence.null
+    if null is None or one.tally.per is not Per.PROBLEM or one.change.rule is not Rule.SEEN:
+        return {}  # under other rules exchange moves problems out of reach altogether
+    E, S = null.expected_E, null.expected_S
+    either = int((one.tally.head_PR >= 1).any(axis=1).sum())  # whoever had the successes, one of the two reaches it
+    values = {name: float(ratio(name, either - E - S, E, S, len(one.tally))) for name in METRICS}
+    return {name: value for name, value in values.items() if np.isfinite(value)}
+
+
+def shown(value: float) -> str:
+    """A count for people."""
+    if not np.isfinite(value):
+        return "?"
+    return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
+
 
 SMALL_K = 32
 NOTABLE = 0.05

@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 
 from offleash.errors import OffleashError
-from offleash.samplers.http import RefusedError, Server, TryAgainError, address, backoff, safe, whole
+from offleash.render.escape import valid_utf8
+from offleash.samplers.http import RefusedError, Server, TryAgainError, address, backoff, safe
 
 LARGEST = 4 << 20  # bytes of a response that are read
 LONGEST_WAIT = 60.0  # seconds between two tries, whatever Retry-After says
@@ -36,7 +37,7 @@ class Chat:
         limits: dict[str, int] = {"temperature": 0, "max_tokens": self.tokens}
         trouble, attempt = "", 0
         while attempt < self.tries:
-            body = {"model": self.model, "messages": [{"role": "user", "content": whole(prompt)}], **limits}
+            body = {"model": self.model, "messages": [{"role": "user", "content": valid_utf8(prompt)}], **limits}
             try:
                 return _content(server, server.ask(COMPLETIONS, body))
             except RefusedError as refused:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from offleash.samplers.http import whole
+from offleash.render.escape import valid_utf8
 from offleash.samplers.sampler import FINISHED, TRUNCATED
 
 BROKEN = {"abort", "error"}  # finish reasons of a server that went away under a sample
@@ -67,7 +67,7 @@ def _choice(found: dict[str, object], steps: list[tuple[str, float]] | None, tot
     tokens = len(steps) if steps is not None else total
     if tokens is None and isinstance(ids := found.get("token_ids"), list):
         tokens = len(ids)
-    return Choice(whole(text), finish, tokens, _sum(steps, said, finish) if steps else None)
+    return Choice(valid_utf8(text), finish, tokens, _sum(steps, said, finish) if steps else None)
 
 
 def _text(found: dict[str, object], finish: str) -> tuple[str, str]:

@@ -1,7 +1,6 @@
 """Exact support: all completions of a prompt that are more probable than epsilon, for samplers that can tell."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import Decoding, Request, Sampler
+from offleash.samplers.sampler import Decoding, ExpansionProgress, Request, Sampler, no_progress
 
 if TYPE_CHECKING:
     from offleash.samplers.engine.expand import Leaves
@@ -22,12 +21,6 @@ FREE = (
     8  # completions down to epsilon / FREE are kept where their last prefix was expanded anyway: at most FREE/epsilon
 )
 AGREE = 1e-6  # how near what was found and what was cut off must come to 1
-
-Tell = Callable[[int, int, float], None]  # depth, prefixes at it, mass found and cut off so far
-
-
-def untold(_: int, __: int, ___: float) -> None:
-    """An expansion that nobody watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +58,9 @@ class Expander(Protocol):
         """A hash of what the tokens stand for: completions of two models are the same only where it is the same."""
         ...
 
-    def expand(self, request: Request, decoding: Decoding, epsilon: float, tell: Tell = untold) -> Expansion: ...
+    def expand(
+        self, request: Request, decoding: Decoding, epsilon: float, tell: ExpansionProgress = no_progress
+    ) -> Expansion: ...
 
 
 def expander_of(sampler: Sampler) -> Expander:
@@ -107,7 +102,9 @@ class _Shared:
         text = json.dumps(sorted(known, key=lambda pair: pair[1]))
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
-    def expand(self, request: Request, decoding: Decoding, epsilon: float, tell: Tell = untold) -> Expansion:
+    def expand(
+        self, request: Request, decoding: Decoding, epsilon: float, tell: ExpansionProgress = no_progress
+    ) -> Expansion:
         from offleash.samplers.engine.expand import Expanding
         from offleash.samplers.engine.texts import stop_finder
         from offleash.samplers.engine.tree import Tree

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from offleash.errors import OffleashError
+from offleash.render.escape import valid_utf8
 from offleash.samplers.choices import Choice, Reply
-from offleash.samplers.http import RefusedError, whole
+from offleash.samplers.http import RefusedError
 from offleash.samplers.sampler import Decoding, Request
 
 PROBES, RARELY = 3, 64  # identical choices are looked into so many times, then once for so many samples
@@ -62,7 +63,7 @@ class Habits:
         if uncounted and not (self._stepped and "logprobs" in fields):
             fields["return_token_ids"] = True
         limit = "max_completion_tokens" if self._otherwise else "max_tokens"
-        asked = {"prompt": whole(request.prompt)} if raw else {"messages": [_message(request)]}
+        asked = {"prompt": valid_utf8(request.prompt)} if raw else {"messages": [_message(request)]}
         stop = {"stop": list(decoding.stop)} if decoding.stop else {}
         kept = {name: value for name, value in fields.items() if name not in self._without}
         return {"model": model, **asked, **kept, limit: decoding.max_tokens, **stop}
@@ -154,7 +155,7 @@ def too_long(refused: RefusedError) -> bool:
 
 def _message(request: Request) -> dict[str, object]:
     """One message of the user: its text, or its images in order and then its text."""
-    text = whole(request.prompt)
+    text = valid_utf8(request.prompt)
     if not request.images:
         return {"role": "user", "content": text}
     parts: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": one}} for one in request.images]

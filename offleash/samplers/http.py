@@ -201,11 +201,6 @@ def short(text: str) -> str:
     return words if len(words) <= 200 else f"{words[:200]}..."
 
 
-def whole(text: str) -> str:
-    """A text that every server and file takes: a lone surrogate, which a model can write, is no UTF-8."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _read(response: IO[bytes], deadline: float, largest: int) -> bytes:
     """A response's bytes, at most `largest` of them, and none after the deadline: a server may send them one by one."""
     chunks, size = [], 0

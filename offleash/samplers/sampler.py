@@ -1,10 +1,17 @@
-"""The one protocol of all samplers: requests in, chunks of samples out; decoding is explicit."""
+"""What is about to be drawn and what was drawn, for people and programs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Protocol
 
 from offleash.errors import OffleashError, unknown
+
+ExpansionProgress = Callable[[int, int, float], None]  # depth, prefixes at it, mass found and cut off so far
+
+
+def no_progress(_: int, __: int, ___: float) -> None:
+    """An expansion that nobody watches."""
+
 
 FINISHED, TRUNCATED = "stop", "length"
 
@@ -143,3 +150,14 @@ class Sampler(Protocol):
     def close(self) -> None:
         """Free the model."""
         ...
+
+
+def decoding_text(decoding: Decoding) -> str:
+    """A decoding in words; what is off is left out."""
+    parts = [f"temperature {decoding.temperature:g}"]
+    parts += [f"top-p {decoding.top_p:g}"] if decoding.top_p < 1 else []
+    parts += [f"top-k {decoding.top_k}"] if decoding.top_k else []
+    parts += [f"min-p {decoding.min_p:g}"] if decoding.min_p else []
+    parts += [f"at most {decoding.max_tokens:,} tokens"]
+    parts += [f"stopped by {', '.join(map(repr, decoding.stop))}"] if decoding.stop else []
+    return ", ".join(parts)

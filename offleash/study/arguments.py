@@ -4,6 +4,7 @@ import glob
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import takewhile
@@ -130,3 +131,16 @@ def _near(path: Path) -> str:
         return f" There is no folder {os.fspath(path.parent)!r} either."
     near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.7)
     return f" Did you mean {os.fspath(path.parent / near[0])!r}?" if near else ""
+
+
+def run_folders(arguments: Sequence[str]) -> list[Path]:
+    """The run folders that the arguments name, each checked."""
+    return [_run_folder(Path(argument)) for argument in arguments]
+
+
+def _run_folder(path: Path) -> Path:
+    if path.is_dir() and is_run(path):
+        return path
+    if path.is_dir():
+        raise OffleashError(f"{path} is no run folder: it has no run.json. Logs: offleash import {path} -o RUN first.")
+    raise OffleashError(f"There is no run folder {path}. Logs become one with: offleash import LOGS -o RUN.")

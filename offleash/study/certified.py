@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 
 from offleash.errors import OffleashError, unknown
+from offleash.progress import Progress, silent
 from offleash.study.arguments import distinct_names, distinct_paths, parse_argument
 from offleash.study.certify import states_of
-from offleash.study.load import Progress, silent
 from offleash.study.match import Matched, match
 from offleash.study.verbs import choice, question
 from offleash.support.cells import rule_cells

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, peak_memory_mb, silent
+from offleash.render.numbers import duration
 from offleash.samplers.expanding import Completion, Expander, Expansion, expander_of, refuse_sampler
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.study.certifying import begin, refuse_words
 from offleash.study.continuing import origin_of
 from offleash.study.judging import Judge
-from offleash.study.load import Progress, silent
-from offleash.study.pace import duration, peak_memory_mb
 from offleash.study.subjects import refuse_unreadable, subjects_of
 from offleash.study.verify import Subjects, Verifying, judge_of, judged_rows, stored_name
 from offleash.support.rules import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon

@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 import numpy as np
 import polars as pl
 
+from offleash.comparing.question import Question
 from offleash.display import html
 from offleash.errors import OffleashError
 from offleash.study.answers import answers, tally_of_answers
@@ -25,8 +26,7 @@ from offleash.support.curves import Curve, budgets, curve, dense_budgets
 from offleash.support.estimators import pass_at_k_prefix, sampling_efficiency_gap
 from offleash.support.forecast import Forecast, forecast
 from offleash.support.portfolio import Portfolio, portfolio
-from offleash.support.resampling import REPLICATES
-from offleash.support.rules import ZETA, Rule
+from offleash.support.rules import Rule
 from offleash.support.sensitivity import undecided_bounds
 from offleash.tables.notes import Note
 from offleash.tables.run import Run
@@ -38,22 +38,6 @@ Derived = TypeVar("Derived")
 
 GAP_BUDGET = 256  # of the sampling-efficiency gap
 CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is to be compared, and how."""
-
-    rule: Rule = Rule.SEEN
-    per: Per = Per.PROBLEM
-    at: int | None = None
-    tau: float = 0.0
-    zeta: float = ZETA
-    drop_unread: bool = False
-    guess: float | None = None
-    allow: frozenset[str] = frozenset()  # what may differ between the runs: see study.decodings
-    replicates: int = REPLICATES
-    seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from offleash.samplers.seeds import seed_of
 from offleash.samplers.templates import opens_reasoning
 from offleash.study.differences import differences, refuse_other_problems, told
 from offleash.study.rounds import Chunks, chunks_for
-from offleash.tables.facts import budget_in
-from offleash.tables.folder import RunFolder, is_run, read_facts, read_origin, read_problems, refuse_certificate
+from offleash.tables.facts import budget_in, read_facts, read_origin
+from offleash.tables.folder import RunFolder, is_run, read_problems, refuse_certificate
 from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget, Origin
 

@@ -5,13 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offleash.support.diversity import (
-    chao1,
-    distinct_rarefied,
-    entropy_chao_wang_jost,
-    entropy_plugin,
-    unseen_mass,
-)
+from offleash.support.diversity import chao1, distinct_rarefied, entropy_chao_wang_jost, entropy_plugin, unseen_mass
 from offleash.support.entropies import entropy_at_equal_n
 from offleash.support.few import FEW
 from offleash.support.majority import majority_at_k

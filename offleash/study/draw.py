@@ -9,13 +9,13 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.study.bench import Bench
 from offleash.study.continuing import askable, begin, origin_of
 from offleash.study.exchange import Exchange, Verification
 from offleash.study.judging import Judge
-from offleash.study.load import Progress, silent
-from offleash.study.pace import Pace, peak_memory_mb
+from offleash.study.pace import Pace
 from offleash.study.scheduling import Schedule, Stage
 from offleash.study.standing import Stands, drop_orphans, standing
 from offleash.study.subjects import refuse_unreadable, subjects_of

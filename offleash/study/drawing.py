@@ -9,12 +9,12 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.problems.registry import GYM, PROBLEMS
+from offleash.progress import Progress, silent
 from offleash.samplers.engine.loading import check_folder, settings_of
 from offleash.samplers.registry import EXTRAS, Model, open_sampler
 from offleash.samplers.sampler import Decoding
 from offleash.study.continuing import askable, refuse_other_words
 from offleash.study.draw import Announce, Drawing, DrawnRun, draw, refuse_copies, unannounced
-from offleash.study.load import Progress, silent
 from offleash.study.verify import Verifying
 from offleash.tables.folder import is_run, refuse_other_folder
 

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from offleash.render.escape import clean
 from offleash.tables.run import Run
 from offleash.tables.samples import TRUNCATED
 from offleash.tables.verdict import Verdict
@@ -186,11 +187,6 @@ def fetched(
     return {row: tuple(samples) for row, samples in out.items()}
 
 
-def clean(text: str) -> str:
-    """Text on one line without control characters, terminal escapes or marks that turn the direction of writing."""
-    return " ".join("".join(_letter(letter) for letter in text).split())
-
-
 def snippet(text: str, answer: str | None, width: int = WIDTH) -> str:
     """The end of a text around the last place where the answer stands, else its last words; cleaned."""
     start = text.rfind(answer) if answer else -1
@@ -241,9 +237,3 @@ def _short(text: str | None) -> str | None:
     if text is None:
         return None
     return clean(text[:WIDTH]) + ("…" if len(text) > WIDTH else "")
-
-
-def _letter(letter: str) -> str:
-    if letter.isspace():
-        return " "
-    return letter if letter.isprintable() else "\ufffd"

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
-from offleash.study.compare import Comparison, Question
-from offleash.study.flip_samples import CORRECT, DecidingSample, Integer, chosen, clean, decided, fetched, truncated_of
+from offleash.render.escape import clean
+from offleash.study.compare import Comparison
+from offleash.study.flip_samples import CORRECT, DecidingSample, Integer, chosen, decided, fetched, truncated_of
 from offleash.study.flip_ways import UNTOLD, Flags, Judged, Kind, Side, Untried, Way, sides_of, ways_of
 from offleash.study.match import match
 from offleash.support.cells import AFTER, BEFORE, ratio

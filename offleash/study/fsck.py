@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.samplers.seeds import sample_seeds
 from offleash.study.continuing import problem_seed
-from offleash.study.load import Progress, silent
 from offleash.study.scheduling import Span, holes, overlap
 from offleash.study.standing import spans_of
-from offleash.tables.facts import WRITING, budget_in
-from offleash.tables.folder import is_run, read_facts, read_origin, read_problems, refuse_certificate, verifiers
+from offleash.tables.facts import WRITING, budget_in, read_facts, read_origin
+from offleash.tables.folder import is_run, read_problems, refuse_certificate, verifiers
 from offleash.tables.run import Budget, Origin
 from offleash.tables.samples import SAMPLES
 from offleash.tables.shards import DAMAGE, SHARD, Seal, check_schema, checksum, first_line, seals

@@ -15,7 +15,7 @@ from offleash.tables.answers import Answers
 from offleash.tables.tally import Float, Per, Tally
 
 if TYPE_CHECKING:
-    from offleash.study.compare import Question
+    from offleash.comparing.question import Question
 
 
 SIDES = {"before": BEFORE, "after": AFTER}

@@ -10,9 +10,10 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
 from offleash.logs.registry import open_log
+from offleash.progress import Progress, silent
 from offleash.study.arguments import parse_argument
 from offleash.study.gather import gather
-from offleash.study.load import Progress, Reading, merged_facts, read_parts, silent
+from offleash.study.load import Reading, merged_facts, read_parts
 from offleash.tables.folder import create_run, is_run
 from offleash.tables.notes import Note
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 from offleash.errors import OffleashError
-from offleash.study.load import Progress, silent
+from offleash.progress import Progress, silent
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.cache import Cache, key_of, subject_hash
 from offleash.verifiers.judgement import Case, Judgement, Room, Verifier

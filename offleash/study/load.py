@@ -1,6 +1,6 @@
 """Load: from what the user names (run folders, logs, counts) to runs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -11,16 +11,17 @@ from offleash.errors import OffleashError, unknown
 from offleash.logs.format import Log, Options
 from offleash.logs.opening import head_of
 from offleash.logs.registry import FORMATS, open_log, recognised
+from offleash.progress import Progress, silent
 from offleash.study.arguments import Argument, distinct_names, distinct_paths, one_line, parse_argument
 from offleash.study.gather import Part, gather, part_of
-from offleash.tables.folder import is_run, open_run, read_origin
+from offleash.tables.facts import read_origin
+from offleash.tables.folder import is_run, open_run
 from offleash.tables.notes import Note
 from offleash.tables.positions import has_positions, scan_positions
 from offleash.tables.run import Run
 from offleash.tables.scores import own_scores, scan_scores, scored_models
 from offleash.tables.verdicts import VERDICTS
 
-Progress = Callable[[str], None]
 TRAINING = {"trl", "verl"}  # formats written by a trainer, one file a step
 UNJUDGED = (
     "`compare` judges them with --verify NAME (for example --verify math); for other verbs, offleash import LOGS -o "
@@ -40,10 +41,6 @@ class Reading:
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
             raise unknown("format", self.format, FORMATS)
-
-
-def silent(_: str) -> None:
-    """Progress that nobody watches."""
 
 
 def refuse_unused(arguments: Sequence[str], given: Mapping[str, str]) -> None:

@@ -1,11 +1,10 @@
 """The pace of a draw, for whoever waits: samples, tokens a second, problems settled and reached, time left."""
 
-import resource
-import sys
 import time
 from dataclasses import dataclass, field
 
-from offleash.study.load import Progress
+from offleash.progress import Progress
+from offleash.render.numbers import duration
 from offleash.study.scheduling import Schedule, Stage
 
 OFTEN = 0.5  # seconds between two words
@@ -40,18 +39,3 @@ class Pace:
         if samples and seconds > 0:
             told.append(f"about {duration(schedule.expected() * seconds / samples)} left")
         return ", ".join(told)
-
-
-def duration(seconds: float) -> str:
-    """A time that a person can plan with."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
-
-
-def peak_memory_mb() -> float:
-    """The most memory this process has held so far."""
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes here
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6

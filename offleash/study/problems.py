@@ -100,7 +100,8 @@ def _nowhere(name: str) -> OffleashError:
 
 
 def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
-    from offleash.problems.reasoning_gym import TASKS, generate
+    from offleash.problems.reasoning_gym import generate
+    from offleash.tables.gym_tasks import TASKS
 
     if size is not None and size < 1:
         raise OffleashError(f"A sample holds at least one problem; found --size {size}.")

@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 
 from offleash.logs.opening import head_of
 from offleash.logs.registry import recognised
+from offleash.progress import Progress, silent
 from offleash.study.arguments import Argument, distinct_names, distinct_paths, parse_argument
 from offleash.study.importing import import_logs
-from offleash.study.load import Progress, Reading, silent
+from offleash.study.load import Reading
 from offleash.tables.folder import is_run
 from offleash.tables.notes import Note
 

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
-from offleash.study.compare import Comparison, Question
+from offleash.study.compare import Comparison
 from offleash.study.continuing import askable
 from offleash.study.draw import Announce, Drawing, DrawnRun, unannounced
 from offleash.study.drawing import budget, check_draw, check_model, draw_arguments
-from offleash.study.load import Progress, silent
 from offleash.study.subjects import refuse_unreadable, subjects_of
 from offleash.study.verbs import compare_arguments
 from offleash.study.verify import Verified, Verifying, judge_of, verify_with

@@ -10,14 +10,16 @@ from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError, unknown
+from offleash.progress import Progress, silent
 from offleash.study.arguments import distinct_names, distinct_paths, parse_argument
 from offleash.study.checkpoints import Union, union
-from offleash.study.compare import Comparison, Question, compare_all
+from offleash.study.compare import Comparison, compare_all
 from offleash.study.decodings import allowed
 from offleash.study.flip_ways import Judged
 from offleash.study.flips import Flips, flips
-from offleash.study.load import Progress, Reading, load, silent
+from offleash.study.load import Reading, load
 from offleash.study.verify_logs import Disagreement, verify_before_comparing
 from offleash.study.verifying import verifying
 from offleash.support.rules import Rule

@@ -13,10 +13,11 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.study.judging import Ask, Judge, Subject
-from offleash.study.load import Progress, silent
 from offleash.study.subjects import Ladder, judged_texts, refuse_unreadable, subjects_of, told_by
-from offleash.tables.folder import RunFolder, append_to_run, read_origin, read_problems
+from offleash.tables.facts import read_origin
+from offleash.tables.folder import RunFolder, append_to_run, read_problems
 from offleash.tables.samples import SAMPLES, TRUNCATED
 from offleash.tables.shards import DAMAGE, check_schema, damaged
 from offleash.tables.verdict import Verdict

@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.study.arguments import Argument, distinct_names, distinct_paths, parse_argument
 from offleash.study.importing import import_logs
-from offleash.study.load import Progress, Reading, silent
+from offleash.study.load import Reading
 from offleash.study.verify import Verified, Verifying, judge_of, verify_with
 from offleash.tables.folder import is_run, open_run, verifiers
 from offleash.tables.verdict import Verdict

@@ -2,16 +2,16 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.study.judging import Judge, Subject, subject_of
-from offleash.study.load import Progress, silent
 from offleash.study.subjects import judged_texts, unreadable
-from offleash.study.verify import Verifying, kept
+from offleash.study.verify import Verifying, judge_of, kept
 from offleash.tables.samples import TRUNCATED
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Verifier
@@ -130,3 +130,17 @@ def _outcomes(judge: Judge, verifier: Verifier, rows: list[Row], opened: bool) -
         read, judged = by_line[row.line]
         seconds = share + judged.seconds
         yield Outcome(row.id, judged.verdict, kept(read.answer), read.step, seconds, judged.reason, judged.score)
+
+
+def verify_file(
+    path: Path, options: Verifying, each: Callable[[Outcome], None], progress: Progress = silent
+) -> list[Outcome]:
+    """Verify a file of rows; `each` gets every outcome as it is there. Returns those whose gold could not be read."""
+    with judge_of(options, progress) as judge:
+        return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
+
+
+def _told(outcomes: Iterator[Outcome], each: Callable[[Outcome], None]) -> Iterator[Outcome]:
+    for outcome in outcomes:
+        each(outcome)
+        yield outcome

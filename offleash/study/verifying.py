@@ -1,17 +1,16 @@
 """The verb `verify` as the command line and notebooks call it: arguments in, results out."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from offleash.errors import OffleashError
-from offleash.study.given import run_folders
+from offleash.progress import Progress, silent
+from offleash.study.arguments import run_folders
 from offleash.study.judging import Judge
-from offleash.study.load import Progress, silent
 from offleash.study.problems import problem_set
 from offleash.study.subjects import Ladder, refuse_unreadable, subjects_of, told_by
 from offleash.study.verify import Verified, Verifying, judge_of, ladder_for, verify_with
-from offleash.study.verify_rows import Outcome, verify_rows
 from offleash.tables.folder import read_problems
 from offleash.verifiers.registry import verifier as named
 
@@ -70,17 +69,3 @@ def _refuse_unreadable(judge: Judge, folder: Path, way: Verifying) -> None:
         refuse_unreadable(judge, subjects, str(folder))
     except OffleashError as error:
         raise OffleashError(f"{f'By {way.verifier!r}: ' if way.verifier else ''}{error}") from None
-
-
-def verify_file(
-    path: Path, options: Verifying, each: Callable[[Outcome], None], progress: Progress = silent
-) -> list[Outcome]:
-    """Verify a file of rows; `each` gets every outcome as it is there. Returns those whose gold could not be read."""
-    with judge_of(options, progress) as judge:
-        return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
-
-
-def _told(outcomes: Iterator[Outcome], each: Callable[[Outcome], None]) -> Iterator[Outcome]:
-    for outcome in outcomes:
-        each(outcome)
-        yield outcome

@@ -1,6 +1,7 @@
-"""Few problems: from how many on an interval can be given, and how much wider it has to be."""
+"""What a model shows at each decoding of a sweep: pass@1, pass@k, entropies, and what could not be read."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +15,34 @@ from offleash.support.resampling import (
     gamma_shape,
     percentile_intervals,
     problem_sums,
+    replicate_sums,
 )
+
+REACHED_OR_NOT = np.array([[1.0, 1.0], [0.0, 1.0]])  # pseudo-problems: without them a share of 0 or 1 has no width
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over problems and its 95% interval, for which problems are resampled."""
+
+    value: float
+    interval: Interval
+
+
+def share_of(value_P: Float, stratum_P: Integer) -> Estimate:
+    """A share of problems, with the two pseudo-problems that keep its interval from having no width."""
+    columns_P2 = np.stack([value_P, np.ones_like(value_P)], axis=1)
+    sums_B2 = replicate_sums(columns_P2, REACHED_OR_NOT, stratum_P)
+    mean = float(value_P.mean())
+    return Estimate(mean, percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([mean]))[0])
+
+
+def mean_of(value_P: Float, stratum_P: Integer, least: float = 0.0) -> Estimate:
+    """A mean over the problems where the value, at least `least`, is known; no interval where they are few."""
+    known_P = ~np.isnan(value_P)
+    value_Q, ends = ratios(value_P[:, None], known_P[:, None].astype(np.float64), stratum_P)
+    return Estimate(float(value_Q[0]), clipped(ends[0], least))
+
 
 FEW = 8  # problems below which a measure without edges cannot show its own spread
 NONE = Interval(np.nan, np.nan)

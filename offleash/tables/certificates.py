@@ -12,8 +12,8 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError, unknown
-from offleash.tables.facts import CERTIFICATE
-from offleash.tables.folder import PROBLEMS_FILE, RUN_FILE, folder_name, is_run, read_facts, read_problems, write_facts
+from offleash.tables.facts import CERTIFICATE, RUN_FILE, read_facts, write_facts
+from offleash.tables.folder import PROBLEMS_FILE, folder_name, is_run, read_problems
 from offleash.tables.run import Budget, Origin, problem_set_hash
 from offleash.tables.samples import TRUNCATED
 from offleash.tables.shards import SHARD, as_table, scan_shards, write_whole

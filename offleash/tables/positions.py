@@ -25,11 +25,11 @@ HEIGHT = "height"  # entropy of the token, in steps of STEP
 SAMPLES = "samples"  # how many samples were read: bin 0
 STEP = 0.1  # nats
 SINGLE = 16  # tokens that have a bin of their own
-FOLDER = "positions"
+POSITIONS_FOLDER = "positions"
 
 
 def positions_folder(run: Path, name: str) -> Path:
-    return scores_folder(run, name) / FOLDER
+    return scores_folder(run, name) / POSITIONS_FOLDER
 
 
 def scan_positions(run: Path, name: str) -> pl.LazyFrame:

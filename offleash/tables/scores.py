@@ -25,7 +25,7 @@ SCORES: dict[str, pl.DataType] = {
     "windows": pl.UInt32(),  # 1: read whole; more: longer than the model's context, read in so many parts
     "reason": pl.String(),  # why there are no sums
 }
-FOLDER, ABOUT = "scores", "about.json"
+SCORES_FOLDER, ABOUT = "scores", "about.json"
 NAMED = ("model", "revision", "adapter")  # what tells a model where its weights cannot be seen
 LARGEST = 700.0  # what exp can take
 
@@ -62,7 +62,7 @@ class Sums:
 
 def scored_models(run: Path) -> list[str]:
     """Names under which a run folder holds scores."""
-    folder = run / FOLDER
+    folder = run / SCORES_FOLDER
     return sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
 
 
@@ -72,7 +72,7 @@ def scan_scores(run: Path, name: str) -> pl.LazyFrame:
 
 
 def scores_folder(run: Path, name: str) -> Path:
-    return run / FOLDER / folder_name(name)
+    return run / SCORES_FOLDER / folder_name(name)
 
 
 def scores_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:

@@ -12,7 +12,7 @@ from offleash.theory.statements.search import Search, search
 from offleash.theory.tilt import matched_beta, tilt, tilted_rates
 from offleash.theory.world import Float, World, random_world
 
-BUDGETS = tuple(2**power for power in range(15))
+CURVE_BUDGETS = tuple(2**power for power in range(15))
 LARGE = 1024  # the k whose pass@k is watched
 BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
 TRIES = 150
@@ -54,8 +54,8 @@ def leash(seed: int = 0) -> Leash:
     beta = matched_beta(world, float(trained_X.mean()))
     tilted_XY = tilt(world, beta)
     rates = {"base": base_X, "trained": trained_X, "tilt": success_rates(tilted_XY, world.correct_XY)}
-    curves = {name: pass_at_k(rate_X, BUDGETS) for name, rate_X in rates.items()}
-    fall = max(float((curves["base"] - pass_at_k(tilted_rates(base_X, b), BUDGETS)).max()) for b in BETAS)
+    curves = {name: pass_at_k(rate_X, CURVE_BUDGETS) for name, rate_X in rates.items()}
+    fall = max(float((curves["base"] - pass_at_k(tilted_rates(base_X, b), CURVE_BUDGETS)).max()) for b in BETAS)
     return Leash(
         world=world,
         seed=(seed, 9, i),
@@ -63,7 +63,7 @@ def leash(seed: int = 0) -> Leash:
         trained_XY=trained_XY,
         beta=beta,
         tilted_XY=tilted_XY,
-        k_K=BUDGETS,
+        k_K=CURVE_BUDGETS,
         curves=curves,
         best_fall=fall,
         trained={level: support(world.base_XY, trained_XY, world.correct_XY, EPSILON, level) for level in Level},

@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from offleash.training.method import Ints
 from offleash.training.rows import Rows
 
-NAME = "offleash_branches"
+BRANCH_ATTENTION = "offleash_branches"
 SHORT = 64  # tokens of a row up to which its attention is one product
 
 _layout: ContextVar["Layout"] = ContextVar("layout")
@@ -95,7 +95,7 @@ def register() -> None:
     """Make the function known to transformers by its name."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, attention)
+    AttentionInterface.register(BRANCH_ATTENTION, attention)
 
 
 def attention(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from offleash.training.branches import NAME, Layout, attending, register, trees_of
+from offleash.training.branches import BRANCH_ATTENTION, Layout, attending, register, trees_of
 from offleash.training.rows import Rows
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def by_trees(model: "PreTrainedModel", rows: Rows, temperature: float) -> Tensor
     trees, device = trees_of(rows), next(model.parameters()).device
     before = model.config._attn_implementation
     register()
-    model.set_attn_implementation(NAME)
+    model.set_attn_implementation(BRANCH_ATTENTION)
     try:
         with attending(Layout.of(trees, device)):
             logits = model(

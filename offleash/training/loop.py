@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offleash.errors import OffleashError
-from offleash.study.load import Progress, silent
+from offleash.progress import Progress, silent
 from offleash.training.checkpoints import Checkpoint
 from offleash.training.groups import Lesson
 from offleash.training.metrics import Metrics

@@ -12,10 +12,10 @@ import polars as pl
 import torch
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress
 from offleash.samplers.fingerprint import fingerprint
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
-from offleash.study.load import Progress
 from offleash.study.problems import load_problems
 from offleash.training import checkpoints
 from offleash.training.checkpoints import Checkpoint

@@ -2,7 +2,7 @@
 
 import math
 
-from offleash.study.pace import duration
+from offleash.render.numbers import duration
 from offleash.training.loop import Trained
 
 

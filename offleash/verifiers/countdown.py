@@ -16,7 +16,7 @@ from offleash.verifiers.judgement import Case, Judgement
 from offleash.verifiers.numbers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
 from offleash.verifiers.repairs import repaired
 
-LONGEST = 5_000  # characters of an answer; a solution with twenty numbers has a few hundred
+LONGEST_EXPRESSION = 5_000  # characters of an answer; a solution with twenty numbers has a few hundred
 GIVEN = 100  # numbers a problem may give
 CHAIN = 10  # equal signs in an answer of one line: (3+5)*2 = 8*2 = 16
 
@@ -59,7 +59,7 @@ class Rules:
 def way(answer: str, rules: Rules) -> Tree:
     """The one expression that an answer amounts to, its steps put into each other; an error says what is wrong."""
     text = repaired(answer)
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_EXPRESSION:
         raise NotArithmeticError(f"{len(text)} characters are no countdown answer")
     parts = [part.strip() for part in re.split("[\n;,]", text) if part.strip()]
     if not parts:

@@ -7,7 +7,7 @@ import pytest
 
 from offleash.samplers.sampler import Decoding
 from offleash.study.detail import detail
-from offleash.study.likelihoods.perplexities import ALL, CORRECT, only_chosen, perplexities
+from offleash.study.likelihoods.perplexities import ALL_SAMPLES, CORRECT, only_chosen, perplexities
 from offleash.study.verbs import compare_arguments, question
 from tests.cli.command import offleash, refused
 from tests.study.likelihood_world import World, problems, world
@@ -134,13 +134,13 @@ def test_scores_of_the_verb_are_ordinary_scores_of_the_runs(runs: tuple[str, str
 def test_a_run_scored_on_its_right_samples_alone_has_no_perplexity_of_all(tmp_path: Path, tiny: World) -> None:
     drawn = [tiny.run(tmp_path / side, side, 8) for side in ("before", "after")]
     model, few = f"hf:{tiny.models['before']}", question(replicates=200)
-    for chosen, kinds in ((("--only", "correct"), {CORRECT}), (("--first", "3"), {CORRECT, ALL})):
+    for chosen, kinds in ((("--only", "correct"), {CORRECT}), (("--first", "3"), {CORRECT, ALL_SAMPLES})):
         assert offleash("score", drawn[0], "--model", model, *chosen).code == 0
         (one,), _ = compare_arguments(drawn, None, few)
         found = perplexities(detail(one))
         assert {spread.traces for spread in found} == kinds
         assert len(only_chosen(found)) == 2 - len(kinds)
-    assert sum(spread.samples for spread in found if spread.traces == ALL) == 3 * len(problems())
+    assert sum(spread.samples for spread in found if spread.traces == ALL_SAMPLES) == 3 * len(problems())
 
 
 def test_runs_at_other_temperatures_are_compared_only_when_that_is_allowed(

@@ -29,7 +29,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         patch.setattr(examine, "STATEMENTS", few)
         patch.setattr(leash, "TRIES", 20)
         patch.setattr(drift, "TRIES", 20)
-        patch.setattr(drift, "WORLDS", 10)
+        patch.setattr(drift, "DRIFT_WORLDS", 10)
         for room in (mechanisms, leash, report):
             patch.setattr(room, "SEEDS", 2)
         patch.setattr(examine, "mechanism", lambda method, name, seed: mechanisms.mechanism(method, name, seed, 2))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.logs import Log, Options, open_log
+from offleash.logs.format import Log, Options
+from offleash.logs.registry import open_log
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.logs import Options
+from offleash.logs.format import Options
 from tests.logs.log_reading import lines, read
 
 

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offleash.errors import OffleashError
-from offleash.logs import FORMATS, Options
+from offleash.logs.format import Options
+from offleash.logs.registry import FORMATS
 from tests.logs.log_reading import FIXTURES, read, said
 
 GOOD = '{"id": "a", "response": "x", "correct": true}\n'

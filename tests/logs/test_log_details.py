@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.logs import Options
+from offleash.logs.format import Options
 from tests.logs.log_reading import FIXTURES, lines, read, said, verdicts
 
 ONE = FIXTURES / "lm_eval/samples_tiny_one_2026-01-31T12-00-00.jsonl"

@@ -6,7 +6,9 @@ from typing import NamedTuple
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.logs import FORMATS, Options, head_of, open_log
+from offleash.logs.format import Options
+from offleash.logs.opening import head_of
+from offleash.logs.registry import FORMATS, open_log
 from offleash.tables.entries import COUNTS, ENTRIES
 from tests.logs.log_reading import FIXTURES, read, verdicts
 

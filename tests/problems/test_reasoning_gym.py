@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from offleash.errors import OffleashError
 from offleash.problems.gym_levels import HARD, NO_HARDER
-from offleash.problems.reasoning_gym import HASHED, NO_GOLD, SPARE, STRIDE, TASKS, generate, library_seed
+from offleash.problems.reasoning_gym import HASHED, NO_GOLD, SPARE, STRIDE, generate, library_seed
+from offleash.tables.gym_tasks import TASKS
 from offleash.tables.problem import PROBLEMS
 from tests.places import ROOT
 

@@ -10,16 +10,17 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from offleash.report.document import document
+from offleash.comparing.question import Question
 from offleash.report.entropies.document import entropy_document
 from offleash.report.entropies.terminal import show_entropies
 from offleash.report.entropies.words import READINGS, cautions, finding, reading
-from offleash.report.figures.figure import PAGE, PAPER, Figure, Missing, Subject
+from offleash.report.figures.encodings import PAGE, PAPER, Figure, Missing
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.registry import figure
 from offleash.report.page.chapters import entropy
 from offleash.report.subject import subject
-from offleash.report.terminal import show
-from offleash.study.compare import Question, compare
+from offleash.report.terminal import document, show
+from offleash.study.compare import compare
 from offleash.study.entropies.entropy import TOKEN, UNREAD, Entropies, entropies, entropies_of
 from offleash.support.entropies import Square, Way
 from offleash.tables.positions import END, HEIGHT, POSITIONS, START, TENTH

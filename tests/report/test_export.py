@@ -10,8 +10,9 @@ import altair as alt
 import pytest
 
 from offleash.errors import OffleashError
+from offleash.report.figures.encodings import PAPER, Figure, Look
 from offleash.report.figures.export import specification, write_figure
-from offleash.report.figures.figure import PAPER, Figure, Look, Subject
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.registry import figure
 from offleash.report.place import check_place
 from tests.report.worlds import counted, spread

@@ -13,12 +13,13 @@ import pytest
 import vl_convert
 
 from offleash.errors import OffleashError
+from offleash.report.figures.encodings import PAGE, PAPER, Figure, Missing, Panel
 from offleash.report.figures.export import VERSION
-from offleash.report.figures.figure import PAGE, PAPER, Figure, Missing, Panel, Subject
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.registry import FIGURES, figure
 from offleash.report.subject import subject
 from offleash.study.entropies.entropy import answer_entropy_PR
-from offleash.study.likelihoods.perplexities import ALL, CORRECT, perplexities
+from offleash.study.likelihoods.perplexities import ALL_SAMPLES, CORRECT, perplexities
 from offleash.tables.scores import SCORES
 from tests.report.worlds import answered, compared, counted, spread, write_counts
 
@@ -291,7 +292,7 @@ def test_perplexities_are_quartiles_over_the_traces_of_each_class(tmp_path: Path
     found = perplexities(told.detail)
     assert {(part.run, part.model) for part in found} == {("after", "model")}
     for name in set(told.detail.class_P.tolist()):
-        (whole,) = [part for part in found if part.problems == name and part.traces == ALL]
+        (whole,) = [part for part in found if part.problems == name and part.traces == ALL_SAMPLES]
         assert whole.samples == 8 * int((told.detail.class_P == name).sum())
         assert whole.median == pytest.approx(exp(np.median(np.log(np.arange(2, 10)))), rel=0.02)
     right = sum(part.samples for part in found if part.traces == CORRECT)

@@ -13,8 +13,9 @@ import offleash
 from offleash.report.page.bundle import own_script, style
 from offleash.report.page.chosen import chosen, order
 from offleash.report.page.safe import one_line, script_json, visible
-from offleash.report.page.tiles import chance_rates, rates, tiles
+from offleash.report.page.tiles import rates, tiles
 from offleash.report.subject import subject
+from offleash.report.words import chance_rates
 from offleash.study.compare import Comparison
 from offleash.study.shelf import Shelf
 from offleash.study.verbs import compare_arguments, question

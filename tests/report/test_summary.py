@@ -11,11 +11,12 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from offleash import __version__
+from offleash.comparing.question import Question
 from offleash.report.summary.escaping import code, prose, tex
 from offleash.report.summary.latex import COLUMNS, latex, row
 from offleash.report.summary.markdown import markdown
 from offleash.study.checkpoints import Union
-from offleash.study.compare import Comparison, Question, compare
+from offleash.study.compare import Comparison, compare
 from offleash.study.load import load
 from offleash.support.change import METRICS, change_of_table
 from offleash.support.rules import Rule

@@ -16,18 +16,7 @@ from offleash.report.view.documents import problem_document, problem_documents
 from offleash.report.view.server import Server, check_port
 from offleash.study.shelf import Shelf
 from offleash.tables.folder import create_run
-from tests.report.view_world import (
-    HOSTILE,
-    LONG,
-    PAGE,
-    QUESTION,
-    ask,
-    get,
-    port_of,
-    serving,
-    shelf_in,
-    shelf_of,
-)
+from tests.report.view_world import HOSTILE, LONG, PAGE, QUESTION, ask, get, port_of, serving, shelf_in, shelf_of
 
 
 def test_the_page_is_handed_out_as_it_was_given(server: Server) -> None:

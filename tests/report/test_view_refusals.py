@@ -6,11 +6,7 @@ import socket
 import pytest
 
 from offleash.report.view.server import Server
-from tests.report.view_world import (
-    ask,
-    port_of,
-    raw,
-)
+from tests.report.view_world import ask, port_of, raw
 
 
 @pytest.mark.parametrize(

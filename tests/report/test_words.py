@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.report.figures.figure import PAGE, Figure, Subject
+from offleash.report.figures.encodings import PAGE, Figure
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.registry import figure
 from offleash.report.subject import subject
 from offleash.report.words import finding, warnings

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from offleash.comparing.question import Question
 from offleash.report.figures.figure import Subject
 from offleash.report.subject import subject
-from offleash.study.compare import Question
 from offleash.study.verbs import compare_arguments
 from tests.study.world import drawn
 

@@ -10,12 +10,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.samplers.expanding import expander_of
 from offleash.samplers.huggingface import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 from offleash.study.certify import CertifiedRun, certify, states_of, threshold
-from offleash.study.load import Progress, silent
 from offleash.study.verify import Verifying
 from offleash.support.rules import IN, OUT, UNDETERMINED, Certified
 from offleash.tables.certificates import open_certificate

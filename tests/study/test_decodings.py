@@ -5,8 +5,9 @@ import json
 import polars as pl
 import pytest
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
-from offleash.study.compare import Question, compare
+from offleash.study.compare import compare
 from offleash.study.decodings import allowed
 from offleash.tables.problem import as_problems
 from offleash.tables.run import Run

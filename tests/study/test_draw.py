@@ -18,7 +18,8 @@ from offleash.study.draw import Drawing, draw
 from offleash.study.drawing import budget
 from offleash.study.face import compare, load
 from offleash.study.verify import Verifying, verify
-from offleash.tables.folder import append_to_run, open_run, read_origin, verifiers
+from offleash.tables.facts import read_origin
+from offleash.tables.folder import append_to_run, open_run, verifiers
 from tests.study.drawn_world import PLAIN, QUIET, RATES, drawn, problems, sampler_of, samples, script
 
 

@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 from scipy.stats import entropy as scipy_entropy
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
-from offleash.study.compare import Question, compare
+from offleash.study.compare import compare
 from offleash.study.detail import detail
 from offleash.study.entropies.entropy import (
     ACCURACY,

@@ -13,16 +13,16 @@ import torch
 from scipy.stats import entropy as scipy_entropy
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from offleash.comparing.question import Question
 from offleash.lab.bases import base_of
 from offleash.lab.countdown import COUNTDOWN
 from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Decoding
-from offleash.study.compare import Question
 from offleash.study.draw import Drawing, draw
 from offleash.study.drawing import draw_arguments
 from offleash.study.entropies.entropy import TOKEN, entropies
 from offleash.study.load import load
-from offleash.study.scoring.score import Selection
+from offleash.study.scoring.shards import Selection
 from offleash.study.scoring.verb import score_folders
 from offleash.study.verify import verify
 from offleash.study.verifying import verifying

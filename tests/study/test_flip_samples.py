@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from offleash.study.flip_samples import WIDTH, clean, snippet
+from offleash.render.escape import clean
+from offleash.study.flip_samples import WIDTH, snippet
 from tests.study.flip_world import Drawn, flips_between, wrong
 
 

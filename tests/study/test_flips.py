@@ -9,7 +9,7 @@ import pytest
 from offleash.errors import OffleashError
 from offleash.study.flip_samples import Said
 from offleash.study.flips import Flip
-from offleash.tables.folder import write_facts
+from offleash.tables.facts import write_facts
 from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget
 from tests.places import EXAMPLES

@@ -14,13 +14,13 @@ from rich.console import Console
 from scipy.optimize import brentq
 
 from offleash.errors import OffleashError
+from offleash.progress import silent
 from offleash.report.decoding.match import match_finding, match_tables
 from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
 from offleash.study.decoding.matching import Matched, entropy_matched, moved_by_chance
 from offleash.study.decoding.pilots import Pilots
 from offleash.study.decoding.search import match_temperature
-from offleash.study.load import silent
 from tests.study.drawn_world import QUIET, problems
 
 COUNT = 24

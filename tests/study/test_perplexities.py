@@ -8,9 +8,10 @@ from math import log
 import polars as pl
 import pytest
 
-from offleash.study.compare import Question, compare
+from offleash.comparing.question import Question
+from offleash.study.compare import compare
 from offleash.study.detail import detail
-from offleash.study.likelihoods.perplexities import ALL, CORRECT, Spread, only_chosen, perplexities
+from offleash.study.likelihoods.perplexities import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
 from offleash.tables.positions import POSITIONS, SAMPLES
 from offleash.tables.scores import SCORES
 from tests.study.test_entropy import run
@@ -70,8 +71,8 @@ told_or_not = pytest.mark.parametrize("told", [counted, untold], ids=["positions
 @told_or_not
 def test_right_samples_that_continue_the_first_ones_are_not_among_all(told: Positions) -> None:
     found = spreads(MIXED, told(FIRST_ONES))
-    assert (total(found, ALL), total(found, CORRECT)) == (len(FIRST_ONES), len(RIGHT))
-    assert [one.median for one in found if one.traces == ALL] == pytest.approx([10.0])
+    assert (total(found, ALL_SAMPLES), total(found, CORRECT)) == (len(FIRST_ONES), len(RIGHT))
+    assert [one.median for one in found if one.traces == ALL_SAMPLES] == pytest.approx([10.0])
     assert only_chosen(found) == []
 
 
@@ -80,13 +81,13 @@ def test_right_samples_that_continue_the_first_ones_are_not_among_all(told: Posi
 def test_a_missing_score_ends_the_first_samples_of_its_own_problem_alone(told: Positions, gap: int) -> None:
     left = [key for key in MIXED if key != ("p0", gap)]
     found = spreads(left, told([key for key in FIRST_ONES if key != ("p0", gap)]))
-    assert total(found, ALL) == len(FIRST_ONES) - FIRST + gap
-    assert [one.median for one in found if one.traces == ALL] == pytest.approx([10.0])
+    assert total(found, ALL_SAMPLES) == len(FIRST_ONES) - FIRST + gap
+    assert [one.median for one in found if one.traces == ALL_SAMPLES] == pytest.approx([10.0])
 
 
 @told_or_not
 def test_a_sample_without_sums_is_no_gap(told: Positions) -> None:
-    assert total(spreads(MIXED, told(FIRST_ONES), unsummed=[("p0", 0)]), ALL) == len(FIRST_ONES) - 1
+    assert total(spreads(MIXED, told(FIRST_ONES), unsummed=[("p0", 0)]), ALL_SAMPLES) == len(FIRST_ONES) - 1
 
 
 @told_or_not
@@ -94,10 +95,10 @@ def test_where_only_right_samples_were_scored_there_are_none_of_all_and_it_is_sa
     told: Positions,
 ) -> None:
     found = spreads(RIGHT, told([]))
-    assert (total(found, ALL), total(found, CORRECT)) == (0, len(RIGHT))
+    assert (total(found, ALL_SAMPLES), total(found, CORRECT)) == (0, len(RIGHT))
     assert only_chosen(found) == [("after", "m")]
 
 
 @told_or_not
 def test_where_every_sample_was_scored_all_are_all(told: Positions) -> None:
-    assert total(spreads(EVERY, told(EVERY)), ALL) == len(EVERY)
+    assert total(spreads(EVERY, told(EVERY)), ALL_SAMPLES) == len(EVERY)

@@ -7,14 +7,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
 from offleash.samplers.engine.scoring import Scorer
 from offleash.samplers.sampler import Decoding
-from offleash.study.compare import Question
 from offleash.study.entropies.entropy import TOKEN, Entropies, entropies
 from offleash.study.load import load
 from offleash.study.scoring.positions import positions_of
-from offleash.study.scoring.score import ScoredRun, Scoring, Selection, score_run
+from offleash.study.scoring.score import ScoredRun, Scoring, score_run
+from offleash.study.scoring.shards import Selection
 from offleash.study.scoring.verb import selected
 from offleash.study.verify import verify
 from offleash.study.verifying import verifying

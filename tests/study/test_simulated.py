@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import offleash as ol
-from offleash.study.compare import Comparison, Question, compare
+from offleash.comparing.question import Question
+from offleash.study.compare import Comparison, compare
 from offleash.study.simulated import simulated_run
 from offleash.study.tally import tally
 from offleash.tables.tally import Per

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from offleash.errors import OffleashError
 from offleash.lab.bases import base_of
+from offleash.progress import Progress, silent
 from offleash.report.decoding.sweep import finding, show_sweep
 from offleash.samplers.registry import Model, model_of
 from offleash.samplers.sampler import Decoding
@@ -24,7 +25,6 @@ from offleash.study.decoding.best import Best, best_against_best
 from offleash.study.decoding.grid import grid, labels, numbers, place, split_label
 from offleash.study.decoding.sweep import Asked, Swept, sweep
 from offleash.study.decoding.weights import kept_settings
-from offleash.study.load import Progress, silent
 from offleash.study.problems import load_problems
 from tests.cli.command import offleash, refused
 from tests.study.drawn_world import QUIET, problems, samples, script

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from offleash.support.resampling import (
-    percentile_intervals,
-    replicate_sums,
-    simultaneous_band,
-    strata,
-    wilson,
-)
+from offleash.support.resampling import percentile_intervals, replicate_sums, simultaneous_band, strata, wilson
 
 NONE = np.zeros((4, 1))
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
-from offleash.report.document import document
-from offleash.study.compare import Question, compare
+from offleash.report.terminal import document
+from offleash.study.compare import compare
 from offleash.study.evidence import evidence
 from offleash.study.rounds import chunks_for
 from offleash.study.tally import tally

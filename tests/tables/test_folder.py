@@ -11,17 +11,8 @@ import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.tables.folder import (
-    append_to_run,
-    claim_run,
-    create_run,
-    is_run,
-    open_run,
-    read_facts,
-    read_origin,
-    read_problems,
-    verifiers,
-)
+from offleash.tables.facts import read_facts, read_origin
+from offleash.tables.folder import append_to_run, claim_run, create_run, is_run, open_run, read_problems, verifiers
 from offleash.tables.problem import as_problems
 from offleash.tables.run import Budget, Origin
 from offleash.tables.shards import checksum, seals

@@ -56,7 +56,7 @@ def test_a_policy_that_shrinks_would_be_found(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wrong_tail_miss_formula_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing.enumerated(0.1, 0.5, 4) == pytest.approx(missing.tail_miss(0.1, 0.5, 4))
     monkeypatch.setattr(missing, "tail_miss", lambda tau, mu, group: (1 - tau) ** group - (1 - mu) ** group)
-    assert missing.check(0).ruling is Ruling.FAILS
+    assert missing.check_missing(0).ruling is Ruling.FAILS
 
 
 def test_the_tail_miss_formula_equals_simulation_within_its_error() -> None:
@@ -71,7 +71,9 @@ def test_the_smallest_counterexamples_to_c6_have_two_answers_and_three_in_the_li
     some, limit = found["C.6"].evidence.counterexamples
     assert some.world.base_XY.shape == (1, 2)
     assert limit.world.base_XY.shape == (1, 3)
-    risen = max(entropy(tilt(some.world, beta))[0] for beta in narrowing.BETAS) - entropy(some.world.base_XY)[0]
+    risen = (
+        max(entropy(tilt(some.world, beta))[0] for beta in narrowing.NARROWING_BETAS) - entropy(some.world.base_XY)[0]
+    )
     assert risen == pytest.approx(some.value)
     assert found["C.6"].evidence.numbers["condition_exceptions"] == 0
 
@@ -97,7 +99,7 @@ def test_the_bound_of_c3_is_kept_by_tables_and_vacuous_at_real_scales(found: dic
     numbers = found["C.3"].evidence.numbers
     assert numbers["excess"] < 0
     assert numbers["bound_log10"] == pytest.approx(2 * 1e-6 * 2_000 * 32_768 / np.log(10))
-    assert drift.log_bound(1e-6, 2_000, numbers["vacuous_from_K"]) == pytest.approx(-np.log(drift.EPSILON))
+    assert drift.log_bound(1e-6, 2_000, numbers["vacuous_from_K"]) == pytest.approx(-np.log(drift.DRIFT_EPSILON))
 
 
 def test_an_answer_cut_by_top_p_returns_in_a_world_small_enough_to_check_by_hand() -> None:
@@ -129,5 +131,5 @@ def test_the_search_shrinks_to_the_fewest_problems_and_answers_that_still_refute
 
 
 def test_the_same_seed_gives_the_same_finding() -> None:
-    one, same = (narrowing.check(4) for _ in range(2))
+    one, same = (narrowing.check_narrowing(4) for _ in range(2))
     assert one.evidence.words == same.evidence.words

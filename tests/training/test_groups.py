@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from offleash.problems.countdown import generate
 from offleash.training.groups import Pupil, trace_rows, wide
 from offleash.training.method import Schedule
 from offleash.training.policy import frozen, open_policy
-from tests.training.classroom import BASE, Classroom, generate, rewards_for
+from offleash.training.rewards import rewards_for
+from tests.training.classroom import BASE, Classroom
 
 
 @pytest.fixture(scope="module")

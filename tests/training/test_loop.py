@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import offleash
 from offleash.errors import OffleashError
 from offleash.lab.countdown import tokenizer
+from offleash.problems.countdown import generate
 from offleash.samplers.sampler import Decoding
 from offleash.study.problems import problem_set
 from offleash.training.checkpoints import newest
@@ -28,7 +29,7 @@ from offleash.training.policy import open_policy
 from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling, Validation, write_recipe
 from offleash.training.update import supervise
 from tests.samplers.tiny import tiny_model
-from tests.training.classroom import BASE, generate, traces_file
+from tests.training.classroom import BASE, traces_file
 
 SMALL = Recipe(
     model=str(BASE),

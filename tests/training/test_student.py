@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from offleash.errors import OffleashError
+from offleash.problems.countdown import generate
+from offleash.progress import silent
 from offleash.samplers.sampler import Decoding
-from offleash.study.load import silent
 from offleash.training.checkpoints import newest
 from offleash.training.metrics import read_metrics
 from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling, Validation, read_recipe
 from offleash.training.student import opened
 from offleash.training.traces import write_traces
-from tests.training.classroom import BASE, generate, traces_file
+from tests.training.classroom import BASE, traces_file
 
 RECIPE = Recipe(
     model=str(BASE),

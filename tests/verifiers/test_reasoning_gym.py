@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from offleash.problems.reasoning_gym import NO_GOLD, TASKS, _rows
+from offleash.problems.reasoning_gym import NO_GOLD, _rows
 from offleash.tables.encoded import decoded, encoded
+from offleash.tables.gym_tasks import TASKS
 from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement
 from tests.verifiers.gym_solvers import SOLVERS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from offleash.study.compare import Question
+    from offleash.comparing.question import Question
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     from offleash.problems.problem import Loaded
-    from offleash.study.load import Progress
+    from offleash.progress import Progress
 
 ProblemsName = Annotated[
     str, typer.Argument(metavar="PROBLEMS", help="A benchmark, reasoning_gym:TASK or a file (offleash problems).")
 ]
-Seed = Annotated[int, typer.Option(metavar="S", help="Seed of the sample, or of generated problems.")]
+ProblemSeed = Annotated[int, typer.Option(metavar="S", help="Seed of the sample, or of generated problems.")]
 
 
 @dataclass(frozen=True)

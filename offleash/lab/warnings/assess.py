@@ -10,9 +10,9 @@ from offleash.lab.warnings.follow import AGAIN, FIRST, Counts, Look, Watched, fi
 from offleash.lab.warnings.plan import BASE, RISES, SIGNALS, Job, Plan, jobs_of
 from offleash.lab.warnings.published import published
 from offleash.lab.warnings.thresholds import drop_of, evaluated, shipped, tied
+from offleash.progress import Progress
 from offleash.report.warnings.warned import Course, Warned
 from offleash.samplers.seeds import seed_of
-from offleash.study.load import Progress
 from offleash.support.chance import retest
 from offleash.support.diversity import entropy_rarefied
 from offleash.support.losses import losses_at_least

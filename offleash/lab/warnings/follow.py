@@ -20,11 +20,12 @@ from offleash.lab.demo import PROBLEMS
 from offleash.lab.files import write_problems
 from offleash.lab.warnings.plan import BASE, SEED_PARTS, Job, Plan, recipe_for
 from offleash.lab.world import World
+from offleash.progress import Progress
 from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import DECODINGS, Sampler
 from offleash.samplers.seeds import seed_of
 from offleash.study.draw import Drawing, draw
-from offleash.study.load import Progress, load
+from offleash.study.load import load
 from offleash.study.problems import load_problems
 from offleash.study.tally import tally
 from offleash.study.verify import Verifying, verify

@@ -14,8 +14,8 @@ from offleash.lab.warnings.follow import LOOKS, follow, prepare
 from offleash.lab.warnings.plan import BASE, Job, Plan, jobs_of, named_jobs, settle, settled
 from offleash.lab.world import World
 from offleash.lab.worlds import WORLDS
+from offleash.progress import Progress, silent
 from offleash.report.warnings.warned import Warned
-from offleash.study.load import Progress, silent
 
 WORLD = "countdown"
 

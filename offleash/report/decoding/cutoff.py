@@ -7,18 +7,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from offleash.report.drawn import many
+from offleash.render.escape import clean
+from offleash.render.numbers import many
 from offleash.report.numbers import Json, number
 from offleash.study.decoding.cutoff import Cut, CutOff
-from offleash.study.decoding.points import Estimate
-from offleash.study.flip_samples import clean
+from offleash.support.few import Estimate
 
 SCHEMA = 1
 
 
 def cutoff_document(some: Sequence[CutOff]) -> Json:
     """Certificates under several top-p, as JSON."""
-    return {"schema": SCHEMA, "certificates": [_document(one) for one in some]}
+    return {"schema": SCHEMA, "certificates": [_nucleus_json(one) for one in some]}
 
 
 def show_cutoff(console: Console, some: Sequence[CutOff]) -> None:
@@ -30,11 +30,11 @@ def show_cutoff(console: Console, some: Sequence[CutOff]) -> None:
         title.append(f"   {clean(one.model)}, {law}, verdicts of {one.verifier}", "dim")
         console.print(title)
         console.print(_table(one))
-        console.print(Text(finding(one)))
+        console.print(Text(nucleus_finding(one)))
         console.print()
 
 
-def finding(one: CutOff) -> str:
+def nucleus_finding(one: CutOff) -> str:
     """What is cut off at the smallest top-p and at the largest that cuts anything, and how sure that is."""
     if not one.reached:
         where = "is in the certificate" if one.elsewhere else "was found above epsilon"
@@ -69,8 +69,8 @@ def _said(one: CutOff, cut: Cut) -> str:
     lost = one.emptied(cut)
     problems = f"{lost} of the {one.reached} problems {'loses' if lost == 1 else 'lose'} every one"
     return (
-        f"Top-p {cut.top_p:g} sets {gone:,} of them to exactly zero, {_share(cut.share)} of their mass; {problems}. "
-        f"A sample is right with chance {float(one.correct_P.mean()):.3f} or more without it and "
+        f"Top-p {cut.top_p:g} sets {gone:,} of them to exactly zero, {_share_text(cut.share)} of their mass; "
+        f"{problems}. A sample is right with chance {float(one.correct_P.mean()):.3f} or more without it and "
         f"{float(cut.chance_P.mean()):.3f} or more with it."
     )
 
@@ -87,14 +87,14 @@ def _table(one: CutOff) -> Table:
             f"{cut.top_p:g}",
             f"{every - int(cut.left_P.sum()):,} of {every:,}",
             f"{least:.4f}\nto {most:.4f}",
-            _share(cut.share).replace(" [", "\n["),
+            _share_text(cut.share).replace(" [", "\n["),
             f"{one.emptied(cut)} of {one.reached}",
             f"≥ {float(cut.chance_P.mean()):.4f}",
         )
     return table
 
 
-def _share(one: Estimate) -> str:
+def _share_text(one: Estimate) -> str:
     if number(one.value) is None:
         return "-"
     low, high = one.interval.low, one.interval.high
@@ -102,7 +102,7 @@ def _share(one: Estimate) -> str:
     return f"{one.value:.1%}{ends}"
 
 
-def _document(one: CutOff) -> Json:
+def _nucleus_json(one: CutOff) -> Json:
     return {
         "name": one.name,
         "folder": str(one.folder),
@@ -117,8 +117,8 @@ def _document(one: CutOff) -> Json:
         "correct_completions": int(one.completions_P.sum()),
         "unknown": float(one.unexplored_P.mean()),
         "cuts": [_cut(one, cut) for cut in one.cuts],
-        "by_problem": [_problem(one, place) for place in range(len(one.problem_P))],
-        "finding": finding(one),
+        "by_problem": [_nucleus_problem(one, place) for place in range(len(one.problem_P))],
+        "finding": nucleus_finding(one),
     }
 
 
@@ -136,7 +136,7 @@ def _cut(one: CutOff, cut: Cut) -> Json:
     }
 
 
-def _problem(one: CutOff, place: int) -> Json:
+def _nucleus_problem(one: CutOff, place: int) -> Json:
     return {
         "problem": one.problem_P[place],
         "correct": float(one.correct_P[place]),

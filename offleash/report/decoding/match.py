@@ -5,14 +5,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from offleash.render.escape import clean
 from offleash.report.decoding.cutoff import estimate
 from offleash.report.decoding.tables import SHOWN, cells_table, count_words, ends_words
-from offleash.report.document import support
+from offleash.report.document import support_section
 from offleash.report.numbers import Json, number
 from offleash.study.compare import Comparison
 from offleash.study.decoding.grid import way
 from offleash.study.decoding.matching import RUNS, Matched
-from offleash.study.flip_samples import clean
 
 NONE = 0.05  # fewer problems than this are none
 
@@ -109,7 +109,7 @@ def _passes(one: Matched) -> Table:
 def _comparison(one: Comparison) -> Json:
     before, after = one.curves["before"], one.curves["after"]
     return {
-        "support": support(one.change),
+        "support": support_section(one.change),
         "pass_at_k": {
             side: {str(int(k)): number(float(value)) for k, value in zip(curve.k_K, curve.value_K, strict=True)}
             for side, curve in (("before", before), ("after", after))

@@ -3,19 +3,19 @@
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from offleash.render.escape import clean
+from offleash.render.numbers import duration, many
 from offleash.report.decoding.best import best_document, best_words
 from offleash.report.decoding.cutoff import estimate
 from offleash.report.decoding.match import match_finding, match_tables, matched_document
 from offleash.report.decoding.tables import change_table, ends_words, point_tables, sign
-from offleash.report.document import support
-from offleash.report.drawn import many
+from offleash.report.document import support_section
 from offleash.report.numbers import Json, count, number
 from offleash.study.decoding.grid import way
-from offleash.study.decoding.points import Estimate, Point
+from offleash.study.decoding.points import Point
 from offleash.study.decoding.sweep import Swept
-from offleash.study.flip_samples import clean
-from offleash.study.pace import duration
 from offleash.support.change import SupportChange
+from offleash.support.few import Estimate
 
 SCHEMA = 1
 
@@ -32,7 +32,7 @@ def swept_document(one: Swept) -> Json:
         "missing": one.missing,
         "points": [_point(point, one.k) for point in one.points],
         "changes": [
-            {"temperature": how.temperature, "top_p": how.top_p, "support": support(change)}
+            {"temperature": how.temperature, "top_p": how.top_p, "support": support_section(change)}
             for how, change in zip(one.decodings, one.changes, strict=False)
         ],
         "best": best_document(one.best),

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
+from offleash.render.escape import clean
 from offleash.report.numbers import number
-from offleash.study.decoding.points import Estimate
 from offleash.study.decoding.sweep import Swept
-from offleash.study.flip_samples import clean
+from offleash.support.few import Estimate
 from offleash.support.resampling import Interval
 
 SHOWN = ("SRR", "NDR", "NSCR")

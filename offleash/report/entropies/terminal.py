@@ -8,9 +8,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from offleash.render.escape import clean
 from offleash.report.entropies.words import cautions, ends, finding, on_problems, token_source
 from offleash.study.entropies.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies
-from offleash.study.flip_samples import clean
 from offleash.support.entropies import Means, Square
 from offleash.support.resampling import Interval
 

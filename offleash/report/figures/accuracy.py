@@ -3,10 +3,11 @@
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, data, legend, rounded, run_names, run_scale, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Subject
+from offleash.render.numbers import counted
+from offleash.report.figures.encodings import Figure, Look, Missing, Row, data, legend, rounded, sized
+from offleash.report.figures.figure import Subject, run_names, run_scale
 from offleash.report.figures.style import pale, run_colours
-from offleash.report.figures.wording import counted, drawn, names
+from offleash.report.figures.wording import drawn, names
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.counting import Float
 

@@ -5,8 +5,9 @@ from math import isfinite
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, data, layered, rounded, shortened, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
+from offleash.render.numbers import short_names
+from offleash.report.figures.encodings import Figure, Look, Missing, Panel, Row, data, layered, rounded, sized
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.style import METRIC_SHAPES, METRICS
 from offleash.report.figures.wording import METRIC_WORDS, basis, between, names
 from offleash.study.compare import Comparison
@@ -34,7 +35,7 @@ def benchmarks(subject: Subject, look: Look) -> Figure | Missing:
 def _lines(one: Comparison, look: Look) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
     """Name, values, intervals, and whether a line is a summary; benchmarks by name, then all pooled, then the mean."""
     kept = sorted(sorted(one.benchmarks, key=lambda part: -part.problems)[:MOST], key=lambda part: part.name)
-    labels = shortened([part.name for part in kept], 16)
+    labels = short_names([part.name for part in kept], 16)
     lines = [
         (f"{label} ({part.problems:,})", part.change.value, part.change.interval, False)
         for label, part in zip(labels, kept, strict=True)

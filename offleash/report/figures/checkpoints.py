@@ -3,10 +3,23 @@
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, data, layered, legend, lines, rounded, shortened, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
+from offleash.render.numbers import share, short_names, whole
+from offleash.report.figures.encodings import (
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    data,
+    layered,
+    legend,
+    lines,
+    rounded,
+    sized,
+)
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.style import METRIC_DASHES, METRIC_NAMES, METRIC_SHAPES, METRICS
-from offleash.report.figures.wording import METRIC_WORDS, basis, names, share, whole
+from offleash.report.figures.wording import METRIC_WORDS, basis, names
 from offleash.study.compare import Comparison
 from offleash.support.rules import Rule
 from offleash.tables.tally import Per
@@ -24,7 +37,7 @@ def checkpoints(subject: Subject, look: Look) -> Figure | Missing:
         return Missing(
             "checkpoints", TITLE, "there is one run after the first; name several checkpoints, in their order"
         )
-    labels = shortened([steps[0].before.name, *(one.after.name for one in steps)], 14 if look.paper else 20)
+    labels = short_names([steps[0].before.name, *(one.after.name for one in steps)], 14 if look.paper else 20)
     kinds, ratios = _kinds(steps), _ratios(steps, labels, look)
     panels = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
     return Figure("checkpoints", TITLE, *_words(subject, kinds), panels)

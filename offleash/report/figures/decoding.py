@@ -4,27 +4,27 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
+from offleash.render.numbers import share, short_names
 from offleash.report.figures.encodings import (
+    Figure,
+    Look,
+    Panel,
     Row,
     bands,
-    by_run,
     data,
     layered,
     lines,
     rounded,
-    run_shape,
-    run_traces,
     share_top,
-    shortened,
     sized,
 )
-from offleash.report.figures.figure import Figure, Look, Panel
+from offleash.report.figures.figure import by_run, run_shape, run_traces
 from offleash.report.figures.style import run_colours
-from offleash.report.figures.wording import share
 from offleash.study.decoding.grid import way
 from offleash.study.decoding.matching import Matched
-from offleash.study.decoding.points import Estimate, Point
+from offleash.study.decoding.points import Point
 from offleash.study.decoding.sweep import Swept
+from offleash.support.few import Estimate
 
 LOOK = Look(width=620, height=230)
 SIDES = ("before", "after")
@@ -37,7 +37,7 @@ TITLE = "What does the decoding do to what is reached?"
 
 def support_by_decoding(swept: Swept, look: Look = LOOK) -> Figure:
     """pass@1 and pass@k against temperature; a panel for each top-p where there are several, pass@k then."""
-    labels = shortened([member.label for member in swept.members], 30)
+    labels = short_names([member.label for member in swept.members], 30)
     names = dict(zip(SIDES, labels, strict=False))
     shown = {member.label: name for member, name in zip(swept.members, labels, strict=True)}
     top_ps = list(dict.fromkeys(how.top_p for how in swept.decodings))

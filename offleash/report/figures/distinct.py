@@ -3,21 +3,21 @@
 import altair as alt
 import numpy as np
 
+from offleash.render.numbers import counted, short_number
 from offleash.report.figures.encodings import (
+    Figure,
+    Look,
+    Missing,
     Row,
     budget_axis,
-    by_run,
     data,
     layered,
     lines,
     rounded,
-    run_names,
-    run_shape,
-    run_traces,
     sized,
 )
-from offleash.report.figures.figure import Figure, Look, Missing, Subject
-from offleash.report.figures.wording import counted, drawn, names, short_number
+from offleash.report.figures.figure import Subject, by_run, run_names, run_shape, run_traces
+from offleash.report.figures.wording import drawn, names
 from offleash.support.cells import AFTER, BEFORE
 
 TITLE = "How many different answers do k samples show?"

@@ -1,15 +1,49 @@
 """Axes, legends and values that all figures share. Names come from logs: they are values of data, never expressions."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import floor, isfinite, log10
 from typing import cast
 
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.figure import Look, Panel
-from offleash.report.figures.style import DASHES, RUN_SHAPES, run_colours
-from offleash.study.compare import Comparison
+Panel = alt.Chart | alt.LayerChart
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where a figure is to be seen. A width of None fills the place it is put in."""
+
+    width: int | None = None
+    height: int = 300
+    paper: bool = False  # must be readable in grey, at the size of a column
+
+
+PAGE = Look()
+PAPER = Look(width=236, height=170, paper=True)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its panels, a title that names the question, how to read it, and what it shows in words."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    panels: tuple[Panel, ...]
+    look: Look = PAGE  # the one it was drawn for
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A figure that cannot be drawn of this subject, and why; the reason says what would make it possible."""
+
+    name: str
+    title: str
+    reason: str
+
 
 Row = dict[str, object]
 Trace = tuple[str, list[int]]  # colour and dashes
@@ -29,32 +63,6 @@ def rounded(value: float, digits: int = DIGITS) -> float | None:
 def data(rows: Sequence[Row]) -> alt.Data:
     """Rows that stand inside the figure itself."""
     return alt.Data(values=list(rows))
-
-
-def short(name: str, letters: int) -> str:
-    """A name that fits: what would steer a terminal or turn the writing is replaced, the middle is left out."""
-    plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name.strip())
-    if len(plain) <= letters:
-        return plain
-    head = (letters - 1) * 2 // 3
-    return f"{plain[:head]}…{plain[len(plain) - (letters - 1 - head) :]}"
-
-
-def shortened(names: Sequence[str], letters: int) -> list[str]:
-    """Names that fit and still differ, in their order."""
-    out: list[str] = []
-    for name in names:
-        fit, number = short(name, letters) or "(unnamed)", 2
-        while fit in out:
-            fit, number = f"{short(name, letters - 4)} ({number})", number + 1
-        out.append(fit)
-    return out
-
-
-def run_names(one: Comparison, look: Look) -> dict[str, str]:
-    """The names of the runs before and after as legends show them."""
-    before, after = shortened([one.before.name, one.after.name], 30 if look.paper else 36)
-    return {"before": before, "after": after}
 
 
 def legend(
@@ -79,21 +87,6 @@ def layered(*charts: Panel) -> alt.LayerChart:
     return cast(alt.LayerChart, alt.layer(*charts))
 
 
-def run_scale(names: Mapping[str, str], look: Look) -> alt.Scale:
-    """Colours of the names of both runs."""
-    return alt.Scale(domain=list(names.values()), range=[run_colours(look)[side] for side in names])
-
-
-def by_run(names: Mapping[str, str], look: Look) -> alt.Color:
-    """Colour of points by the field `run`, which holds the names."""
-    return alt.Color("run:N", scale=run_scale(names, look), legend=legend(list(names.values()), look), title=None)
-
-
-def run_traces(names: Mapping[str, str], look: Look) -> dict[str, Trace]:
-    """Colours and dashes of both runs, by name."""
-    return {name: (run_colours(look)[side], DASHES[side]) for side, name in names.items()}
-
-
 def lines(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y) -> list[Panel]:
     """A line for each value of a field; points explain them, since a dash would tear the symbols of a legend."""
     return [
@@ -112,12 +105,6 @@ def bands(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X
         .encode(x=x, y=y, y2="high:Q")
         for name, (colour, _) in traces.items()
     ]
-
-
-def run_shape(names: Mapping[str, str], look: Look) -> alt.Shape:
-    """Shapes of points by run."""
-    scale = alt.Scale(domain=list(names.values()), range=[RUN_SHAPES[side] for side in names])
-    return alt.Shape("run:N", scale=scale, legend=legend(list(names.values()), look), title=None)
 
 
 def budget_axis(most: int, look: Look, field: str = "k:Q") -> alt.X:

@@ -3,19 +3,20 @@
 import altair as alt
 import numpy as np
 
+from offleash.render.numbers import counted, short_number
 from offleash.report.entropies.words import square_words
-from offleash.report.figures.encodings import Row, by_run, data, layered, rounded, run_names, run_shape, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
-from offleash.report.figures.wording import counted, drawn, names, short_number
+from offleash.report.figures.encodings import Figure, Look, Missing, Panel, Row, data, layered, rounded, sized
+from offleash.report.figures.figure import Subject, by_run, run_names, run_shape
+from offleash.report.figures.wording import drawn, names
 from offleash.study.entropies.entropy import answer_entropy_PR, entropies_of, token_entropy_PR
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.counting import Float
 
-TITLE = "Did answers, or only tokens, become more alike?"
+ENTROPY_TITLE = "Did answers, or only tokens, become more alike?"
 ARROWS = 80  # problems up to which each one's way from before to after is drawn
 SIDES = {"before": BEFORE, "after": AFTER}
 ANSWER, TOKEN = "answer entropy (nats)", "token entropy (nats a token)"
-SCORE = "offleash score RUN --model hf:MODEL"
+SCORE_ALL = "offleash score RUN --model hf:MODEL"
 
 
 def entropy(subject: Subject, look: Look) -> Figure | Missing:
@@ -26,24 +27,26 @@ def entropy(subject: Subject, look: Look) -> Figure | Missing:
         both_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
         if both_P.any():
             panel = _ways(subject, token_PR[both_P], answer_PR[both_P], look)
-            return Figure("entropy", TITLE, *_words(subject, token_PR[both_P], answer_PR[both_P]), (panel,))
+            return Figure(
+                "entropy", ENTROPY_TITLE, *_entropy_caption(subject, token_PR[both_P], answer_PR[both_P]), (panel,)
+            )
     known = (ANSWER, answer_PR) if answer_PR is not None else (TOKEN, token_PR)
     if known[1] is None:
-        return Missing("entropy", TITLE, _reason(subject))
+        return Missing("entropy", ENTROPY_TITLE, _why_no_entropy(subject))
     panel = _before_after(known[1], known[0], look)
-    return Figure("entropy", TITLE, *_words_of_one(subject, known[1], known[0]), (panel,))
+    return Figure("entropy", ENTROPY_TITLE, *_words_of_one(subject, known[1], known[0]), (panel,))
 
 
 def _usable(value_PR: Float | None) -> Float | None:
     return None if value_PR is None or np.isnan(value_PR).any(axis=1).all() else value_PR
 
 
-def _reason(subject: Subject) -> str:
+def _why_no_entropy(subject: Subject) -> str:
     if (subject.one.counted.tally.until_R > 0).any():
         return "a run stopped early, so neither its answers nor its tokens are a fair sample; draw without --until"
     return (
         "neither the answers nor the token entropies of both runs are known; compare logs that keep answers, or draw "
-        f"with offleash draw; {SCORE} adds token entropies"
+        f"with offleash draw; {SCORE_ALL} adds token entropies"
     )
 
 
@@ -108,7 +111,7 @@ def _before_after(value_PR: Float, name: str, look: Look) -> Panel:
     return sized(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, big))), look)
 
 
-def _words(subject: Subject, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
+def _entropy_caption(subject: Subject, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
     before, after = names(subject.one)
     joined = "thin lines join its two marks, " if len(token_PR) <= ARROWS else ""
     read = (
@@ -138,7 +141,7 @@ def _words_of_one(subject: Subject, value_PR: Float, name: str) -> tuple[str, st
     before, after = names(subject.one)
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     problems = counted(len(known), "problem")
-    lacking = f"token entropies are not known; {SCORE} adds them" if name == ANSWER else "answers are not known"
+    lacking = f"token entropies are not known; {SCORE_ALL} adds them" if name == ANSWER else "answers are not known"
     read = f"Each dot is a problem: {name} of {before} across and of {after} up; the diamond is the mean"
     caption = f"{read}. Below the diagonal it fell. Here {lacking}. {problems}, {drawn(subject.one)}."
     mean = [short_number(float(known[:, r].mean())) for r in (BEFORE, AFTER)]

@@ -3,10 +3,11 @@
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, data, layered, legend, rounded, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
+from offleash.render.numbers import counted
+from offleash.report.figures.encodings import Figure, Look, Missing, Panel, Row, data, layered, legend, rounded, sized
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.style import CLASSES, pale
-from offleash.report.figures.wording import basis, counted, names
+from offleash.report.figures.wording import basis, names
 from offleash.study.compare import Comparison
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.chance import lost_by_exchange

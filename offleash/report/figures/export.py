@@ -8,7 +8,7 @@ import altair as alt
 import vl_convert
 
 from offleash.errors import OffleashError
-from offleash.report.figures.figure import Figure, Look
+from offleash.report.figures.encodings import Figure, Look
 from offleash.report.place import write_bytes
 
 Spec = dict[str, object]

@@ -1,16 +1,44 @@
-"""What a figure is made of, and how it looks: on the page it fills its place, on paper it has the width of a column."""
+"""Axes, legends and values that all figures share. Names come from logs: they are values of data, never expressions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import altair as alt
 
+from offleash.render.numbers import short_names
+from offleash.report.figures.encodings import Figure, Look, Missing, Trace, legend
+from offleash.report.figures.style import DASHES, RUN_SHAPES, run_colours
 from offleash.study.checkpoints import Union
 from offleash.study.compare import Comparison
 from offleash.study.detail import Detail
 from offleash.study.flips import Flips
 
-Panel = alt.Chart | alt.LayerChart
+
+def run_names(one: Comparison, look: Look) -> dict[str, str]:
+    """The names of the runs before and after as legends show them."""
+    before, after = short_names([one.before.name, one.after.name], 30 if look.paper else 36)
+    return {"before": before, "after": after}
+
+
+def run_scale(names: Mapping[str, str], look: Look) -> alt.Scale:
+    """Colours of the names of both runs."""
+    return alt.Scale(domain=list(names.values()), range=[run_colours(look)[side] for side in names])
+
+
+def by_run(names: Mapping[str, str], look: Look) -> alt.Color:
+    """Colour of points by the field `run`, which holds the names."""
+    return alt.Color("run:N", scale=run_scale(names, look), legend=legend(list(names.values()), look), title=None)
+
+
+def run_traces(names: Mapping[str, str], look: Look) -> dict[str, Trace]:
+    """Colours and dashes of both runs, by name."""
+    return {name: (run_colours(look)[side], DASHES[side]) for side, name in names.items()}
+
+
+def run_shape(names: Mapping[str, str], look: Look) -> alt.Shape:
+    """Shapes of points by run."""
+    scale = alt.Scale(domain=list(names.values()), range=[RUN_SHAPES[side] for side in names])
+    return alt.Shape("run:N", scale=scale, legend=legend(list(names.values()), look), title=None)
 
 
 @dataclass(frozen=True)
@@ -25,40 +53,6 @@ class Subject:
     @property
     def one(self) -> Comparison:
         return self.comparisons[-1]
-
-
-@dataclass(frozen=True)
-class Look:
-    """Where a figure is to be seen. A width of None fills the place it is put in."""
-
-    width: int | None = None
-    height: int = 300
-    paper: bool = False  # must be readable in grey, at the size of a column
-
-
-PAGE = Look()
-PAPER = Look(width=236, height=170, paper=True)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure: its panels, a title that names the question, how to read it, and what it shows in words."""
-
-    name: str
-    title: str
-    caption: str
-    alt: str
-    panels: tuple[Panel, ...]
-    look: Look = PAGE  # the one it was drawn for
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A figure that cannot be drawn of this subject, and why; the reason says what would make it possible."""
-
-    name: str
-    title: str
-    reason: str
 
 
 Draw = Callable[[Subject, Look], Figure | Missing]

@@ -2,10 +2,11 @@
 
 import altair as alt
 
-from offleash.report.figures.encodings import Row, data, layered, legend, run_names, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Subject
+from offleash.render.numbers import counted, odds, whole
+from offleash.report.figures.encodings import Figure, Look, Missing, Row, data, layered, legend, sized
+from offleash.report.figures.figure import Subject, run_names
 from offleash.report.figures.style import pale
-from offleash.report.figures.wording import CELLS, basis, counted, names, odds, whole
+from offleash.report.figures.wording import CELLS, basis, names
 from offleash.support.cells import AFTER, BEFORE
 
 TITLE = "How much of what is reached could be guessing?"

@@ -4,24 +4,24 @@ from math import log
 
 import altair as alt
 
+from offleash.render.numbers import share, short_name
 from offleash.report.figures.encodings import (
+    Figure,
+    Look,
+    Missing,
+    Panel,
     Row,
     bands,
     budget_axis,
-    by_run,
     data,
     layered,
     lines,
     rounded,
-    run_names,
-    run_shape,
-    run_traces,
     share_top,
-    short,
     sized,
 )
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
-from offleash.report.figures.wording import basis, names, share, unit
+from offleash.report.figures.figure import Subject, by_run, run_names, run_shape, run_traces
+from offleash.report.figures.wording import basis, names, unit
 from offleash.study.compare import Comparison
 from offleash.tables.tally import Per
 
@@ -66,7 +66,7 @@ def _crossing(one: Comparison, look: Look) -> list[Panel]:
     if cross.k is None or not cross.resolved:
         return []
     late = log(cross.k) > log(cross.most) / 2
-    told = [f"beyond {cross.text()}", f"{short(one.before.name, 22)} is ahead"]
+    told = [f"beyond {cross.text()}", f"{short_name(one.before.name, 22)} is ahead"]
     row: Row = {"k": rounded(cross.k), "from": rounded(cross.low), "to": rounded(cross.high), "told": told}
     chart = alt.Chart(data([row]))
     # where the crossing is late the curves leave room above on its left, else below on its right

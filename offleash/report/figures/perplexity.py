@@ -2,15 +2,16 @@
 
 import altair as alt
 
-from offleash.report.figures.encodings import Row, data, layered, legend, rounded, shortened, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
+from offleash.render.numbers import short_names, short_number
+from offleash.report.figures.encodings import Figure, Look, Missing, Panel, Row, data, layered, legend, rounded, sized
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.style import CLASS_NAMES, MODEL_SHAPES, MODELS
-from offleash.report.figures.wording import CELLS, basis, names, short_number
-from offleash.study.likelihoods.perplexities import ALL, CORRECT, Spread, only_chosen, perplexities
+from offleash.report.figures.wording import CELLS, basis, names
+from offleash.study.likelihoods.perplexities import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
 from offleash.tables.tally import Per
 
 TITLE = "How likely does a model find the samples?"
-HEADS = {CORRECT: "right samples", ALL: "all samples"}
+HEADS = {CORRECT: "right samples", ALL_SAMPLES: "all samples"}
 MOST = len(MODELS)  # scoring models shown
 
 
@@ -21,15 +22,15 @@ def perplexity(subject: Subject, look: Look) -> Figure | Missing:
         reason = "no samples were scored; offleash score RUN --model hf:MODEL gives them log-probabilities"
         return Missing("perplexity", TITLE, reason)
     models = sorted({one.model for one in found})[:MOST]
-    labels = dict(zip(models, shortened(models, 26), strict=True))
+    labels = dict(zip(models, short_names(models, 26), strict=True))
     shown = [one for one in found if one.model in labels]
-    kinds = [kind for kind in (CORRECT, ALL) if any(one.traces == kind for one in shown)]
+    kinds = [kind for kind in (CORRECT, ALL_SAMPLES) if any(one.traces == kind for one in shown)]
     panels = tuple(_panel(subject, kind, [one for one in shown if one.traces == kind], labels, look) for kind in kinds)
     return Figure("perplexity", TITLE, *_words(subject, shown, kinds[0]), panels)
 
 
 def _panel(subject: Subject, kind: str, spreads: list[Spread], labels: dict[str, str], look: Look) -> Panel:
-    runs = dict(zip(("before", "after"), shortened(names(subject.one), 12), strict=True))
+    runs = dict(zip(("before", "after"), short_names(names(subject.one), 12), strict=True))
     place = {name: i for i, name in enumerate(CLASS_NAMES)}
     ordered = sorted(spreads, key=lambda one: (one.run != "before", place[one.problems], one.model))
     order = list(dict.fromkeys(f"{runs[one.run]}: {CLASS_NAMES[one.problems]}" for one in ordered))
@@ -82,7 +83,7 @@ def _words(subject: Subject, found: list[Spread], kind: str) -> tuple[str, str]:
         "Problems with more samples weigh more, long samples average out their surprises, and a model always finds its "
         "own samples likely"
     )
-    total = sum(one.samples for one in found if one.traces == ALL)
+    total = sum(one.samples for one in found if one.traces == ALL_SAMPLES)
     chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_chosen(found))
     alone = f" Only right samples were scored, so none stand among all: {chosen}." if chosen else ""
     scores = f"{total:,} scores of first samples, which no verdict has chosen."

@@ -6,10 +6,11 @@ from math import log10
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, data, layered, legend, rounded, short, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
+from offleash.render.numbers import counted, short_name, whole
+from offleash.report.figures.encodings import Figure, Look, Missing, Panel, Row, data, layered, legend, rounded, sized
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.style import CLASS_NAMES, CLASSES, SHAPES
-from offleash.report.figures.wording import CELLS, basis, counted, names, whole
+from offleash.report.figures.wording import CELLS, basis, names
 from offleash.study.detail import Detail
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.counting import Float
@@ -117,9 +118,9 @@ def _columns(told: Detail, frame: Frame) -> Row:
         "y": [rounded(y_P[i], 4) for i in order],
         "cls": [str(told.class_P[i]) for i in order],
         "sure": [rounded(sure_P[i], 2) for i in order],
-        "id": [short(str(told.problems["problem"][int(i)]), 60) for i in order],
+        "id": [short_name(str(told.problems["problem"][int(i)]), 60) for i in order],
         "asked": [_begin(asked[int(i)], letters) for i in order],
-        "part": [short(parts[int(i)] or "", 40) for i in order],
+        "part": [short_name(parts[int(i)] or "", 40) for i in order],
         "old": [f"{c_PR[i, BEFORE]} of {n_PR[i, BEFORE]}" for i in order],
         "new": [f"{c_PR[i, AFTER]} of {n_PR[i, AFTER]}" for i in order],
         "p": ["not tested" if np.isnan(p_P[i]) else f"{p_P[i]:.2g}" for i in order],

@@ -5,10 +5,11 @@ from typing import Literal, cast
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, data, layered, rounded, short, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Subject
+from offleash.render.numbers import counted, share, short_name
+from offleash.report.figures.encodings import Figure, Look, Missing, Row, data, layered, rounded, sized
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.style import run_colours
-from offleash.report.figures.wording import counted, names, share
+from offleash.report.figures.wording import names
 from offleash.study.compare import Comparison
 from offleash.support.portfolio import SAME, Portfolio
 
@@ -68,8 +69,8 @@ def _marked(one: Comparison, found: Portfolio, x: alt.X, y: alt.Y, look: Look) -
     if _flat(found) and found.all_rl < 0.5:
         left = right = -10  # a line at the bottom leaves no room below
     places = [
-        (0, found.all_rl, f"all {short(one.after.name, letters)}", colours["after"], "left", left),
-        (found.k, found.all_base, f"all {short(one.before.name, letters)}", colours["before"], "right", right),
+        (0, found.all_rl, f"all {short_name(one.after.name, letters)}", colours["after"], "left", left),
+        (found.k, found.all_base, f"all {short_name(one.before.name, letters)}", colours["before"], "right", right),
     ]
     if _mix_reaches_more(found):
         where = "left" if found.best < found.k / 3 else "right" if found.best > 2 * found.k / 3 else "center"

@@ -3,49 +3,51 @@
 import altair as alt
 import numpy as np
 
+from offleash.render.numbers import counted, short_number
 from offleash.report.entropies.words import places_words
 from offleash.report.figures.encodings import (
+    Figure,
+    Look,
+    Missing,
+    Panel,
     Row,
     bands,
-    by_run,
     data,
     layered,
     lines,
     rounded,
-    run_names,
-    run_shape,
-    run_traces,
     sized,
 )
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
-from offleash.report.figures.wording import counted, names, short_number
+from offleash.report.figures.figure import Subject, by_run, run_names, run_shape, run_traces
+from offleash.report.figures.wording import names
 from offleash.study.entropies.entropy import entropies_of
 from offleash.study.entropies.positions import Bins
 from offleash.support.cells import AFTER, BEFORE
 from offleash.tables.positions import END, START
 
-TITLE = "Where are the models unsure: at the first tokens, or at the last?"
+POSITIONS_TITLE = "Where are the models unsure: at the first tokens, or at the last?"
 SIDES = {"before": BEFORE, "after": AFTER}
 AXES = {START: "token, counted from the start", END: "token, counted from the end"}
 UNIT = "entropy, nats a token"
-SCORE = "offleash score RUN --model hf:MODEL --first 32"
+SCORE_FIRST = "offleash score RUN --model hf:MODEL --first 32"
 
 
 def positions(subject: Subject, look: Look) -> Figure | Missing:
     """Mean entropy of tokens against their place from the start, and from the end."""
     found = entropies_of(subject.one).positions
     if not found.bins or len(found.reasons):
-        return Missing("positions", TITLE, _reason(subject))
+        return Missing("positions", POSITIONS_TITLE, _why_no_positions(subject))
     panels = tuple(_panel(subject, kind, found.bins[kind], look) for kind in AXES)
-    return Figure("positions", TITLE, *_words(subject), panels)
+    return Figure("positions", POSITIONS_TITLE, *_positions_caption(subject), panels)
 
 
-def _reason(subject: Subject) -> str:
+def _why_no_positions(subject: Subject) -> str:
     if (subject.one.counted.tally.until_R > 0).any():
         return "a run stopped early, so its samples are not a fair sample of its tokens; draw without --until"
     lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.one).positions.reasons.items())
     return (
-        lacking or f"no problem was read by the models of both runs; {SCORE}, of each run with its own model, does it"
+        lacking
+        or f"no problem was read by the models of both runs; {SCORE_FIRST}, of each run with its own model, does it"
     )
 
 
@@ -91,7 +93,7 @@ def _axis(kind: str, most: int, look: Look) -> alt.X:
     return alt.X("at:Q", title=AXES[kind], scale=scale, axis=axis)
 
 
-def _words(subject: Subject) -> tuple[str, str]:
+def _positions_caption(subject: Subject) -> tuple[str, str]:
     found, (before, after) = entropies_of(subject.one).positions, names(subject.one)
     read = (
         "Mean entropy of a token, by the run's own model, against where the token stands: counted from the start on "

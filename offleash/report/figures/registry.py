@@ -7,9 +7,10 @@ from offleash.report.figures.accuracy import accuracy
 from offleash.report.figures.benchmarks import benchmarks
 from offleash.report.figures.checkpoints import checkpoints
 from offleash.report.figures.distinct import distinct
+from offleash.report.figures.encodings import PAGE, Figure, Look, Missing
 from offleash.report.figures.entropy import entropy
 from offleash.report.figures.evidence import evidence
-from offleash.report.figures.figure import PAGE, Draw, Figure, Look, Missing, Subject
+from offleash.report.figures.figure import Draw, Subject
 from offleash.report.figures.guessing import guessing
 from offleash.report.figures.passes import passes
 from offleash.report.figures.perplexity import perplexity

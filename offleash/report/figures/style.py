@@ -1,6 +1,6 @@
 """Colours, dashes and shapes that all figures share; what is neutral (text, axes, rules) is coloured by the page."""
 
-from offleash.report.figures.figure import Look
+from offleash.report.figures.encodings import Look
 
 RUNS = {"before": "#7c8a96", "after": "#9b5de5"}
 RUNS_ON_PAPER = {"before": "#98a4b0", "after": "#5a189a"}  # told apart by lightness too

@@ -3,8 +3,23 @@
 import altair as alt
 import numpy as np
 
-from offleash.report.figures.encodings import Row, bands, budget_axis, data, layered, legend, lines, rounded, sized
-from offleash.report.figures.figure import Figure, Look, Missing, Panel, Subject
+from offleash.render.numbers import share, whole
+from offleash.report.figures.encodings import (
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    bands,
+    budget_axis,
+    data,
+    layered,
+    legend,
+    lines,
+    rounded,
+    sized,
+)
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.style import (
     CLASS_NAMES,
     CLASSES,
@@ -15,7 +30,7 @@ from offleash.report.figures.style import (
     class_fills,
     pale,
 )
-from offleash.report.figures.wording import CELLS, METRIC_WORDS, basis, names, share, unit, whole
+from offleash.report.figures.wording import CELLS, METRIC_WORDS, basis, names, unit
 from offleash.study.compare import Comparison
 from offleash.support.cells import thinned_cells
 from offleash.support.change import common_budget

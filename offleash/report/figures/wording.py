@@ -2,9 +2,7 @@
 
 from math import isfinite
 
-import numpy as np
-
-from offleash.report.figures.encodings import short
+from offleash.render.numbers import counted, share, short_name
 from offleash.study.compare import Comparison
 from offleash.support.resampling import Interval
 from offleash.support.rules import Rule
@@ -28,12 +26,7 @@ CELLS = "P: reached by both runs, kept; E: only after, found; S: only before, lo
 
 def names(one: Comparison) -> tuple[str, str]:
     """The names of both runs as sentences hold them."""
-    return short(one.before.name, 60), short(one.after.name, 60)
-
-
-def counted(number: float, word: str) -> str:
-    """A number and its noun: 1 problem, 2 problems."""
-    return f"{whole(number)} {word}{'' if number == 1 else 's'}"
+    return short_name(one.before.name, 60), short_name(one.after.name, 60)
 
 
 def unit(one: Comparison, many: bool = True) -> str:
@@ -59,28 +52,6 @@ def drawn(one: Comparison) -> str:
     return f"{most:,} samples of each" if least == most else f"{least:,} to {most:,} samples of each"
 
 
-def whole(value: float) -> str:
-    """A count: whole where it is whole."""
-    if not isfinite(value):
-        return "?"
-    return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
-
-
-def share(value: float) -> str:
-    """A share or a rate in three digits."""
-    return "unknown" if not isfinite(value) else f"{value:.3f}"
-
-
 def between(value: float, interval: Interval) -> str:
     """A value with its 95% interval."""
     return f"{share(value)} [{share(interval.low)}, {share(interval.high)}]" if isfinite(value) else "undefined"
-
-
-def odds(rate: float) -> str:
-    """A rate; a small one as 1 in so many."""
-    return share(rate) if not 0 < rate < 0.01 else f"1 in {float(f'{1 / rate:.2g}'):,.0f}"
-
-
-def short_number(value: float) -> str:
-    """A number in three digits, without an exponent where it is short."""
-    return "unknown" if not np.isfinite(value) else f"{value:.3g}"

@@ -28,7 +28,7 @@ def likelihood_document(one: Likelihood) -> Json:
             "traces": one.work.traces,
             "seconds": round(one.work.seconds, 3),
         },
-        "traces": _traces(one),
+        "traces": _traces_json(one),
         "perplexity": [_group(group) for group in one.groups],
         "style": [_style(style) for style in one.styles],
         "cross_support": _cross(one.cross),
@@ -58,7 +58,7 @@ def _run(one: Likelihood, place: int) -> Json:
     }
 
 
-def _traces(one: Likelihood) -> Json | None:
+def _traces_json(one: Likelihood) -> Json | None:
     if one.traces is None:
         return None
     file = one.traces.file
@@ -108,7 +108,7 @@ def _cross(one: CrossSupport) -> Json:
     return {
         "reason": one.reason or None,
         "counts": {cell: {reading.value: one.count(cell, reading) for reading in Reach} for cell in ("E", "S")},
-        "problems": [_crossed(row) for row in one.rows],
+        "problems": [_crossed_json(row) for row in one.rows],
         "both_runs_reason": one.both_reason or None,
         "both_runs": None
         if both is None
@@ -127,7 +127,7 @@ def _cross(one: CrossSupport) -> Json:
     }
 
 
-def _crossed(row: Crossed) -> Json:
+def _crossed_json(row: Crossed) -> Json:
     return {
         "problem": row.problem,
         "class": row.cell,

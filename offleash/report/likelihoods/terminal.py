@@ -8,15 +8,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.report.drawn import decoding_text, many
+from offleash.render.escape import clean
+from offleash.render.numbers import duration, many
 from offleash.report.likelihoods.words import STYLE, amount, author, finding, notes
-from offleash.study.flip_samples import clean
-from offleash.study.likelihoods.classes import ALL
+from offleash.samplers.sampler import decoding_text
+from offleash.study.likelihoods.classes import ALL_BENCHMARKS
 from offleash.study.likelihoods.classes import Group as TraceGroup
 from offleash.study.likelihoods.cross_support import BothRuns, Crossed
 from offleash.study.likelihoods.leash import ALL as EVERY
 from offleash.study.likelihoods.likelihood import Likelihood
-from offleash.study.pace import duration
 from offleash.support.likelihood import ENOUGH
 
 MOST = 20  # problems shown
@@ -56,7 +56,7 @@ def _title(one: Likelihood) -> Text:
 
 
 def _perplexity(one: Likelihood) -> list[RenderableType]:
-    groups = [group for group in one.groups if group.benchmark == ALL]
+    groups = [group for group in one.groups if group.benchmark == ALL_BENCHMARKS]
     before, after = (clean(law.run) for law in one.laws)
     tables: list[RenderableType] = []
     for name in dict.fromkeys(author(group) for group in groups):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offleash.report.drawn import many
-from offleash.study.flip_samples import clean
-from offleash.study.likelihoods.classes import ALL, Estimate, Group, Style
+from offleash.render.escape import clean
+from offleash.render.numbers import many
+from offleash.study.likelihoods.classes import ALL_BENCHMARKS, Estimate, Group, Style
 from offleash.study.likelihoods.cross_support import FINDER, Crossed
 from offleash.study.likelihoods.leash import ALL as EVERY
 from offleash.study.likelihoods.likelihood import Likelihood
@@ -48,14 +48,14 @@ def ahead_text(ahead: Prospect) -> str:
 
 def finding(one: Likelihood) -> str:
     """The answer in words, with how sure it is."""
-    parts = [*(_crossed(one, cell) for cell in FINDER), NEVER_NEW if one.cross.rows else "", _leash(one)]
+    parts = [*(_crossed_text(one, cell) for cell in FINDER), NEVER_NEW if one.cross.rows else "", _leash(one)]
     parts += [*_external(one), *(_tables_alone(one) if one.cross.reason else [])]
     return " ".join(part for part in parts if part) or "Nothing that was scored answers a question here."
 
 
 def notes(one: Likelihood) -> list[str]:
     """What a reader should know before believing the numbers."""
-    said = list(one.work.notes) + _traces(one)
+    said = list(one.work.notes) + _traces_text(one)
     for found, law in zip(one.scored, one.laws, strict=True):
         scored = found.frame.height
         if found.retokenised:
@@ -79,7 +79,7 @@ def notes(one: Likelihood) -> list[str]:
     return said
 
 
-def _crossed(one: Likelihood, cell: str) -> str:
+def _crossed_text(one: Likelihood, cell: str) -> str:
     """What can be said of the problems that only one model reached."""
     rows = [row for row in one.cross.rows if row.cell == cell]
     if not rows:
@@ -122,7 +122,7 @@ def _external(one: Likelihood) -> list[str]:
     before, after = (law.run for law in one.laws)
     said = []
     for group in one.groups:
-        if group.own or group.benchmark != ALL or group.cell not in "ESO":
+        if group.own or group.benchmark != ALL_BENCHMARKS or group.cell not in "ESO":
             continue
         best = group.matched or group.log_ratio
         settled = best.interval.low > 0 or best.interval.high < 0
@@ -142,7 +142,9 @@ def _tables_alone(one: Likelihood) -> list[str]:
     before, after = (law.run for law in one.laws)
     said = []
     for name in dict.fromkeys(group.author for group in one.groups if group.own):
-        own = [group for group in one.groups if group.own and group.author == name and group.benchmark == ALL]
+        own = [
+            group for group in one.groups if group.own and group.author == name and group.benchmark == ALL_BENCHMARKS
+        ]
         each = ", ".join(f"{group.cell} {amount(group.log_ratio, '+.3g')}" for group in own)
         said.append(f"Of the correct samples of {name}, log {after} - log {before} a token by class: {each}.")
     if all(law.known for law in one.laws):
@@ -151,7 +153,7 @@ def _tables_alone(one: Likelihood) -> list[str]:
                    "the leash need to know how the runs were drawn: --decoding, --temperature, --top-p."]  # fmt: skip
 
 
-def _traces(one: Likelihood) -> list[str]:
+def _traces_text(one: Likelihood) -> list[str]:
     told = one.traces
     if told is None:
         return []

@@ -7,7 +7,9 @@ from importlib.metadata import version
 
 from markupsafe import Markup
 
-from offleash.report.figures.figure import PAGE, Figure, Missing, Subject
+from offleash.progress import Progress, silent
+from offleash.report.figures.encodings import PAGE, Figure, Missing
+from offleash.report.figures.figure import Subject
 from offleash.report.figures.registry import FIGURES
 from offleash.report.flips import cautions
 from offleash.report.glossary import GLOSSARY, MISLEADS
@@ -21,7 +23,6 @@ from offleash.report.page.templates import template
 from offleash.report.page.tiles import rates, tiles
 from offleash.report.summary.amounts import rule_in_words
 from offleash.report.words import finding, warnings
-from offleash.study.load import Progress, silent
 from offleash.study.shelf import Shelf
 from offleash.version import __version__
 

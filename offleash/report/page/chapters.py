@@ -10,8 +10,7 @@ from offleash.report.entropies.terminal import difference, label, shown_value
 from offleash.report.entropies.words import places_words, square_words
 from offleash.report.figures.figure import Subject
 from offleash.report.page.safe import clipped
-from offleash.report.page.tiles import shown
-from offleash.report.words import finding
+from offleash.report.words import finding, shown
 from offleash.study.compare import Comparison
 from offleash.study.entropies.entropy import entropies_of
 from offleash.support.change import METRICS

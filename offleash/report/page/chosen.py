@@ -12,7 +12,7 @@ from offleash.report.view.documents import problem_documents
 from offleash.study.detail import Detail
 from offleash.study.shelf import Shelf
 
-ALL = 300  # problems of a study whose every problem is held
+EMBED_ALL = 300  # problems of a study whose every problem is held
 OTHERS = {"P": 60, "O": 40, "?": 40}  # of a larger one
 BYTES = 2_800_000
 EACH, ANSWERS = 2, 12  # samples of a verdict, answers
@@ -62,7 +62,7 @@ def order(detail: Detail) -> tuple[list[int], list[int]]:
     for name, most in OTHERS.items():
         rows = np.flatnonzero(classes == name).tolist()
         mixed = sorted(rows, key=lambda row: blake2b(str(detail.tally.problem_P[row]).encode()).digest())
-        rest.append(mixed if len(classes) <= ALL else mixed[:most])
+        rest.append(mixed if len(classes) <= EMBED_ALL else mixed[:most])
     turns = [row for turn in zip_longest(*rest) for row in turn if row is not None]  # each class has its share
     return [int(row) for row in first], turns
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from offleash.report.figures.figure import Figure, Panel
+from offleash.report.figures.encodings import Figure, Panel
 from offleash.report.page.safe import script_json
 
 # Colours that stand for those of the page, light or dark; the page puts its own in their place.

@@ -7,12 +7,12 @@ from offleash.report.page.safe import middle, one_line
 from offleash.study.detail import Detail
 
 NAME = 80  # letters of an id or the name of a benchmark
-MOST, LEAST, ALL = 1000, 140, 1_000_000  # letters of a question to be searched, and of all of them
+MOST, LEAST, ALL_LETTERS = 1000, 140, 1_000_000  # letters of a question to be searched, and of all of them
 
 
 def letters(problems: int) -> int:
     """How many letters of every question a page of so many problems can be searched for."""
-    return max(LEAST, min(MOST, ALL // max(problems, 1)))
+    return max(LEAST, min(MOST, ALL_LETTERS // max(problems, 1)))
 
 
 def table(detail: Detail, held: set[int]) -> Json:

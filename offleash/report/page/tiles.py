@@ -7,11 +7,9 @@ import numpy as np
 from offleash.report.figures.style import CLASS_NAMES
 from offleash.report.metrics import FORMULAS, MEANING, SPELT_OUT
 from offleash.report.numbers import count
+from offleash.report.words import chance_rates, shown
 from offleash.study.compare import Comparison
-from offleash.support.cells import ratio
 from offleash.support.change import METRICS
-from offleash.support.rules import Rule
-from offleash.tables.tally import Per
 
 MEANS = {
     "P": "reached by both runs",
@@ -74,24 +72,6 @@ def rates(one: Comparison) -> list[Rate]:
     """SRR, NDR, SDS and NSCR."""
     by_chance = chance_rates(one)
     return [_rate(one, name, by_chance.get(name)) for name in METRICS]
-
-
-def chance_rates(one: Comparison) -> dict[str, float]:
-    """The rates of the table that chance alone would show had no rate changed: the exchange null's E and S."""
-    null = one.evidence.null
-    if null is None or one.tally.per is not Per.PROBLEM or one.change.rule is not Rule.SEEN:
-        return {}  # under other rules exchange moves problems out of reach altogether
-    E, S = null.expected_E, null.expected_S
-    either = int((one.tally.head_PR >= 1).any(axis=1).sum())  # whoever had the successes, one of the two reaches it
-    values = {name: float(ratio(name, either - E - S, E, S, len(one.tally))) for name in METRICS}
-    return {name: value for name, value in values.items() if np.isfinite(value)}
-
-
-def shown(value: float) -> str:
-    """A count for people."""
-    if not np.isfinite(value):
-        return "?"
-    return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
 
 
 def _rate(one: Comparison, name: str, chance: float | None) -> Rate:

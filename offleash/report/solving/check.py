@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from offleash.study.flip_samples import clean
+from offleash.render.escape import clean
 from offleash.study.solving.check import Checked, Rate
 
 SHOWN = 3  # failures of each fingerprint

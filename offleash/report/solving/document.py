@@ -1,6 +1,6 @@
 """Ways of solving as JSON (schema 1)."""
 
-from offleash.report.document import support
+from offleash.report.document import support_section
 from offleash.report.numbers import Json, number
 from offleash.report.solving.words import finding
 from offleash.study.solving.check import Checked, Rate
@@ -22,7 +22,7 @@ def ways_json(found: Ways) -> Json:
         "k": one.change.k,
         "problems": len(found.counts.drawn_P2),
         "finding": finding(found),
-        "support": support(one.change),
+        "support": support_section(one.change),
         "redraw": None
         if again is None
         else {
@@ -40,8 +40,8 @@ def ways_json(found: Ways) -> Json:
             "new_at_least": found.new_at_least,
             "reason": found.misread or None,  # why there are none
         },
-        "richness": {basis.value: _richness(rich) for basis, rich in found.richness.items()},
-        "novelty": {basis.value: _novelty(new) for basis, new in found.novelty.items()},
+        "richness": {basis.value: _richness_json(rich) for basis, rich in found.richness.items()},
+        "novelty": {basis.value: _novelty_json(new) for basis, new in found.novelty.items()},
         "coverage": {
             side: {
                 "correct": how.correct,
@@ -93,14 +93,14 @@ def _estimate(one: Estimate) -> Json:
     return {"value": number(one.value), "interval": one.interval.pair()}
 
 
-def _richness(one: Richness | None) -> Json | None:
+def _richness_json(one: Richness | None) -> Json | None:
     if one is None:
         return None
     sides: Json = {name: _estimate(getattr(one, name)) for name in ("before", "after", "difference")}
     return {**_size(one), **sides}
 
 
-def _novelty(one: Novelty | None) -> Json | None:
+def _novelty_json(one: Novelty | None) -> Json | None:
     if one is None:
         return None
     names = ("ways", "ways_redraw", "ways_excess", "mass", "mass_redraw", "mass_excess")

@@ -8,8 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from offleash.render.escape import clean
 from offleash.report.solving.words import finding, whole
-from offleash.study.flip_samples import clean
 from offleash.study.solving.samples import Example
 from offleash.study.solving.ways import Ways
 from offleash.support.cells import AFTER, BEFORE

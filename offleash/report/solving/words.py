@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from offleash.study.flip_samples import clean
+from offleash.render.escape import clean
 from offleash.study.solving.ways import Ways
 from offleash.support.novelty import LEAST, Basis, Novelty, Richness
 
 
 def finding(found: Ways) -> str:
     """One paragraph with its uncertainty."""
-    parts = (_misread(found), _support(found), _certain(found), _richness(found), _novelty(found))
+    parts = (_misread(found), _support(found), _certain(found), _richness_text(found), _novelty_text(found))
     return " ".join(part for part in parts if part)
 
 
@@ -50,7 +50,7 @@ def _certain(found: Ways) -> str:
     return f"Surely lost are at least {lost:,} ways, surely new at least {new:,} (95%, corrected for all ways)."
 
 
-def _richness(found: Ways) -> str:
+def _richness_text(found: Ways) -> str:
     one = found.richness[Basis.CORRECT]
     if one is None:
         return "No problem has correct samples in both runs, so how many ways each uses cannot be compared fairly."
@@ -76,7 +76,7 @@ def _withheld(found: Ways, one: Richness | Novelty) -> str:
     return "" if one.enough else f"too few problems to say ({one.problems:,}; from {LEAST} on it is said)."
 
 
-def _novelty(found: Ways) -> str:
+def _novelty_text(found: Ways) -> str:
     one = found.novelty[Basis.CORRECT]
     if one is None or np.isnan(one.ways.value) or np.isnan(one.ways_redraw.value):
         return ""

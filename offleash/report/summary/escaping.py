@@ -36,7 +36,7 @@ _TEX = {
 
 def code(text: str, in_table: bool = False) -> str:
     """A name as a span of code on one line, whatever it holds; in a table its `|` is shown as a broken bar."""
-    shown = visible(text)
+    shown = printable(text)
     if not shown.strip():
         return "(no name)"
     if in_table:
@@ -49,7 +49,7 @@ def code(text: str, in_table: bool = False) -> str:
 def fenced(text: str) -> str:
     """A command as a block of code of one line."""
     fence = "`" * max(3, _longest_row_of_backticks(text) + 1)
-    return f"{fence}\n{visible(text, most=2000)}\n{fence}"
+    return f"{fence}\n{printable(text, most=2000)}\n{fence}"
 
 
 def prose(text: str, names: dict[str, str]) -> str:
@@ -65,7 +65,7 @@ def tex(text: str) -> str:
     return "".join(_TEX.get(letter, letter) for letter in kept).strip()
 
 
-def visible(text: str, most: int = LONGEST) -> str:
+def printable(text: str, most: int = LONGEST) -> str:
     """A text on one line, without letters that cannot be seen, and cut where it is long."""
     cut = text if len(text) <= most else f"{text[: most - 1]}…"
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in cut)

@@ -6,16 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from offleash.report.metrics import FORMULAS, MEANING, SPELT_OUT
-from offleash.report.summary.amounts import (
-    CELLS,
-    amount,
-    cells,
-    decimal,
-    drawn,
-    p_value,
-    rule_in_words,
-    targets,
-)
+from offleash.report.summary.amounts import CELLS, amount, cells, decimal, drawn, p_value, rule_in_words, targets
 from offleash.report.summary.escaping import code, fenced, prose
 from offleash.report.words import finding, warnings
 from offleash.study.checkpoints import Union

@@ -7,6 +7,9 @@ import altair as alt
 import numpy as np
 
 from offleash.report.figures.encodings import (
+    Figure,
+    Look,
+    Panel,
     Row,
     Trace,
     bands,
@@ -19,7 +22,6 @@ from offleash.report.figures.encodings import (
     sized,
 )
 from offleash.report.figures.export import write_figure
-from offleash.report.figures.figure import Figure, Look, Panel
 from offleash.report.theories.theory import METHOD_NAMES, MOST, leash_words
 from offleash.theory.examine import Examined
 from offleash.theory.leash import Leash

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offleash.report.drawn import many
+from offleash.render.numbers import many
 from offleash.report.warnings.warned import SAID, SignalFound, Warned
 from offleash.support.chance import mcnemar
 from offleash.support.warning import Rule

@@ -23,8 +23,7 @@ from offleash.samplers.engine.rows import Rows, first_rows, placed
 from offleash.samplers.engine.slots import Slots
 from offleash.samplers.engine.tree import ROOT, Tree
 from offleash.samplers.engine.walk import Limits, Stops
-from offleash.samplers.expanding import Tell, untold
-from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding
+from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, ExpansionProgress, no_progress
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -71,7 +70,7 @@ class Expanding:
     floor: float  # completions above it are kept where their last prefix is above epsilon: they cost nothing more
     limits: Limits = field(default_factory=Limits)
     stops: Stops | None = None
-    tell: Tell = untold
+    tell: ExpansionProgress = no_progress
     found: float = 0.0  # mass of completions
     cut: float = 0.0  # mass of all that was left unexplored
     prefixes: int = 0  # that were expanded

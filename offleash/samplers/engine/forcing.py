@@ -89,7 +89,7 @@ def force(
     shape = _Shape(Slots.like(layers, 0, 0).bytes_a_token, len(logits), _heads(network), len(layers))
     for wave in _waves(prompts, list(of_prompt), limits, shape):
         texts = [one for prompt in wave for one in of_prompt[prompt]]
-        stacked, length_G, logits_GV = _read(network, [prompts[prompt] for prompt in wave])
+        stacked, length_G, logits_GV = _prefill(network, [prompts[prompt] for prompt in wave])
         row_N = np.array([wave.index(one.prompt) for one in texts])
         first_N, place_N = np.array([one.token_T[0] for one in texts]), np.array([one.place for one in texts])
         start_N = np.array([one.start for one in texts])
@@ -183,7 +183,7 @@ def _force_batch(
         summing.add(wanted, token_RT[:rows, have + 1 : stop + 1][real_RT], place_R[row_M], at_M)
 
 
-def _read(network: Network, prompts: list[list[int]]) -> tuple[list[Layer], Tensor, Tensor]:
+def _prefill(network: Network, prompts: list[list[int]]) -> tuple[list[Layer], Tensor, Tensor]:
     """Keys and values of prompts in one buffer a layer, padded to the longest; their lengths; logits after each."""
     read = network.read(prompts)
     length_G = torch.tensor([len(prompt) for prompt in prompts], device=network.device)

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from offleash.render.escape import valid_utf8
 from offleash.samplers.engine.forcing import END, Given, Summing, force
 from offleash.samplers.engine.windows import windows
-from offleash.samplers.http import whole
 from offleash.samplers.huggingface import HuggingFace
 from offleash.samplers.sampler import About, Decoding, Request, Sampler
 from offleash.tables.scores import Sums, Trace
@@ -87,18 +87,18 @@ class Scorer:
         elif given:
             self._force_plainly(tokens, given, summing)
         rows = zip(size_N.tolist(), parts, troubles, summing.sums_N4, np.split(entropy_F, offset_N[1:]), strict=True)
-        found = [_read(*row) for row in rows]
+        found = [_text_score(*row) for row in rows]
         return [found[distinct[trace]] for trace in traces]
 
     def _prompt(self, prompt: str) -> tuple[list[int], str]:
-        return self.sampler.asking.tokens(Request("", whole(prompt), 0, 1, 0))
+        return self.sampler.asking.tokens(Request("", valid_utf8(prompt), 0, 1, 0))
 
     def _texts(self, traces: list[Trace]) -> list[Ints]:
         """Tokens of the texts alone: the seam to the prompt is where the model began to write."""
         ending, found = ([END] if self.sampler.loaded.ends else []), []
         for part in _parts(traces):
             encoded = self.sampler.loaded.tokenizer(
-                [whole(trace.text) for trace in part],
+                [valid_utf8(trace.text) for trace in part],
                 add_special_tokens=False,
                 split_special_tokens=True,
                 return_attention_mask=False,
@@ -166,7 +166,9 @@ def _parts(traces: list[Trace]) -> Iterator[list[Trace]]:
         yield part
 
 
-def _read(tokens: int, parts: int, trouble: str, sums: NDArray[np.float64], entropy_T: NDArray[np.float32]) -> Read:
+def _text_score(
+    tokens: int, parts: int, trouble: str, sums: NDArray[np.float64], entropy_T: NDArray[np.float32]
+) -> Read:
     if not trouble and np.isnan(sums).any():
         trouble = "the model gave no numbers (NaN); try --set dtype=float32"
     if trouble:

@@ -14,14 +14,13 @@ import numpy as np
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.samplers.expanding import expander_of, refuse_sampler
 from offleash.samplers.registry import Model, model_of, open_sampler
 from offleash.samplers.sampler import Decoding, decoding_of
-from offleash.study.decoding.points import Estimate, mean_of, share_of
 from offleash.study.decoding.rescoring import Rescorer, Tokens
-from offleash.study.load import Progress, silent
 from offleash.support.counting import Float, Integer
-from offleash.support.few import NONE, clipped, ratios
+from offleash.support.few import NONE, Estimate, clipped, mean_of, ratios, share_of
 from offleash.support.resampling import strata
 from offleash.tables.certificates import COMPLETIONS, Certificate, is_certificate, open_certificate
 from offleash.tables.shards import scan_shards

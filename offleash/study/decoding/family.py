@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.study.continuing import askable
@@ -17,7 +18,6 @@ from offleash.study.differences import refuse_other_problems
 from offleash.study.draw import Drawing, DrawnRun, draw
 from offleash.study.drawing import budget, check_draw, check_model
 from offleash.study.judging import Judge
-from offleash.study.load import Progress
 from offleash.study.subjects import refuse_unreadable, subjects_of
 from offleash.study.verify import Verifying, judge_of, verify_with
 from offleash.tables.folder import is_run, open_run, read_problems

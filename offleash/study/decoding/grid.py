@@ -8,7 +8,8 @@ from pathlib import Path
 from offleash.errors import OffleashError
 from offleash.samplers.registry import SAMPLERS, Model
 from offleash.samplers.sampler import Decoding
-from offleash.tables.folder import folder_name, is_run, read_origin
+from offleash.tables.facts import read_origin
+from offleash.tables.folder import folder_name, is_run
 
 USUAL = (0.6, 0.8, 1.0, 1.2)  # temperatures where none is named
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # it is a folder's name: never '.' or '..', nor below another

@@ -11,20 +11,22 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from offleash.comparing.question import Question
+from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding
-from offleash.study.compare import Comparison, Question, compare
+from offleash.study.compare import Comparison, compare
 from offleash.study.decoding.family import Family, Member, family
 from offleash.study.decoding.grid import labels, place, way
 from offleash.study.decoding.pilots import SIZE, Pilots, no_entropy
-from offleash.study.decoding.points import Estimate, mean_of, token_entropy
+from offleash.study.decoding.points import token_entropy
 from offleash.study.decoding.search import Search, match_temperature
 from offleash.study.decodings import DECODING
-from offleash.study.load import Progress, silent
 from offleash.study.tally import Counted, tally
 from offleash.study.verify import Verifying
 from offleash.support.cells import reach_PRK
 from offleash.support.counting import Float, Integer, log_miss
+from offleash.support.few import Estimate, mean_of
 from offleash.support.resampling import REPLICATES, percentile_intervals, problem_sums, pseudo_weights, strata
 from offleash.tables.run import Run
 

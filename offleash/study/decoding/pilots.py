@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress
 from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.samplers.seeds import seed_of
 from offleash.study.continuing import askable
-from offleash.study.load import Progress
 from offleash.support.counting import Float
 from offleash.tables.shards import write_whole
 

@@ -13,19 +13,9 @@ from offleash.study.tally import Counted
 from offleash.support.cells import reach_PRK
 from offleash.support.counting import Float, Integer
 from offleash.support.diversity import entropy_rarefied
-from offleash.support.few import clipped, ratios
-from offleash.support.resampling import Interval, percentile_intervals, replicate_sums, strata
+from offleash.support.few import Estimate, mean_of, share_of
+from offleash.support.resampling import strata
 from offleash.tables.run import Run
-
-REACHED_OR_NOT = np.array([[1.0, 1.0], [0.0, 1.0]])  # pseudo-problems: without them a share of 0 or 1 has no width
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over problems and its 95% interval, for which problems are resampled."""
-
-    value: float
-    interval: Interval
 
 
 @dataclass(frozen=True)
@@ -94,21 +84,6 @@ def token_entropy(run: Run, counted: Counted, r: int, k: int) -> Float | None:
     if not rows.height or rows["unknown"].fill_null(1).sum():
         return None
     return rows["entropy"].to_numpy().astype(np.float64)
-
-
-def share_of(value_P: Float, stratum_P: Integer) -> Estimate:
-    """A share of problems, with the two pseudo-problems that keep its interval from having no width."""
-    columns_P2 = np.stack([value_P, np.ones_like(value_P)], axis=1)
-    sums_B2 = replicate_sums(columns_P2, REACHED_OR_NOT, stratum_P)
-    mean = float(value_P.mean())
-    return Estimate(mean, percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([mean]))[0])
-
-
-def mean_of(value_P: Float, stratum_P: Integer, least: float = 0.0) -> Estimate:
-    """A mean over the problems where the value, at least `least`, is known; no interval where they are few."""
-    known_P = ~np.isnan(value_P)
-    value_Q, ends = ratios(value_P[:, None], known_P[:, None].astype(np.float64), stratum_P)
-    return Estimate(float(value_Q[0]), clipped(ends[0], least))
 
 
 def _joined(count_A: Integer, problem_A: Integer, answer_A: Integer) -> tuple[Integer, Integer]:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from offleash.errors import OffleashError
-from offleash.study.decoding.points import mean_of
 from offleash.support.counting import Float, Integer
-from offleash.support.few import NONE
+from offleash.support.few import NONE, mean_of
 from offleash.support.resampling import Interval
 
 WITHIN = (0.05, 5.0)  # temperatures that are tried

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding
 from offleash.study.decoding.best import Best, best_against_best
@@ -17,7 +18,6 @@ from offleash.study.decoding.grid import labels, place, way
 from offleash.study.decoding.matching import Matched, match_runs
 from offleash.study.decoding.points import Point, Stand, points
 from offleash.study.decoding.search import NoMatchError
-from offleash.study.load import Progress, silent
 from offleash.study.tally import Counted, tally
 from offleash.study.verify import Verifying
 from offleash.support.cells import reach_PRK

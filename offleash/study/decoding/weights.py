@@ -8,7 +8,8 @@ from pathlib import Path
 from offleash.samplers.fingerprint import fingerprint
 from offleash.samplers.registry import Model
 from offleash.study.continuing import is_bare, refuse_changes
-from offleash.tables.folder import is_run, read_origin
+from offleash.tables.facts import read_origin
+from offleash.tables.folder import is_run
 
 HEAVY = ("hf", "vllm")  # samplers that load weights: not done where nothing is missing
 

@@ -7,14 +7,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.study.arguments import distinct_names, distinct_paths, parse_argument
-from offleash.study.compare import Comparison, Question
+from offleash.study.compare import Comparison
 from offleash.study.decodings import same_decoding
 from offleash.study.detail import Detail
 from offleash.study.entropies.positions import Positions, positions
 from offleash.study.entropies.tokens import STOPPED, Tokens, first_samples, tokens_of
-from offleash.study.load import Progress, Reading, load, silent
+from offleash.study.load import Reading, load
 from offleash.study.tally import Counted, tally
 from offleash.support.cells import reach_PRK
 from offleash.support.curves import budgets

@@ -15,7 +15,7 @@ from offleash.tables.scores import Sums
 from offleash.tables.tally import Float, Integer
 
 CELLS = ("P", "E", "S", "O")
-ALL = ""  # all benchmarks
+ALL_BENCHMARKS = ""  # all benchmarks
 TRACES = {
     "author": pl.String(),
     "own": pl.Boolean(),  # self-generated: drawn by one of the two models
@@ -95,7 +95,7 @@ def own_traces(found: Scored, name: str, first: int | None = None) -> pl.DataFra
 def groups(told: Detail, traces: pl.DataFrame) -> list[Group]:
     """Every author's traces that are not known to be wrong, by class, in all and by benchmark; own ones are correct."""
     fit = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
-    found = [_groups(told, part, ALL) for part in _authors(fit)]
+    found = [_groups(told, part, ALL_BENCHMARKS) for part in _authors(fit)]
     names = sorted(set(told.tally.benchmark_P.tolist()))
     if len(names) > 1:
         place_of = {name: np.flatnonzero(told.tally.benchmark_P == name) for name in names}

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
-from offleash.study.compare import Comparison, Question
+from offleash.progress import Progress, silent
+from offleash.study.compare import Comparison
 from offleash.study.detail import Detail, detail
 from offleash.study.likelihoods.classes import CELLS, Group, Style, external_traces, groups, own_traces, styles
 from offleash.study.likelihoods.cross_support import CrossSupport, cross_support
@@ -17,7 +19,7 @@ from offleash.study.likelihoods.missing import Announce, Work, check_models, cho
 from offleash.study.likelihoods.samples import Scored, scored_samples
 from offleash.study.likelihoods.traced import Wanted, sums_of, wanted_by
 from offleash.study.likelihoods.traces import TraceFile, read_traces
-from offleash.study.load import Progress, Reading, silent
+from offleash.study.load import Reading
 from offleash.study.verbs import compare_arguments
 from offleash.tables.facts import read_origin
 from offleash.tables.scores import Sums

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress
 from offleash.samplers.registry import open_sampler
 from offleash.study.compare import Comparison
 from offleash.study.drawing import check_model
 from offleash.study.likelihoods.law import SIDES, Law, Named, scores_under
 from offleash.study.likelihoods.traced import Wanted, missing, score_traces
-from offleash.study.load import Progress
-from offleash.study.scoring.score import Scoring, Selection, score_run
+from offleash.study.scoring.score import Scoring, score_run
+from offleash.study.scoring.shards import Selection
 from offleash.tables.folder import open_run
 from offleash.tables.samples import SAMPLES
 from offleash.tables.scores import Trace, scan_scores, scored_models

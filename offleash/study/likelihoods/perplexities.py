@@ -12,7 +12,7 @@ from offleash.tables.run import Run
 from offleash.tables.scores import a_token
 from offleash.tables.verdict import Verdict
 
-CORRECT, ALL = "correct", "all"
+CORRECT, ALL_SAMPLES = "correct", "all"
 SIDES = {"before": BEFORE, "after": AFTER}
 KEY = ["problem", "index"]
 QUARTILES = (0.25, 0.5, 0.75)
@@ -42,14 +42,14 @@ def perplexities(told: Detail) -> list[Spread]:
         run = (told.comparison.before, told.comparison.after)[r]
         for model in sorted(run.scores):
             traces = _traces(told, r, run.scores[model])
-            kinds = {CORRECT: traces.filter("correct"), ALL: _unchosen(told, r, model, traces)}
+            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _unchosen(told, r, model, traces)}
             out += _spreads(side, model, kinds)
     return out
 
 
 def only_chosen(found: list[Spread]) -> list[tuple[str, str]]:
     """The run (before or after) and the model of scores that hold no first samples: all were chosen as correct."""
-    told = {(one.run, one.model) for one in found if one.traces == ALL}
+    told = {(one.run, one.model) for one in found if one.traces == ALL_SAMPLES}
     return list(dict.fromkeys((one.run, one.model) for one in found if (one.run, one.model) not in told))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress
 from offleash.samplers.sampler import Decoding
 from offleash.study.likelihoods.law import Law, differences, refusal
 from offleash.study.likelihoods.traces import External
-from offleash.study.load import Progress
 from offleash.study.scoring.shards import asked
 from offleash.tables.folder import append_to_run, folder_name
 from offleash.tables.scores import Sums, Trace

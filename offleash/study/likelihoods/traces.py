@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.http import whole
+from offleash.render.escape import valid_utf8
 from offleash.samplers.sampler import FINISHED
 
 NAMES = ("problem", "text", "author", "correct", "finish")
@@ -141,12 +141,12 @@ def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> Extern
     if not isinstance(author, str) or not author.strip():
         raise _wrong(path, line, named["author"], "who wrote the trace", author)
     for name, value in (("problem", str(problem)), ("author", author)):
-        if whole(value) != value:
+        if valid_utf8(value) != value:
             raise _wrong(path, line, named[name], "text in UTF-8", value)
     if correct is not None and correct not in (True, False):
         raise _wrong(path, line, named["correct"], "true, false or null", correct)
     right = None if correct is None else bool(correct)
-    return External(line, str(problem), -1, whole(written or ""), author.strip(), right, finish == FINISHED)
+    return External(line, str(problem), -1, valid_utf8(written or ""), author.strip(), right, finish == FINISHED)
 
 
 def _wrong(path: Path, line: int, name: str, what: str, found: object) -> OffleashError:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offleash.errors import OffleashError, unknown
+from offleash.progress import Progress, silent
 from offleash.samplers.sampler import FINISHED, Decoding
-from offleash.study.load import Progress, silent
 from offleash.tables.scores import Sums, Trace
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.samplers.sampler import Decoding
-from offleash.study.load import Progress, silent
 from offleash.study.scoring.claim import claim, no_texts, no_verdicts, template_of
 from offleash.study.scoring.shards import KEY, Selection, Shards
 from offleash.study.scoring.summary import Summary, summaries
 from offleash.tables.beside import drop_without_samples
-from offleash.tables.folder import append_to_run, open_run, read_origin
+from offleash.tables.facts import read_origin
+from offleash.tables.folder import append_to_run, open_run
 from offleash.tables.positions import positions_folder
 from offleash.tables.run import Origin, Run
 from offleash.tables.samples import SAMPLES

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress
+from offleash.render.numbers import duration
 from offleash.samplers.sampler import FINISHED, Decoding
-from offleash.study.load import Progress
-from offleash.study.pace import duration
 from offleash.study.scoring.positions import are_first, placed_samples, positions_of
 from offleash.tables.folder import read_problems
 from offleash.tables.positions import POSITIONS, SAMPLES, positions_on, write_positions

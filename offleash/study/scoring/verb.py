@@ -10,14 +10,14 @@ import polars as pl
 
 from offleash.errors import OffleashError, unknown
 from offleash.problems.prompts import prompt_hash
+from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding
-from offleash.study.given import run_folders
-from offleash.study.load import Progress, silent
+from offleash.study.arguments import run_folders
 from offleash.study.scoring.claim import refuse_other_words, refuse_unscorable
 from offleash.study.scoring.rows import ScoredRow, check_rows, score_rows
-from offleash.study.scoring.score import ScoredRun, Scoring, Selection, score_run
-from offleash.study.scoring.shards import frame_of
+from offleash.study.scoring.score import ScoredRun, Scoring, score_run
+from offleash.study.scoring.shards import Selection, frame_of
 from offleash.study.scoring.summary import ALL, Summary, summaries
 from offleash.tables.folder import folder_name
 from offleash.tables.scores import SCORES, Sums

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offleash.errors import OffleashError
-from offleash.study.load import Progress, silent
+from offleash.progress import Progress, silent
 from offleash.study.solving.reading import Reader
 from offleash.support.resampling import Interval, wilson
 from offleash.verifiers.processes.pool import Pool

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.study.judging import subject_of
-from offleash.study.load import Progress, silent
 from offleash.tables.beside import drop_without_samples
 from offleash.tables.folder import append_to_run, open_run, read_problems
 from offleash.tables.run import Run

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from offleash.render.escape import clean
 from offleash.study.compare import Comparison
-from offleash.study.flip_samples import clean
 from offleash.support.cells import AFTER, BEFORE
 from offleash.support.losses import loss_p
 from offleash.support.novelty import WayCounts

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from offleash.comparing.question import Question
 from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.study.arguments import parse_argument
-from offleash.study.compare import Comparison, Question, compare
+from offleash.study.compare import Comparison, compare
 from offleash.study.decodings import same_decoding
-from offleash.study.load import Progress, Reading, load, silent
+from offleash.study.load import Reading, load
 from offleash.study.match import match
 from offleash.study.solving.reading import CORRECT, KEY, Coverage, Reader, identified, misread, refuse_untold, tell_run
 from offleash.study.solving.samples import Example, examples

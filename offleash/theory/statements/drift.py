@@ -8,9 +8,9 @@ from offleash.theory.statements.search import search
 from offleash.theory.statements.statement import Counterexample, Evidence, Finding, Ruling, Statement
 from offleash.theory.world import World, random_world
 
-WORLDS = 100
+DRIFT_WORLDS = 100
 TRIES = 150
-EPSILON = 3.66e-4  # of 8,192 samples at 95%
+DRIFT_EPSILON = 3.66e-4  # of 8,192 samples at 95%
 RATE, STEPS, LARGEST_PUSH = 1e-6, 2_000, 32_768  # a language model: see the words of the check
 TABLE = Recipe("reinforce", group=8, rate=0.5, steps=60)
 SMALL = Recipe("reinforce", group=None, rate=1.0, steps=150)
@@ -26,7 +26,7 @@ def log_bound(rate: float, steps: int, push: float) -> float:
 def check(seed: int) -> Finding:
     """The bound against trained tables, its size at real scales, and answers that leave epsilon behind."""
     over, drift = -np.inf, 0.0
-    for i in range(WORLDS):
+    for i in range(DRIFT_WORLDS):
         rng = np.random.default_rng([seed, 3, i])
         world = random_world(rng, 3, 6)
         p_XY = train(tabular(world), world, TABLE, rng, RARELY).final.probability_XY
@@ -34,13 +34,13 @@ def check(seed: int) -> Finding:
         over, drift = max(over, ratio - log_bound(TABLE.rate, TABLE.steps, 1.0)), max(drift, ratio)
     left = search(leaves, _make, seed, TRIES)
     size = log_bound(RATE, STEPS, LARGEST_PUSH) / np.log(10)
-    least = -np.log(EPSILON) / (2 * RATE * STEPS)
+    least = -np.log(DRIFT_EPSILON) / (2 * RATE * STEPS)
     allowed = log_bound(TABLE.rate, TABLE.steps, 1.0)
     words = (
-        f"the bound epsilon exp(2 eta T K) was kept by {WORLDS} trained tables (K = 1: no step moves a logit by more "
-        f"than eta), where it allows a factor e^{allowed:.0f} and the largest seen was e^{drift:.1f}. At real scales "
-        f"it is vacuous: eta = {RATE:g}, T = {STEPS:,} and K = {LARGEST_PUSH:,} (each of 32,768 tokens can move the "
-        f"log-probability of a sample by eta) allow 10^{size:.0f} times epsilon = {EPSILON:g}; any K above "
+        f"the bound epsilon exp(2 eta T K) was kept by {DRIFT_WORLDS} trained tables (K = 1: no step moves a logit by "
+        f"more than eta), where it allows a factor e^{allowed:.0f} and the largest seen was e^{drift:.1f}. At real "
+        f"scales it is vacuous: eta = {RATE:g}, T = {STEPS:,} and K = {LARGEST_PUSH:,} (each of 32,768 tokens can move "
+        f"the log-probability of a sample by eta) allow 10^{size:.0f} times epsilon = {DRIFT_EPSILON:g}; any K above "
         f"{least:,.0f} allows probability 1. And the support at epsilon is not preserved: a correct answer rises above "
         f"{LOOSE:g} within {SMALL.steps} exact steps of rate {SMALL.rate:g} in {left.refuting} of {left.tried} worlds"
     )
@@ -50,12 +50,12 @@ def check(seed: int) -> Finding:
     if left.smallest is not None and left.seed is not None:
         told = f"a correct answer at or below {LOOSE:g} ends {left.value:.3f} above it after {SMALL.steps} exact steps"
         examples = (Counterexample(left.smallest, told, left.seed, left.value),)
-    evidence = Evidence(words, WORLDS + TRIES, over, numbers, examples)
+    evidence = Evidence(words, DRIFT_WORLDS + TRIES, over, numbers, examples)
     if over > 1e-9:
         return Finding(Ruling.FAILS, "", evidence)
     condition = (
         f"the answer starts below epsilon exp(-2 eta T K), which is 10^-{size:.0f} epsilon at real scales; the bound "
-        f"says nothing once 2 eta T K > ln(1/epsilon) = {-np.log(EPSILON):.1f}"
+        f"says nothing once 2 eta T K > ln(1/epsilon) = {-np.log(DRIFT_EPSILON):.1f}"
     )
     return Finding(Ruling.ONLY_IF, condition, evidence)
 

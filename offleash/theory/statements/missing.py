@@ -21,7 +21,7 @@ def tail_miss(tau: float, mu: float, group: int) -> float:
     return float((1 - tau) ** group - (mu - tau) ** group - (1 - mu) ** group)
 
 
-def check(seed: int) -> Finding:
+def check_missing(seed: int) -> Finding:
     """The formula against all sequences of small groups, and against simulated groups of real sizes."""
     rng = np.random.default_rng([seed, 7])
     error = 0.0
@@ -71,5 +71,5 @@ MISSING = Statement(
     "a group of N rollouts is active and misses a rare correct set of mass tau with chance "
     "(1-tau)^N - (mu-tau)^N - (1-mu)^N",
     ("rollouts are independent draws of the policy", "tau is part of mu, the success rate"),
-    check,
+    check_missing,
 )

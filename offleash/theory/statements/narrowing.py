@@ -10,19 +10,19 @@ from offleash.theory.statements.statement import Counterexample, Evidence, Findi
 from offleash.theory.tilt import tilt
 from offleash.theory.world import Float, World, random_world
 
-BETAS = (0.5, 1.0, 2.0, 5.0)
+NARROWING_BETAS = (0.5, 1.0, 2.0, 5.0)
 CLEARLY = 0.05  # nats of rise that count as a counterexample
 TRIES = 400
 EXAMPLE = World(np.array([[0.9] + [0.01] * 10]), np.array([[False] + [True] * 10]))  # of the specification, beta = 5
 
 
-def rise(world: World, betas: tuple[float, ...] = BETAS) -> float:
+def rise(world: World, betas: tuple[float, ...] = NARROWING_BETAS) -> float:
     """By how many nats above `CLEARLY` the mean entropy rises, at the beta where it rises most."""
     before = entropy(world.base_XY).mean()
     return max(float(entropy(tilt(world, beta)).mean() - before) for beta in betas) - CLEARLY
 
 
-def check(seed: int) -> Finding:
+def check_narrowing(seed: int) -> Finding:
     """Random worlds at several beta, the worked example, and the condition under which the entropy does fall."""
     found = search(rise, _make, seed, TRIES)
     at_limit = search(partial(rise, betas=(float("inf"),)), _make, seed, TRIES)
@@ -77,5 +77,5 @@ NARROWING = Statement(
     "C.6",
     "the entropy of the answers falls under the tilt",
     ("as C.4",),
-    check,
+    check_narrowing,
 )

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Collection
 from math import isfinite
 
-LONGEST = 20_000  # characters; the largest board or spiral of the hard level has 7,500
+LONGEST_EXPRESSION = 20_000  # characters; the largest board or spiral of the hard level has 7,500
 LONGEST_FORMULA = 8_000  # characters; the longest product of polynomials has 2,000
 DEEPEST = 60  # levels of the tree beside chains of sums and products
 NODES = 20_000
@@ -34,7 +34,7 @@ _SIGNS = (ast.UAdd, ast.USub)
 
 def not_a_literal(text: str, strings: bool) -> str:
     """Why the text is not a list or tuple of numbers, if need be nested and of `strings`; nothing when it is one."""
-    tree = _tree(text, LONGEST)
+    tree = _tree(text, LONGEST_EXPRESSION)
     if isinstance(tree, str):
         return tree
     if not isinstance(tree, ast.List | ast.Tuple):

@@ -17,7 +17,7 @@ from offleash.verifiers.repairs import repaired
 Entry = Mapping[str, Any]
 Guard = Callable[[str, Entry], str]
 
-LONGEST = 100_000  # characters beyond four times the gold answer: above it no scorer is asked
+LONGEST_ANSWER = 100_000  # characters beyond four times the gold answer: above it no scorer is asked
 MOVES = 5_000  # characters of moves of a cube, a car or a player
 NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:,\d{3}){0,100}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
@@ -25,7 +25,7 @@ NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:,\d{3}){0,100}(?:\.\d{0,300})?|\.\d{1,
 def unfit(task: str, answer: str, entry: Entry) -> str:
     """Why the scorer is not asked about this text, or nothing."""
     gold = entry["answer"]
-    if len(answer) > LONGEST + 4 * len(gold or ""):
+    if len(answer) > LONGEST_ANSWER + 4 * len(gold or ""):
         return f"{len(answer)} characters are no answer"
     if not answer.strip() and (gold is None or gold.strip()):
         return "there is no answer"

@@ -12,7 +12,7 @@ from offleash.verifiers.judgement import Case, Judgement
 from offleash.verifiers.maths.latex import gold_text, inside, squeezed
 from offleash.verifiers.maths.structure import LENGTH
 
-DIGITS = 30  # of a plain number; longer ones are left to algebra
+PLAIN_DIGITS = 30  # of a plain number; longer ones are left to algebra
 NEAR = Fraction(1, 100)  # relative; closer than this, rounding conventions decide, and they are not ours
 _INTEGER = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\}|,\\!)\d{3})+|\d+)"
 _PLAIN = re.compile(rf"(-?)\s?({_INTEGER})(\.\d+)?", re.ASCII)
@@ -45,7 +45,7 @@ def decide_exactly(case: Case) -> Judgement | None:
 
 def plain_number(text: str) -> Fraction | None:
     """The exact value of an integer, a decimal or a fraction of integers written plainly; None for anything else."""
-    if len(text) > DIGITS:
+    if len(text) > PLAIN_DIGITS:
         return None
     plain = _PLAIN.fullmatch(text)
     if plain:

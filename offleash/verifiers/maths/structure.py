@@ -10,7 +10,7 @@ DEPTH = 30  # of braces and brackets
 EXPONENT = 20_000  # largest exponent written out
 FACTORIAL = 5_000  # largest argument of a factorial
 RANGE = 100_000  # largest bound of a sum or product
-DIGITS = 1_000  # of one number
+MOST_DIGITS = 1_000  # of one number
 _TOWER = re.compile(r"\^\s*\{?\s*\(?\s*[\w\\.]+\s*\^\s*\{?\s*\(?\s*[\w\\.]+\s*\^")
 _STACK = re.compile(r"\^\s*\{?\s*\(?\s*\d+\s*\^\s*\{?\s*\(?\s*(\d+)")
 _EXPONENT = re.compile(r"\^\s*\{?\s*\(?\s*-?\s*(\d+)")
@@ -26,8 +26,8 @@ def beyond(text: str) -> str:
         return f"its {len(text):,} characters are more than {LENGTH:,}"
     if _depth(text) > DEPTH:
         return f"it nests deeper than {DEPTH} levels"
-    if any(len(number) > DIGITS for number in _NUMBER.findall(text)):
-        return f"it holds a number of more than {DIGITS:,} digits"
+    if any(len(number) > MOST_DIGITS for number in _NUMBER.findall(text)):
+        return f"it holds a number of more than {MOST_DIGITS:,} digits"
     if _TOWER.search(text):
         return "it holds a tower of powers"
     stacked = _STACK.search(text)

@@ -7,7 +7,7 @@ from offleash.tables.verdict import Verdict
 from offleash.verifiers.judgement import Case, Judgement
 from offleash.verifiers.numbers.arithmetic import Tree, canonical
 
-LONGEST, MOST = 1_000, 20  # characters of an answer that is looked at, and numbers
+LONGEST_STEPS, MOST = 1_000, 20  # characters of an answer that is looked at, and numbers
 _STEP = re.compile(r"\s?([0-9]{1,9}) ?([-+*/]) ?([0-9]{1,9}) ?= ?([0-9]{1,9})\s?")
 
 
@@ -55,5 +55,5 @@ def _plain(case: Case, numbers: list[object], target: int) -> bool:
     """Whether the details are as they should be, and the answer short: whatever else there is, the verifier tells."""
     kinds = {type(one) for one in (*numbers, target)}
     switches = (case.details.get(name, True) for name in ("all", "integers"))
-    sizes = 0 < len(numbers) <= MOST and 0 < len(case.answer) <= LONGEST
+    sizes = 0 < len(numbers) <= MOST and 0 < len(case.answer) <= LONGEST_STEPS
     return sizes and kinds == {int} and all(isinstance(switch, bool) for switch in switches)

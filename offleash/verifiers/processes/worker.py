@@ -15,15 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.processes.limits import (
-    DUMPABLE,
-    LINUX,
-    bound_memory,
-    bound_processor,
-    bury,
-    peak_memory,
-    prctl,
-)
+from offleash.verifiers.processes.limits import DUMPABLE, LINUX, bound_memory, bound_processor, bury, peak_memory, prctl
 from offleash.verifiers.processes.messages import GarbledError, receive, send, taken
 from offleash.verifiers.processes.supervisor import MEMORY
 

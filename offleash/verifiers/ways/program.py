@@ -66,7 +66,7 @@ class _Plain(ast.NodeTransformer):
         super().generic_visit(node)
         body = getattr(node, "body", None)
         if isinstance(node, ast.Module | Definition) and isinstance(body, list):
-            node.body = [one for one in body if not _is_text(one)] or [ast.Pass()]
+            node.body = [one for one in body if not _is_docstring(one)] or [ast.Pass()]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
         return node
@@ -109,5 +109,5 @@ class _WithoutImports(ast.NodeTransformer):
         return node
 
 
-def _is_text(node: ast.stmt) -> bool:
+def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

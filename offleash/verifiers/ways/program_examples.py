@@ -30,7 +30,7 @@ def examples(tree: ast.Module) -> frozenset[int]:
     """The places of examples at the top level; where there are any, prints of text alone belong to them."""
     own = {one.name: one for one in tree.body if isinstance(one, Definition)}
     found = {place for place, one in enumerate(tree.body) if _is_example(one, own)}
-    return frozenset(found | {place for place, one in enumerate(tree.body) if found and _is_text(one)})
+    return frozenset(found | {place for place, one in enumerate(tree.body) if found and _prints_text(one)})
 
 
 def reads_input(tree: ast.Module) -> bool:
@@ -55,7 +55,7 @@ def _is_example(node: ast.stmt, own: dict[str, Definition]) -> bool:
     return shown and all(_is_constant(one, own) for one in printed)
 
 
-def _is_text(node: ast.stmt) -> bool:
+def _prints_text(node: ast.stmt) -> bool:
     printed = _printed(node)
     return printed is not None and all(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in printed)
 

@@ -1,0 +1,23 @@
+"""The question that a comparison answers: rule, target, budget, and what may differ between the runs."""
+
+from dataclasses import dataclass
+
+from offleash.support.resampling import REPLICATES
+from offleash.support.rules import ZETA, Rule
+from offleash.tables.tally import Per
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be compared, and how."""
+
+    rule: Rule = Rule.SEEN
+    per: Per = Per.PROBLEM
+    at: int | None = None
+    tau: float = 0.0
+    zeta: float = ZETA
+    drop_unread: bool = False
+    guess: float | None = None
+    allow: frozenset[str] = frozenset()  # what may differ between the runs: see study.decodings
+    replicates: int = REPLICATES
+    seed: int = 0

@@ -1,0 +1,17 @@
+"""Progress: what is being done, for whoever watches, and how much memory it took."""
+
+import resource
+import sys
+from collections.abc import Callable
+
+Progress = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Progress that nobody watches."""
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process has held so far."""
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes here
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
