@@ -19,10 +19,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from offleash.support.cells import thinned_cells
-from offleash.support.curves import budgets, curve
-from offleash.support.estimators import pass_at_k
-from offleash.tables.tally import tally_of_counts
+from offleash.data.tally import tally_of_counts
+from offleash.stats.classes import thinned_cells
+from offleash.stats.curves import budgets, curve
+from offleash.stats.pass_at_k import pass_at_k
 
 SMALL = "--small" in sys.argv
 PROBLEMS, SAMPLES, REPLICATES = (50, 256, 1_000) if SMALL else (500, 1_024, 10_000)

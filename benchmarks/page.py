@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.report.figures.encodings import PAGE, Figure
-from offleash.report.figures.registry import FIGURES
-from offleash.report.page.build import report_page
-from offleash.report.subject import subject
-from offleash.study.verbs import compare_arguments
-from offleash.tables.folder import create_run
-from offleash.tables.problem import question_hash
+from offleash.comparing.runs import compare_arguments
+from offleash.data.folder import create_run
+from offleash.data.problem import question_hash
+from offleash.render.figure import PAGE, Figure
+from offleash.reporting.figures import FIGURES
+from offleash.reporting.page.build import report_page
+from offleash.reporting.subject import subject
 
 K, LETTERS = 128, 1000
 WATCH = """

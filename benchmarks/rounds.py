@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # for the models that ben
 import torch
 
 from benchmarks import countdown
-from offleash.samplers.huggingface import HuggingFace, open_sampler
-from offleash.samplers.registry import model_of
+from offleash.drawing.rounds import Chunks, chunks_for
+from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
+from offleash.samplers.models import model_of
 from offleash.samplers.sampler import Decoding, Request
-from offleash.study.rounds import Chunks, chunks_for
 
 UNTIL = 5
 DECODING = Decoding(max_tokens=countdown.LENGTH + 1)

@@ -29,8 +29,8 @@ from offleash.lab.countdown import COUNTDOWN
 from offleash.training.loop import train
 from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling
 from offleash.verifiers import countdown
-from offleash.verifiers.judgement import Case
-from offleash.verifiers.numbers.steps import decide_steps
+from offleash.verifiers.steps import decide_steps
+from offleash.verifiers.verifier import Case
 
 SAMPLES = 1024  # a step
 STEPS, FIRST = 120, 20  # of our loop: the whole recipe, and its beginning

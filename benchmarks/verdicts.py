@@ -18,14 +18,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from offleash.study.judging import Judge, subject_of
-from offleash.study.subjects import judged_texts
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.cache import Cache
-from offleash.verifiers.judgement import Case
-from offleash.verifiers.processes.pool import Pool
-from offleash.verifiers.reading.extract import extract
+from offleash.data.verdict import Verdict
+from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.registry import VERIFIERS
+from offleash.verifiers.sandbox.pool import Pool
+from offleash.verifiers.verifier import Case
+from offleash.verifying.cache import Cache
+from offleash.verifying.cases import judged_texts
+from offleash.verifying.judge import Judge, subject_of
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "outputs"
 GROWN = (64, 1_024)  # samples a problem

@@ -5,13 +5,13 @@ python examples/theory_world.py
 
 import numpy as np
 
+from offleash.analyses.theory.dynamics import Recipe, train
+from offleash.analyses.theory.exact import Level, pass_at_k, success_rates, support
+from offleash.analyses.theory.policy import shared
+from offleash.analyses.theory.simulated import simulated_run
+from offleash.analyses.theory.world import method_world
+from offleash.comparing.compare import compare
 from offleash.comparing.question import Question
-from offleash.study.compare import compare
-from offleash.study.simulated import simulated_run
-from offleash.theory.dynamics import Recipe, train
-from offleash.theory.exact import Level, pass_at_k, success_rates, support
-from offleash.theory.policy import shared
-from offleash.theory.world import method_world
 
 K = 512
 

@@ -7,51 +7,51 @@ from offleash.display import render_with
 from offleash.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from offleash.analyses.entropy.entropy import entropies as entropies
+    from offleash.analyses.theory.simulated import simulated_run as simulated_run
+    from offleash.api import compare as compare
+    from offleash.api import draw as draw
+    from offleash.api import load as load
+    from offleash.api import run_study as run_study
+    from offleash.api import tally as tally
+    from offleash.api import verify as verify
+    from offleash.comparing.sentences import finding as finding
+    from offleash.data.tally import tally_of_counts as tally_of_counts
     from offleash.errors import OffleashError as OffleashError
-    from offleash.report.face import figure as figure
-    from offleash.report.face import write_report as write_report
-    from offleash.report.notebook import notebook_html as notebook_html
-    from offleash.report.terminal import document as document
-    from offleash.report.words import finding as finding
+    from offleash.face import figure as figure
+    from offleash.face import write_report as write_report
+    from offleash.loading.problem_set import problem_set as problem_set
+    from offleash.reporting.comparison import document as document
+    from offleash.reporting.notebook import notebook_html as notebook_html
     from offleash.samplers.sampler import Decoding as Decoding
-    from offleash.study.entropies.entropy import entropies as entropies
-    from offleash.study.face import compare as compare
-    from offleash.study.face import draw as draw
-    from offleash.study.face import load as load
-    from offleash.study.face import run_study as run_study
-    from offleash.study.face import tally as tally
-    from offleash.study.face import verify as verify
-    from offleash.study.problems import problem_set as problem_set
-    from offleash.study.simulated import simulated_run as simulated_run
-    from offleash.support.change import support_change as support_change
-    from offleash.support.estimators import pass_at_k as pass_at_k
-    from offleash.support.passes import pass_curve as pass_curve
-    from offleash.tables.tally import tally_of_counts as tally_of_counts
-    from offleash.training.face import train as train
+    from offleash.stats.change import support_change as support_change
+    from offleash.stats.pass_at_k import pass_at_k as pass_at_k
+    from offleash.stats.passes import pass_curve as pass_curve
+    from offleash.training_face import train as train
 
 # Where each public name lives; imported when first used, so that `offleash --help` stays fast.
 _FACE = {
     "Decoding": "offleash.samplers.sampler",
     "OffleashError": "offleash.errors",
-    "compare": "offleash.study.face",
-    "document": "offleash.report.terminal",
-    "draw": "offleash.study.face",
-    "entropies": "offleash.study.entropies.entropy",
-    "figure": "offleash.report.face",
-    "finding": "offleash.report.words",
-    "load": "offleash.study.face",
-    "notebook_html": "offleash.report.notebook",
-    "pass_at_k": "offleash.support.estimators",
-    "pass_curve": "offleash.support.passes",
-    "problem_set": "offleash.study.problems",
-    "run_study": "offleash.study.face",
-    "simulated_run": "offleash.study.simulated",
-    "support_change": "offleash.support.change",
-    "tally": "offleash.study.face",
-    "tally_of_counts": "offleash.tables.tally",
-    "train": "offleash.training.face",
-    "verify": "offleash.study.face",
-    "write_report": "offleash.report.face",
+    "compare": "offleash.api",
+    "document": "offleash.reporting.comparison",
+    "draw": "offleash.api",
+    "entropies": "offleash.analyses.entropy.entropy",
+    "figure": "offleash.face",
+    "finding": "offleash.comparing.sentences",
+    "load": "offleash.api",
+    "notebook_html": "offleash.reporting.notebook",
+    "pass_at_k": "offleash.stats.pass_at_k",
+    "pass_curve": "offleash.stats.passes",
+    "problem_set": "offleash.loading.problem_set",
+    "run_study": "offleash.api",
+    "simulated_run": "offleash.analyses.theory.simulated",
+    "support_change": "offleash.stats.change",
+    "tally": "offleash.api",
+    "tally_of_counts": "offleash.data.tally",
+    "train": "offleash.training_face",
+    "verify": "offleash.api",
+    "write_report": "offleash.face",
 }
 __all__ = sorted(_FACE)
 
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> object:
 
 
 def _notebook_html(result: object) -> str:
-    return str(import_module("offleash.report.notebook").notebook_html(result))
+    return str(import_module("offleash.reporting.notebook").notebook_html(result))
 
 
 render_with(_notebook_html)

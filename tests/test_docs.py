@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from offleash.data.problem import PROBLEMS
+from offleash.data.samples import SAMPLES
+from offleash.data.verdicts import VERDICTS
 from offleash.logs.registry import FORMATS
-from offleash.tables.problem import PROBLEMS
-from offleash.tables.samples import SAMPLES
-from offleash.tables.verdicts import VERDICTS
 from tests.cli.command import offleash
 from tests.places import ROOT
 

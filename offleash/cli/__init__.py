@@ -1,1 +1,1 @@
-"""The command line: one file a verb, no logic."""
+"""The command line: one function per verb, grouped in files; no logic."""

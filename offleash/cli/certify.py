@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.judging import Judged
-from offleash.cli.options.models import Decoded, Opened
-from offleash.cli.options.posing import Posed, ProblemsName
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, print_json, progress, say, warn
+from offleash.cli.commands import taking
+from offleash.cli.judging import Judged
+from offleash.cli.models import Decoded, Opened
+from offleash.cli.output import AsJson, print_json, progress, say, warn
+from offleash.cli.posing import Posed, ProblemsName
 
 
 @taking()
@@ -40,8 +40,8 @@ def certify(
       offleash certify problems.jsonl hf:./rl -k 8192 --max-tokens 64 -o certs/rl
       offleash compare certs/base certs/rl
     """
-    from offleash.report.certificate import certified_document, certified_text, planned_text
-    from offleash.study.certify import certify_arguments, threshold
+    from offleash.analyses.certificates.certificate import certified_document, certified_text, planned_text
+    from offleash.analyses.certificates.certify import certify_arguments, threshold
 
     above, chosen, way, judging = threshold(epsilon, k), opened.model(model), decoded.way(), judged.judging()
     with progress(as_json) as tell:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import typer
 
-from offleash.cli.options.judging import Judged
-from offleash.cli.options.posing import Posed, ProblemSeed, ProblemsName
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, print_json, progress, say
+from offleash.cli.commands import taking
+from offleash.cli.judging import Judged
+from offleash.cli.output import AsJson, print_json, progress, say
+from offleash.cli.posing import Posed, ProblemSeed, ProblemsName
 
 
 @taking("problem_seed", "columns", "no_cache", "referee", "referee_model")
@@ -26,8 +26,8 @@ def check(
       offleash check aime24 --from aime24_copy.jsonl --json
       offleash check reasoning_gym:leg_counting --size 20
     """
-    from offleash.report.checked import checked_document, checked_text
-    from offleash.study.check import check as check_problems
+    from offleash.verifying.check import check as check_problems
+    from offleash.verifying.checked import checked_document, checked_text
 
     with progress(as_json) as tell:
         read = replace(posed, problem_seed=seed).read(problems, tell)

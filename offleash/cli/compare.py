@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.options.asking import Asked
-from offleash.cli.options.judging import Jobs, TrustCode
-from offleash.cli.options.reading import Logs, Runs
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, console, print_json, progress, say
+from offleash.cli.asking import Asked
+from offleash.cli.commands import taking
+from offleash.cli.judging import Jobs, TrustCode
+from offleash.cli.options import Logs, Runs
+from offleash.cli.output import AsJson, console, print_json, progress, say
 
 if TYPE_CHECKING:
+    from offleash.comparing.checkpoints import Union
+    from offleash.comparing.compare import Comparison
+    from offleash.comparing.flips import Flips
     from offleash.progress import Progress
-    from offleash.study.checkpoints import Union
-    from offleash.study.compare import Comparison
-    from offleash.study.flips import Flips
-    from offleash.study.verify_logs import Disagreement
+    from offleash.verifying.logs import Disagreement
 
 
 @taking()
@@ -57,12 +57,12 @@ def compare(
       offleash compare base.jsonl rl.jsonl --verify math     (judge other tools' samples anew, and count differences)
       offleash compare certs/base certs/rl                   (of offleash certify: without sampling noise)
     """
-    from offleash.report.place import PAGES, check_place
-    from offleash.study.certified import named_certificates
-    from offleash.study.entropies.entropy import read_now
-    from offleash.study.flips import can_flip, flippable
-    from offleash.study.texts import Readable, with_texts
-    from offleash.study.verbs import compare_arguments, flips_arguments, verified_first
+    from offleash.analyses.certificates.compare import named_certificates
+    from offleash.analyses.entropy.entropy import read_now
+    from offleash.comparing.flips import can_flip, flippable
+    from offleash.comparing.runs import compare_arguments, flips_arguments, verified_first
+    from offleash.loading.texts import Readable, with_texts
+    from offleash.render.output import PAGES, check_place
 
     if named_certificates(runs, asked.rule, certified):
         chosen = {"--flips": flips, "--verify": verify is not None, "--report": page is not None}
@@ -86,7 +86,7 @@ def compare(
             doubts = turned or (flips_arguments(named, comparisons[-1:], how, tell) if can_flip(question) else [])
             _write_page(page, comparisons, together, doubts, tell)
     if as_json:
-        from offleash.report.terminal import document
+        from offleash.reporting.comparison import document
 
         print_json(document(comparisons, together, turned, judged))
         return
@@ -97,9 +97,9 @@ def compare(
 def _show(
     comparisons: "list[Comparison]", together: "Union | None", turned: "list[Flips]", judged: "list[Disagreement]"
 ) -> None:
-    from offleash.report.disagreements import show_disagreements
-    from offleash.report.flips import show_flips
-    from offleash.report.terminal import show
+    from offleash.comparing.flips_report import show_flips
+    from offleash.reporting.comparison import show
+    from offleash.verifying.disagreements import show_disagreements
 
     screen = console()
     show_disagreements(screen, judged)
@@ -111,9 +111,9 @@ def _write_page(
     path: Path, comparisons: "list[Comparison]", together: "Union | None", turned: "list[Flips]", tell: "Progress"
 ) -> None:
     from offleash.cli.command import command_line
-    from offleash.report.page.build import Telling, report_page
-    from offleash.report.place import write_text
-    from offleash.report.subject import subject
+    from offleash.render.output import write_text
+    from offleash.reporting.page.build import Telling, report_page
+    from offleash.reporting.subject import subject
 
     write_text(path, report_page(subject(comparisons, together, turned), Telling(command=command_line()), tell))
 
@@ -121,8 +121,8 @@ def _write_page(
 def _compare_certificates(
     runs: list[str], asked: Asked, logs: Logs, word: str, chosen: dict[str, bool], as_json: bool
 ) -> None:
-    from offleash.report.certified import certified_json, show_certified
-    from offleash.study.certified import certified_question, compare_certificates
+    from offleash.analyses.certificates.compare import certified_question, compare_certificates
+    from offleash.analyses.certificates.report import certified_json, show_certified
 
     samples_only = {
         "--at": asked.at is not None,

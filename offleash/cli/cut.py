@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.models import Opened
-from offleash.cli.options.reading import Verifier
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, console, print_json, progress
+from offleash.cli.commands import taking
+from offleash.cli.models import Opened
+from offleash.cli.options import Verifier
+from offleash.cli.output import AsJson, console, print_json, progress
 
 
 @taking()
@@ -40,9 +40,9 @@ def cut(
       offleash cut certs/rl --top-p 0.9,0.95 --temperature 0.6
       offleash cut certs/base --model hf:./base --json
     """
-    from offleash.report.decoding.cutoff import cutoff_document, show_cutoff
-    from offleash.study.decoding.cutoff import cut_arguments
-    from offleash.study.decoding.grid import numbers
+    from offleash.analyses.certificates.cutoff import cut_arguments
+    from offleash.analyses.certificates.decoding_cutoff import cutoff_document, show_cutoff
+    from offleash.analyses.sweep.runs import numbers
 
     chosen = None if model is None else replace(opened, settings=None).model(model)
     with progress(as_json) as tell:

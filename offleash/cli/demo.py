@@ -7,7 +7,7 @@ import typer
 
 from offleash.cli.command import command_line
 from offleash.cli.needs import needs_local
-from offleash.cli.telling import AsJson, console, print_json, progress, say
+from offleash.cli.output import AsJson, console, print_json, progress, say
 
 
 def demo(
@@ -45,7 +45,7 @@ def demo(
     if as_json:
         print_json(demo_document(done, path))
         return
-    from offleash.report.terminal import show
+    from offleash.reporting.comparison import show
 
     show(console(), [done.plain])
     print()

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.judging import Judged
-from offleash.cli.options.models import Decoded, K, ModelName, Opened, Until
-from offleash.cli.options.posing import Posed, ProblemsName
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, print_json, progress, say, warn
+from offleash.cli.commands import taking
+from offleash.cli.judging import Judged
+from offleash.cli.models import Decoded, K, ModelName, Opened, Until
+from offleash.cli.output import AsJson, print_json, progress, say, warn
+from offleash.cli.posing import Posed, ProblemsName
 
 UntilVerifier = Annotated[
     str | None, typer.Option(metavar="NAME", help="With --until: judge with it, not with each problem's own.")
@@ -44,9 +44,9 @@ def draw(
       offleash draw aime24 hf:./checkpoints/rl -k 64 --max-tokens 2048 -o runs/rl
       offleash draw mine.jsonl endpoint:http://localhost:8000/v1#name -k 1024 -o runs/served
     """
-    from offleash.report.drawn import drawn_document, drawn_text, prospect_text
-    from offleash.study.drawing import draw_arguments
-    from offleash.tables.certificates import refuse_drawing_into
+    from offleash.data.certificates import refuse_drawing_into
+    from offleash.drawing.drawing import draw_arguments
+    from offleash.drawing.report import drawn_document, drawn_text, prospect_text
 
     refuse_drawing_into(into)
     chosen, way, judging = opened.model(model), decoded.way(), judged.judging()

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.asking import Asked
-from offleash.cli.options.reading import LogFormat, Logs, Runs
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, print_json, progress, say
+from offleash.cli.asking import Asked
+from offleash.cli.commands import taking
+from offleash.cli.options import LogFormat, Logs, Runs
+from offleash.cli.output import AsJson, print_json, progress, say
 from offleash.errors import OffleashError, unknown
 
 # known without drawing anything; a test holds them equal to the figures there are
@@ -56,11 +56,11 @@ def figure(
         raise unknown("figure", name, NAMES)
     if width is not None and not 150 <= width <= WIDEST:
         raise OffleashError(f"A figure is 150 to {WIDEST:,} pixels wide; found --width {width}.")
-    from offleash.report.figures.encodings import PAPER, Look, Missing
-    from offleash.report.figures.export import kind_of, write_figure
-    from offleash.report.figures.registry import figure as draw_figure
-    from offleash.report.place import check_place
-    from offleash.report.subject import subject_of
+    from offleash.render.export import kind_of, write_figure
+    from offleash.render.figure import PAPER, Look, Missing
+    from offleash.render.output import check_place
+    from offleash.reporting.figures import figure as draw_figure
+    from offleash.reporting.subject import subject_of
 
     kind_of(out)
     check_place(out)

@@ -1,6 +1,6 @@
 """offleash formats: the kinds of logs that can be read."""
 
-from offleash.cli.telling import AsJson, console, print_json
+from offleash.cli.output import AsJson, console, print_json
 
 
 def formats(as_json: AsJson = False) -> None:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.reading import Logs
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, print_json, progress, say
+from offleash.cli.commands import taking
+from offleash.cli.options import Logs
+from offleash.cli.output import AsJson, print_json, progress, say
 
 
 @taking("split_by", "verifier")
@@ -30,8 +30,8 @@ def import_(
       offleash import base=eval/output-rs0.jsonl -o runs/base --json
       offleash import logs/aime.eval -o runs/base --no-texts       (fast: summaries only)
     """
-    from offleash.report.imported import imported_document, imported_text
-    from offleash.study.importing import import_logs
+    from offleash.loading.import_logs import import_logs
+    from offleash.loading.imported import imported_document, imported_text
 
     with progress(as_json) as tell:
         done = import_logs(logs, into, reading.reading(texts), tell)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from offleash.cli.needs import needs_local
-from offleash.cli.telling import AsJson, console, print_json, progress, say
+from offleash.cli.output import AsJson, console, print_json, progress, say
 from offleash.errors import OffleashError
 
 lab = typer.Typer(
@@ -125,8 +125,8 @@ def pretrain(
     from dataclasses import replace
 
     needs_local("lab pretrain")
+    from offleash.lab.base import pretrained, save
     from offleash.lab.bases import refuse_taken
-    from offleash.lab.pretrain import pretrained, save
     from offleash.lab.worlds import world as world_of
 
     chosen = world_of(world)
@@ -169,21 +169,21 @@ def warning(
     from dataclasses import replace
 
     needs_local("lab warning")
-    from offleash.lab.warnings.plan import QUICK, Plan, named_jobs, settle, settled
+    from research.early_warning.plan import QUICK, Plan, named_jobs, settle, settled
 
     plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps, every=every)
     if only:
         named_jobs(settled(into), only)
     else:
         settle(plan, into)
-    from offleash.lab.warnings.warning import study_part, study_warning  # seconds: what is refused is refused by now
+    from research.early_warning.warning import study_part, study_warning  # seconds: what is refused is refused by now
 
     with progress(as_json) as tell:
         if only:
             study_part(into, only, tell)
             return
         done = study_warning(plan, into, tell)
-    from offleash.report.warnings.terminal import show_warning, warning_document
+    from research.early_warning.report import show_warning, warning_document
 
     if as_json:
         print_json(warning_document(done))

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.options.asking import Sized
-from offleash.cli.options.columns import named_columns
-from offleash.cli.options.models import Decoded, Opened
-from offleash.cli.options.reading import Verifier
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, console, print_json, progress, warn
+from offleash.cli.asking import Sized
+from offleash.cli.columns import named_columns
+from offleash.cli.commands import taking
+from offleash.cli.models import Decoded, Opened
+from offleash.cli.options import Verifier
+from offleash.cli.output import AsJson, console, print_json, progress, warn
 
 if TYPE_CHECKING:
-    from offleash.study.likelihoods.law import Given
+    from offleash.analyses.likelihood.law import Given
 
 Map = Annotated[
     list[str] | None,
@@ -62,9 +62,9 @@ def likelihood(
       offleash likelihood runs/base runs/rl --model-before hf:Qwen/Qwen2.5-1.5B --model-after hf:./checkpoints/rl
       offleash likelihood runs/base runs/rl --no-scoring --json
     """
-    from offleash.report.likelihoods.words import ahead_text
-    from offleash.study.likelihoods.likelihood import Asked
-    from offleash.study.likelihoods.likelihood import likelihood as report
+    from offleash.analyses.likelihood.likelihood import Asked
+    from offleash.analyses.likelihood.likelihood import likelihood as report
+    from offleash.analyses.likelihood.words import ahead_text
 
     sides = (("before", model_before), ("after", model_after))
     laws = {side: _given(model, decoding, decoded, opened) for side, model in sides}
@@ -72,18 +72,18 @@ def likelihood(
     with progress(as_json) as tell:
         found = report(before, after, asked, sized.question(), verifier, tell, lambda ahead: warn(ahead_text(ahead)))
     if as_json:
-        from offleash.report.likelihoods.document import likelihood_document
+        from offleash.analyses.likelihood.report import likelihood_document
 
         print_json(likelihood_document(found))
     else:
-        from offleash.report.likelihoods.terminal import show_likelihood
+        from offleash.analyses.likelihood.terminal import show_likelihood
 
         show_likelihood(console(), found)
 
 
 def _given(model: str | None, decoding: str | None, decoded: Decoded, opened: Opened) -> "Given":
     """What the command line says of a run's law."""
-    from offleash.study.likelihoods.law import Given
+    from offleash.analyses.likelihood.law import Given
 
     said = decoding is not None or decoded.temperature is not None or decoded.top_p is not None
     way = replace(decoded, decoding=decoding or "plain").way() if said else None

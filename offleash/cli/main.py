@@ -10,26 +10,26 @@ from typing import Annotated
 
 import typer
 
+from offleash.cli.analyse import entropy
 from offleash.cli.certify import certify
 from offleash.cli.check import check
 from offleash.cli.compare import compare
 from offleash.cli.cut import cut
 from offleash.cli.demo import demo
 from offleash.cli.draw import draw
-from offleash.cli.entropy import entropy
 from offleash.cli.figure import figure
 from offleash.cli.formats import formats
-from offleash.cli.fsck import fsck
 from offleash.cli.import_ import import_
 from offleash.cli.lab import lab
 from offleash.cli.likelihood import likelihood
+from offleash.cli.output import warn
 from offleash.cli.plan import plan
 from offleash.cli.problems import problems
 from offleash.cli.report import report
+from offleash.cli.runs import fsck
 from offleash.cli.score import score
 from offleash.cli.study import study
 from offleash.cli.sweep import sweep
-from offleash.cli.telling import warn
 from offleash.cli.theory import theory
 from offleash.cli.train import train
 from offleash.cli.verify import verify

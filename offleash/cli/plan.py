@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.reading import Logs
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, console, print_json, progress
+from offleash.cli.commands import taking
+from offleash.cli.options import Logs
+from offleash.cli.output import AsJson, console, print_json, progress
 
 
 @taking("split_by")
@@ -28,9 +28,9 @@ def plan(
       offleash plan runs/pilot
       offleash plan base.csv --settle 0.8 --json
     """
-    from offleash.report.plan import plan_document, plan_table
-    from offleash.study.load import load
-    from offleash.study.plan import plan as plan_run
+    from offleash.analyses.plan import plan_document, plan_table
+    from offleash.analyses.planning import plan as plan_run
+    from offleash.loading.load import load
 
     with progress(as_json) as tell:
         plans = [plan_run(run, settle, until) for run in load(*runs, reading=logs.reading(), progress=tell)]

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.posing import Posed, ProblemSeed
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
+from offleash.cli.commands import taking
+from offleash.cli.output import AsJson, console, print_json, progress, say, warn
+from offleash.cli.posing import Posed, ProblemSeed
 
 
 @taking("problem_seed")

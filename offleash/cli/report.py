@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.options.asking import Asked
-from offleash.cli.options.reading import LogFormat, Logs, Runs
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, print_json, progress, say
+from offleash.cli.asking import Asked
+from offleash.cli.commands import taking
+from offleash.cli.options import LogFormat, Logs, Runs
+from offleash.cli.output import AsJson, print_json, progress, say
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
+    from offleash.comparing.figures.subject import Subject
     from offleash.progress import Progress
-    from offleash.report.figures.figure import Subject
 
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}
 FORMATS = ("html", "md", "latex")
@@ -52,9 +52,9 @@ def report(
       offleash report runs/base runs/rl --format md          (for a pull request; to the screen without -o)
       offleash report runs/base runs/rl --format latex       (rows as in Table 1 of arXiv:2507.14843)
     """
-    from offleash.report.place import check_place, write_text
-    from offleash.report.subject import subject_of
-    from offleash.report.words import finding
+    from offleash.comparing.sentences import finding
+    from offleash.render.output import check_place, write_text
+    from offleash.reporting.subject import subject_of
 
     kind = _kind(format_name, out)
     if intervals and kind != "latex":
@@ -96,14 +96,14 @@ def _written(kind: str, subject: "Subject", intervals: bool, tell: "Progress") -
 
     command = command_line()
     if kind == "md":
-        from offleash.report.summary.markdown import markdown
+        from offleash.reporting.markdown import markdown
 
         return markdown(subject.comparisons, subject.together, command)
     if kind == "latex":
-        from offleash.report.summary.latex import latex
+        from offleash.reporting.latex import latex
 
         return latex(subject.comparisons, intervals)
-    from offleash.report.page.build import Telling, report_page
+    from offleash.reporting.page.build import Telling, report_page
 
     return report_page(subject, Telling(command=command), tell)
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.options.columns import named_columns
-from offleash.cli.options.models import Decoded, Opened
-from offleash.cli.options.reading import Verifier
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, print_json, progress, say
+from offleash.cli.columns import named_columns
+from offleash.cli.commands import taking
+from offleash.cli.models import Decoded, Opened
+from offleash.cli.options import Verifier
+from offleash.cli.output import AsJson, print_json, progress, say
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
-    from offleash.samplers.registry import Model
+    from offleash.samplers.models import Model
     from offleash.samplers.sampler import Decoding
 
 Map = Annotated[
@@ -52,8 +52,8 @@ def score(
       offleash score runs/rl --model hf:./checkpoints/rl --first 32        (token entropies, as the paper has them)
       offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
     """
-    from offleash.study.given import file_among
-    from offleash.study.scoring.verb import score_folders, selected
+    from offleash.scoring.verb import score_folders, selected
+    from offleash.verifying.given import file_among
 
     chosen, way = opened.model(model), decoded.way()
     file = file_among(runs, "Score")
@@ -68,7 +68,7 @@ def score(
         raise OffleashError("--map is for a file of rows; a run folder has columns of its own.")
     with progress(as_json) as tell:
         done = score_folders(runs, chosen, way, name, verifier, tell, selected(first, only))
-    from offleash.report.scored import scored_document, scored_text
+    from offleash.scoring.report import scored_document, scored_text
 
     if as_json:
         print_json(scored_document(done))
@@ -77,9 +77,9 @@ def score(
 
 
 def _score_file(file: Path, model: "Model", decoding: "Decoding", columns: dict[str, str], as_json: bool) -> None:
-    from offleash.report.scored import file_text, row_document
-    from offleash.study.scoring.rows import ScoredRow
-    from offleash.study.scoring.verb import score_file
+    from offleash.scoring.report import file_text, row_document
+    from offleash.scoring.rows import ScoredRow
+    from offleash.scoring.verb import score_file
 
     def each(row: ScoredRow) -> None:
         if as_json:

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.options.judging import Judged
-from offleash.cli.options.models import Decoded, K, Opened, Seed, Until
-from offleash.cli.options.posing import Posed, ProblemsName
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
+from offleash.cli.commands import taking
+from offleash.cli.judging import Judged
+from offleash.cli.models import Decoded, K, Opened, Seed, Until
+from offleash.cli.output import AsJson, console, print_json, progress, say, warn
+from offleash.cli.posing import Posed, ProblemsName
 
 if TYPE_CHECKING:
     from offleash.progress import Progress
-    from offleash.study.two_models import Cost, Studied
+    from offleash.studies import Cost, Studied
 
 
 @taking()
@@ -43,10 +43,10 @@ def study(
       offleash study mine.jsonl hf:./base hf:./base+./lora -k 1024 --until 5 --max-tokens 512 -o runs/mine
       offleash study aime24 vllm:org/base vllm:org/rl -k paper --set tensor_parallel_size=2 -o runs/aime --dry-run
     """
-    from offleash.report.drawn import drawn_text, prospect_text
-    from offleash.report.studied import cost_text, studied_document
-    from offleash.study.two_models import TwoModels, check_study
-    from offleash.study.two_models import study as run
+    from offleash.drawing.report import drawn_text, prospect_text
+    from offleash.studied import cost_text, studied_document
+    from offleash.studies import TwoModels, check_study
+    from offleash.studies import study as run
 
     pair, way, judging = (opened.model(base), opened.model(rl)), decoded.way(), judged.judging()
     with progress(as_json) as tell:
@@ -66,7 +66,7 @@ def study(
     if as_json:
         print_json(studied_document(done, path))
     elif done.comparison is not None:
-        from offleash.report.terminal import show
+        from offleash.reporting.comparison import show
 
         show(console(), [done.comparison])
         say(f"\nAgain: offleash compare {into / 'base'} {into / 'rl'}   What to doubt: ... --flips\nReport: {path}")
@@ -79,9 +79,9 @@ def _page(done: "Studied", tell: "Progress") -> Path | None:
     if done.comparison is None:
         return None
     from offleash.cli.command import command_line
-    from offleash.report.page.build import Telling, report_page
-    from offleash.report.place import write_text
-    from offleash.report.subject import subject
+    from offleash.render.output import write_text
+    from offleash.reporting.page.build import Telling, report_page
+    from offleash.reporting.subject import subject
 
     path = done.folder / "report.html"
     write_text(path, report_page(subject([done.comparison]), Telling(command=command_line()), tell))

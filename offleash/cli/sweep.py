@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.options.judging import Judged
-from offleash.cli.options.models import Decoded, Opened, Seed
-from offleash.cli.options.posing import Posed, ProblemsName
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, console, print_json, progress, say
+from offleash.cli.commands import taking
+from offleash.cli.judging import Judged
+from offleash.cli.models import Decoded, Opened, Seed
+from offleash.cli.output import AsJson, console, print_json, progress, say
+from offleash.cli.posing import Posed, ProblemsName
 
 if TYPE_CHECKING:
+    from offleash.analyses.sweep.sweep import Swept
     from offleash.samplers.sampler import Decoding
-    from offleash.study.decoding.sweep import Swept
 
 Label = "NAME=MODEL names its folder."
 
@@ -63,10 +63,10 @@ def sweep(
     """
     if figure is not None:
         _check_place(figure)
-    from offleash.report.decoding.sweep import show_sweep, swept_document
-    from offleash.study.decoding.grid import split_label
-    from offleash.study.decoding.sweep import Asked
-    from offleash.study.decoding.sweep import sweep as run
+    from offleash.analyses.sweep.report import show_sweep, swept_document
+    from offleash.analyses.sweep.runs import split_label
+    from offleash.analyses.sweep.sweep import Asked
+    from offleash.analyses.sweep.sweep import sweep as run
 
     ways = _grid(decoded.way(), temperature, top_p, match)
     named = [split_label(text) for text in (model, after) if text is not None]
@@ -91,7 +91,7 @@ def sweep(
 
 def _grid(way: "Decoding", temperature: str | None, top_p: str | None, match: bool) -> "tuple[Decoding, ...]":
     """Every decoding that is asked for."""
-    from offleash.study.decoding.grid import USUAL, grid, numbers
+    from offleash.analyses.sweep.runs import USUAL, grid, numbers
 
     usual = (way.temperature,) if match else USUAL
     temperatures = usual if temperature is None else numbers(temperature, "--temperature")
@@ -99,17 +99,17 @@ def _grid(way: "Decoding", temperature: str | None, top_p: str | None, match: bo
 
 
 def _draw(found: "Swept", figure: Path) -> None:
-    from offleash.report.figures.decoding import support_by_decoding
-    from offleash.report.figures.export import write_figure
+    from offleash.analyses.sweep.figures import support_by_decoding
+    from offleash.render.export import write_figure
 
     write_figure(support_by_decoding(found), figure, "--figure")
 
 
 def _check_place(figure: Path) -> None:
     """Refuse a figure that could not be written, before anything is drawn."""
-    from offleash.report.place import check_place
+    from offleash.render.output import check_place
 
     check_place(figure, option="--figure")
-    from offleash.report.figures.export import kind_of
+    from offleash.render.export import kind_of
 
     kind_of(figure)

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.telling import AsJson, console, print_json, progress, say, warn
+from offleash.cli.output import AsJson, console, print_json, progress, say, warn
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
-    from offleash.theory.examine import Examined
+    from offleash.analyses.theory.examine import Examined
 
 
 def theory(
@@ -33,7 +33,7 @@ def theory(
     if seed < 0:
         raise OffleashError(f"A seed is 0 or above; found --seed {seed}.")
     if figures is not None:
-        from offleash.report.place import check_place
+        from offleash.render.output import check_place
 
         check_place(figures / "world.svg", option="--figures")
     try:
@@ -43,8 +43,8 @@ def theory(
 
 
 def _examine(seed: int, figures: Path | None, as_json: bool) -> None:
-    from offleash.report.theories.theory import show_theory, theory_document
-    from offleash.theory.examine import examine
+    from offleash.analyses.theory.examine import examine
+    from offleash.analyses.theory.report import show_theory, theory_document
 
     with progress(as_json) as tell:
         found = examine(seed, tell)
@@ -62,7 +62,7 @@ def _examine(seed: int, figures: Path | None, as_json: bool) -> None:
 
 
 def _drawn(found: "Examined", figures: Path, as_json: bool) -> list[Path]:
-    from offleash.report.theories.figures import write_figures
+    from offleash.analyses.theory.figures import write_figures
 
     with progress(as_json) as tell:
         tell(f"drawing into {figures}")

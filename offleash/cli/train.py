@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from offleash.cli.needs import needs_local
-from offleash.cli.telling import AsJson, print_json, progress, say
+from offleash.cli.output import AsJson, print_json, progress, say
 
 
 def train(

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.options.judging import Judged
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, print_json, progress, say
+from offleash.cli.commands import taking
+from offleash.cli.judging import Judged
+from offleash.cli.output import AsJson, print_json, progress, say
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
-    from offleash.study.verify import Verified, Verifying
+    from offleash.verifying.verify import Verified, Verifying
 
 
 @taking()
@@ -48,8 +48,8 @@ def verify(
       offleash verify rows.jsonl --verifier math --json     rows {"id", "gold", "text"}, one verdict a line
       offleash verify runs/base --verifier referee --referee http://localhost:8000/v1 --referee-model judge
     """
-    from offleash.study.given import file_among
-    from offleash.study.verifying import verify_arguments
+    from offleash.verifying.given import file_among
+    from offleash.verifying.verifying import verify_arguments
 
     options = judged.judging(last_number, opened, problems)
     file = file_among(runs, "Verify")
@@ -67,8 +67,8 @@ def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
     import sys
     from collections import Counter
 
-    from offleash.report.verified import outcome_document, outcomes_text
-    from offleash.study.verify_rows import Outcome, verify_file
+    from offleash.verifying.report import outcome_document, outcomes_text
+    from offleash.verifying.rows import Outcome, verify_file
 
     verdicts: Counter[str] = Counter()
     steps: Counter[str] = Counter()
@@ -94,7 +94,7 @@ def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
 
 
 def _show(done: "list[Verified]", as_json: bool) -> None:
-    from offleash.report.verified import verified_document, verified_text
+    from offleash.verifying.report import verified_document, verified_text
 
     if as_json:
         print_json(verified_document(done))

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.options.asking import Asked
-from offleash.cli.options.reading import LogFormat, Logs, Runs
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, progress
+from offleash.cli.asking import Asked
+from offleash.cli.commands import taking
+from offleash.cli.options import LogFormat, Logs, Runs
+from offleash.cli.output import AsJson, progress
 
 if TYPE_CHECKING:
-    from offleash.report.view.server import Server
+    from offleash.reporting.view import Server
 
 
 @taking(log_format=LogFormat)
@@ -36,10 +36,10 @@ def view(
       offleash view runs/base runs/rl --json                 (prints the address as JSON, and serves)
     """
     from offleash.cli.command import command_line
-    from offleash.report.page.build import Telling, view_page
-    from offleash.report.subject import subject_of
-    from offleash.report.view.server import Server, check_port
-    from offleash.study.shelf import Shelf
+    from offleash.reporting.page.build import Telling, view_page
+    from offleash.reporting.samples import Shelf
+    from offleash.reporting.subject import subject_of
+    from offleash.reporting.view import Server, check_port
 
     check_port(port)
     with ExitStack() as held:

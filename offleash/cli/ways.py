@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.options.asking import Sized
-from offleash.cli.options.judging import Jobs
-from offleash.cli.options.reading import Logs
-from offleash.cli.options.taking import taking
-from offleash.cli.telling import AsJson, console, print_json, progress
+from offleash.cli.asking import Sized
+from offleash.cli.commands import taking
+from offleash.cli.judging import Jobs
+from offleash.cli.options import Logs
+from offleash.cli.output import AsJson, console, print_json, progress
 from offleash.errors import OffleashError
 
 Seed = Annotated[int, typer.Option(help="Seed of the intervals, and of the planted pairs.")]
@@ -54,32 +54,32 @@ def ways(
             raise OffleashError("--check tries the fingerprints on planted pairs and takes no runs; leave them out.")
         _check(by, sized.seed, jobs, as_json)
         return
-    from offleash.study.solving.ways import ways as compared
+    from offleash.analyses.strategies.strategies import ways as compared
 
     if by is None:
         raise OffleashError("Say how ways are told apart: --by countdown, steps, program, or FILE.py:FUNCTION.")
     with progress(as_json) as tell:
         found = compared(runs or [], by, sized.question(), logs.reading(), jobs, show, tell, again)
     if as_json:
-        from offleash.report.solving.document import ways_json
+        from offleash.analyses.strategies.report import ways_json
 
         print_json(ways_json(found))
     else:
-        from offleash.report.solving.terminal import show_ways
+        from offleash.analyses.strategies.terminal import show_ways
 
         show_ways(console(), found)
 
 
 def _check(by: str | None, seed: int, jobs: int, as_json: bool) -> None:
-    from offleash.study.solving.check import check_ways
+    from tests.analyses.strategies.error_rates import check_ways
 
     with progress(as_json) as tell:
         found = check_ways([by] if by else [], seed, jobs, tell)
     if as_json:
-        from offleash.report.solving.document import check_json
+        from offleash.analyses.strategies.report import check_json
 
         print_json(check_json(found))
     else:
-        from offleash.report.solving.check import show_check
+        from tests.analyses.strategies.check import show_check
 
         show_check(console(), found)

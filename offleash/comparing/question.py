@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from offleash.support.resampling import REPLICATES
-from offleash.support.rules import ZETA, Rule
-from offleash.tables.tally import Per
+from offleash.data.tally import Per
+from offleash.stats.intervals import REPLICATES
+from offleash.stats.rules import ZETA, Rule
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""The embedded default: two small worlds, models for them in Hugging Face format, and the demo."""
+"""Small worlds with their models, and the demo."""

@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from offleash.data.problem import as_problems
+from offleash.data.reasoning_gym import encoded
 from offleash.errors import OffleashError, unknown
 from offleash.lab.world import Line, Pretraining, World
 from offleash.problems.parts import PARTS, part_of_text
 from offleash.problems.reasoning_gym import STRIDE, library_seed
-from offleash.tables.encoded import encoded
-from offleash.tables.problem import as_problems
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.comparing.compare import Comparison
+from offleash.comparing.runs import compare_arguments, question
+from offleash.drawing.drawing import draw_arguments
 from offleash.errors import OffleashError
 from offleash.lab.bases import base_of
 from offleash.lab.files import problem_lines, write_problems
 from offleash.lab.lane import Lane
 from offleash.lab.world import World
+from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
-from offleash.samplers.registry import model_of
+from offleash.samplers.models import model_of
 from offleash.samplers.sampler import DECODINGS, Decoding
-from offleash.study.compare import Comparison
-from offleash.study.drawing import draw_arguments
-from offleash.study.problems import load_problems
-from offleash.study.verbs import compare_arguments, question
-from offleash.study.verify import verify
 from offleash.training.loop import Trained, train
 from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling
+from offleash.verifying.verify import verify
 
 PROBLEMS, TRAINING, BASE, AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
 SETTLED = 5  # successes that settle a problem in the second draw of the base, which is asked what it reaches alone

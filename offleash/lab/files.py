@@ -7,9 +7,9 @@ import numpy as np
 
 from offleash.errors import OffleashError
 from offleash.lab.world import World
+from offleash.loading.problem_set import load_problems
 from offleash.problems.problem import line
 from offleash.progress import Progress, silent
-from offleash.study.problems import load_problems
 from offleash.training.traces import write_traces
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offleash.comparing.compare import Comparison
 from offleash.lab.demo import Demonstrated
-from offleash.study.compare import Comparison
-from offleash.support.curves import Curve
+from offleash.stats.curves import Curve
 
 CERTAIN = 0.01  # p below which chance does not explain the losses
 

@@ -3,17 +3,17 @@
 from pathlib import Path
 from shlex import quote
 
+from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS
 from offleash.lab.bases import base_of
 from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, Demonstrated
 from offleash.lab.findings import headline, sentences
 from offleash.lab.worlds import world
 from offleash.progress import Progress, silent
-from offleash.report.page.build import Telling, report_page
-from offleash.report.page.chapters import Chapter
-from offleash.report.place import write_text
-from offleash.report.subject import subject
-from offleash.report.terminal import document
-from offleash.verifiers.ways.registry import FINGERPRINTS
+from offleash.render.output import write_text
+from offleash.reporting.comparison import document
+from offleash.reporting.page.build import Telling, report_page
+from offleash.reporting.page.chapters import Chapter
+from offleash.reporting.subject import subject
 
 NAME = "report.html"
 

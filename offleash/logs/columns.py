@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
+from offleash.data.notes import Note
+from offleash.data.tables import COUNTS, ENTRIES
+from offleash.files.opening import Head
+from offleash.files.rows import text_of, whole_of
 from offleash.logs.format import Options
 from offleash.logs.frames import require
-from offleash.logs.opening import Head
-from offleash.logs.row import text_of, whole_of
-from offleash.tables.entries import COUNTS, ENTRIES
-from offleash.tables.notes import Note
 
 # In order of preference. A name of several meanings stands last in each list it is in, and is used once.
 NAMES: dict[str, tuple[str, ...]] = {

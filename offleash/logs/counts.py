@@ -5,14 +5,14 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.data.tables import COUNTS
 from offleash.errors import OffleashError
+from offleash.files.lines import Repairs
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row, shown, whole_of
 from offleash.logs.columns import NAMES, count_columns, mapping_note
 from offleash.logs.format import Format, Log, Options
 from offleash.logs.frames import check_maps, check_split, mend, rows
-from offleash.logs.lines import Repairs
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row, shown, whole_of
-from offleash.tables.entries import COUNTS
 
 CHUNK = 20_000
 

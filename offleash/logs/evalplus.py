@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from offleash.data.notes import Note
+from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
+from offleash.files.lines import document
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row, fields_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted, row_log
 from offleash.logs.human_eval import benchmark_of
-from offleash.logs.judge import Judge
-from offleash.logs.lines import document
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row, fields_of
-from offleash.tables.notes import Note
-from offleash.tables.verdict import Verdict
+from offleash.logs.own_verdicts import Judge
 
 KEYS = {"task_id", "solution"}
 KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}

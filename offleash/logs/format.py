@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from offleash.logs.opening import Head
-from offleash.tables.notes import Note
+from offleash.data.notes import Note
+from offleash.files.opening import Head
 
 
 @dataclass(frozen=True)

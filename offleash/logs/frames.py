@@ -7,16 +7,16 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.data.notes import Note
+from offleash.data.tables import ENTRIES, entries
 from offleash.errors import OffleashError
-from offleash.logs.csv_table import csv_rows
+from offleash.files.lines import Repairs, array_rows, jsonl_rows
+from offleash.files.opening import Container, Head
+from offleash.files.parquet import parquet_rows
+from offleash.files.rows import Row, text_of
+from offleash.files.tabular import csv_rows
 from offleash.logs.format import Entry, Log, Options
-from offleash.logs.judge import Judge
-from offleash.logs.lines import Repairs, array_rows, jsonl_rows
-from offleash.logs.opening import Container, Head
-from offleash.logs.parquet import parquet_rows
-from offleash.logs.row import Row, text_of
-from offleash.tables.entries import ENTRIES, entries
-from offleash.tables.notes import Note
+from offleash.logs.own_verdicts import Judge
 
 CHUNK = 10_000
 

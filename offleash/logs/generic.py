@@ -6,16 +6,16 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.data.tables import ENTRIES
 from offleash.errors import OffleashError
+from offleash.files.lines import Repairs
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row, chat_text, text_of
 from offleash.logs.columns import mapping_note, sample_columns
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, rows, split_entries
-from offleash.logs.judge import Judge
-from offleash.logs.lines import Repairs
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row, chat_text, text_of
+from offleash.logs.own_verdicts import Judge
 from offleash.logs.tabular import SAMPLED, csv_frames, parquet_frames, table_entries
-from offleash.tables.entries import ENTRIES
 
 PLAIN = {str, int, float, bool}
 NO_VERDICTS = (

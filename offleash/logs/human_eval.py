@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.judge import Judge
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row
+from offleash.logs.own_verdicts import Judge
 
 KEYS = {"task_id", "completion"}
 KNOWN = KEYS | {"result", "passed", "completion_id"}

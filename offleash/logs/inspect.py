@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offleash.data.notes import Note
+from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
-from offleash.logs.archive import members
+from offleash.files.archive import members
+from offleash.files.lines import document
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted
-from offleash.logs.judge import Judge
-from offleash.logs.lines import document
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row, chat_text, content_text, fields_of, text_of, whole_of
-from offleash.tables.notes import Note
-from offleash.tables.verdict import Verdict
+from offleash.logs.own_verdicts import Judge
 
 HEADER, START = "header.json", "_journal/start.json"
 SUMMARIES, JOURNAL = "summaries.json", "_journal/summaries/"

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offleash.data.notes import Note
 from offleash.errors import unknown
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row, fields_of, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.judge import Judge
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row, fields_of, text_of
-from offleash.tables.notes import Note
+from offleash.logs.own_verdicts import Judge
 
 KEYS = {"doc_id", "doc", "resps", "filtered_resps"}
 OTHER = KEYS | {

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from offleash.data.notes import Note
+from offleash.data.verdict import Verdict
 from offleash.errors import unknown
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.judge import Judge
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row
-from offleash.tables.notes import Note
-from offleash.tables.verdict import Verdict
+from offleash.logs.own_verdicts import Judge
 
 KEYS = {"generation", "expected_answer"}
 MARKS = ("symbolic_correct", "is_correct", "judgement")

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from offleash.data.verdict import Verdict
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.judge import Judge
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row, text_of
-from offleash.tables.verdict import Verdict
+from offleash.logs.own_verdicts import Judge
 
 KEYS = {"idx", "question", "gt", "code", "pred"}
 HINT = "The file has no score: judge its samples with --verify math, or run evaluate.py of Qwen2.5-Math on it."

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from offleash.data.notes import Note
 from offleash.errors import OffleashError, unknown
+from offleash.files.opening import Container, Head, head_of
 from offleash.logs import (
     counts,
     evalplus,
@@ -20,8 +22,6 @@ from offleash.logs import (
 )
 from offleash.logs.columns import count_columns
 from offleash.logs.format import Format, Log, Options
-from offleash.logs.opening import Container, Head, head_of
-from offleash.tables.notes import Note
 
 # In the order of recognition, most specific first. A new kind is one file and one line here.
 FORMATS: dict[str, Format] = {

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
+from offleash.data.problem import question_hash
+from offleash.data.tables import ENTRIES
 from offleash.errors import OffleashError
-from offleash.logs.csv_table import csv_tables
+from offleash.files.lines import Repairs
+from offleash.files.opening import Head
+from offleash.files.parquet import slices
+from offleash.files.rows import chat_text, shown, text_of
+from offleash.files.tabular import csv_tables
 from offleash.logs.format import Log, Options
-from offleash.logs.judge import Judge
-from offleash.logs.lines import Repairs
-from offleash.logs.opening import Head
-from offleash.logs.parquet import slices
-from offleash.logs.row import chat_text, shown, text_of
-from offleash.tables.entries import ENTRIES
-from offleash.tables.problem import question_hash
+from offleash.logs.own_verdicts import Judge
 
 PARQUET_CHUNK = 100_000
 SAMPLED = ("text", "verdict", "answer", "solution", "score", "tokens", "finish", "sample")

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offleash.data.notes import Note
+from offleash.files.opening import Container, Head
+from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import require, row_log
-from offleash.logs.judge import Judge
-from offleash.logs.opening import Container, Head
-from offleash.logs.row import Row
-from offleash.tables.notes import Note
+from offleash.logs.own_verdicts import Judge
 
 KEYS = {"input", "output", "score", "step"}
 

@@ -1,1 +1,1 @@
-"""Problems: what is asked, from files, the Hugging Face hub and generators."""
+"""What is asked: problems, benchmarks, files of problems, generated problems and prompts."""

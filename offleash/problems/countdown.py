@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from offleash.data.problem import as_problems
 from offleash.errors import OffleashError, unknown
 from offleash.problems.parts import PARTS, part_of_text
-from offleash.tables.problem import as_problems
 
 NAME = "countdown"
 NUMBERS, LARGEST = 4, 20  # given numbers

@@ -3,9 +3,9 @@
 import re
 
 from offleash.errors import OffleashError
+from offleash.files.problems_rows import shown
 from offleash.problems.benchmark import Derived, Fields, Row
 from offleash.problems.boxed import after_hashes, last_boxed, without_thousands
-from offleash.problems.rows import shown
 from offleash.problems.values import choices_of, letter, text_of
 
 WHOLE = re.compile(r"\$?\s*([+-]?\d{1,400})(?:\.0*)?\s*(?:\^\s*\{?\s*\\circ\s*\}?)?\s*\$?")

@@ -14,11 +14,11 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
+from offleash.data.notes import Note
 from offleash.errors import OffleashError
 from offleash.problems.benchmark import Benchmark
-from offleash.problems.files import Columns, read_problems
 from offleash.problems.problem import Loaded
-from offleash.tables.notes import Note
+from offleash.problems.read import Columns, read_problems
 
 ENDPOINT = "https://huggingface.co"
 REACH = 5.0  # seconds to reach the hub

@@ -1,7 +1,7 @@
 """The registry as rows for people and programs."""
 
 from offleash.problems import countdown
-from offleash.problems.registry import GYM, PROBLEMS
+from offleash.problems.benchmarks import GYM, PROBLEMS
 
 
 def listing() -> list[dict[str, object]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from offleash.errors import OffleashError
-from offleash.problems.rows import shown
+from offleash.files.problems_rows import shown
 from offleash.problems.values import structured
 
 KINDS = {

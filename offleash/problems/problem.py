@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from offleash.data.notes import Note
+from offleash.data.problem import PROBLEMS, question_hash
 from offleash.problems.prompts import prompt_hash
-from offleash.tables.notes import Note
-from offleash.tables.problem import PROBLEMS, question_hash
 
 # The order of a line's keys; `hash` is left out, since it follows from the question and the images.
 KEYS = ("problem", "question", "gold", "benchmark", "guess", "verifier", "prompt", "prompt_hash", "details", "images")

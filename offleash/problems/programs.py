@@ -4,8 +4,8 @@ from collections.abc import Callable
 from datetime import date, datetime
 
 from offleash.errors import OffleashError
+from offleash.files.problems_rows import shown
 from offleash.problems.benchmark import Derived, Fields, Keep, Row
-from offleash.problems.rows import shown
 from offleash.problems.values import structured, text_of
 
 

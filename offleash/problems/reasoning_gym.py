@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from offleash.data.gym_tasks import TASKS
+from offleash.data.problem import as_problems, question_hash
+from offleash.data.reasoning_gym import encoded
 from offleash.errors import OffleashError, unknown
 from offleash.problems.gym_levels import HARD, LEVELS
-from offleash.tables.encoded import encoded
-from offleash.tables.gym_tasks import TASKS
-from offleash.tables.problem import as_problems, question_hash
 
 if TYPE_CHECKING:
     from types import ModuleType

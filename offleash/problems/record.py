@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from offleash.errors import OffleashError
+from offleash.files.columns import value_at
+from offleash.files.problems_rows import NumberedRow
 from offleash.problems.benchmark import Benchmark, Derived, Fields
 from offleash.problems.boxed import after_hashes, last_boxed, without_thousands
-from offleash.problems.columns import value_at
 from offleash.problems.pictures import images_of
 from offleash.problems.problem import GOLDLESS, Problem
 from offleash.problems.prompts import prompt
-from offleash.problems.rows import NumberedRow
 from offleash.problems.values import asked, choices_of, gold_of, letter, number_of, object_of, text_of
 
 Columns = Mapping[str, str]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from string import ascii_uppercase
 
 from offleash.errors import OffleashError
-from offleash.problems.rows import shown
+from offleash.files.problems_rows import shown
 
 LETTER = re.compile(r"\(?([A-Za-z])[.):]?")
 

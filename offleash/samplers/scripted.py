@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.registry import Model
+from offleash.samplers.models import Model
 from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Decoding, Drawn, Request, Sample
 from offleash.samplers.seeds import sample_seeds, seed_of, uniform
 

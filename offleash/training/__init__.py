@@ -1,1 +1,1 @@
-"""What changes a model's support: methods of RLVR, a short trainer, recipes."""
+"""RL with verifiable rewards: recipe, rollouts, update, trainer, checkpoints; methods/ by family."""

@@ -14,10 +14,10 @@ from pathlib import Path
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.training.checkpoints import Checkpoint
-from offleash.training.groups import Lesson
 from offleash.training.metrics import Metrics
 from offleash.training.recipe import Recipe
-from offleash.training.student import Student, opened
+from offleash.training.rollouts import Lesson
+from offleash.training.trainer import Student, opened
 from offleash.training.update import Moved, batch_of, batch_seed, supervise, update
 
 QUIET = 5  # steps in a row with nothing to learn, after which a training is stopped

@@ -9,13 +9,13 @@ import numpy as np
 from torch import Tensor
 
 from offleash.errors import OffleashError
-from offleash.samplers.engine.attention import NAME, UnsupportedError
-from offleash.samplers.engine.loading import Loaded, loaded, settings_of
-from offleash.samplers.engine.network import Network, network
-from offleash.samplers.engine.texts import Asking, decoded
-from offleash.samplers.engine.tree import Tree
-from offleash.samplers.engine.walk import Limits, Walk
-from offleash.samplers.registry import model_of
+from offleash.samplers.huggingface.attention import NAME, UnsupportedError
+from offleash.samplers.huggingface.loading import Loaded, loaded, settings_of
+from offleash.samplers.huggingface.network import Network, network
+from offleash.samplers.huggingface.text import Asking, decoded
+from offleash.samplers.huggingface.tree import Tree
+from offleash.samplers.huggingface.walk import Limits, Walk
+from offleash.samplers.models import model_of
 from offleash.samplers.sampler import TRUNCATED, Decoding, Request
 from offleash.samplers.seeds import sample_seeds
 from offleash.training.forward import by_rows, by_trees, trees_agree

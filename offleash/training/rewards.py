@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from offleash.study.judging import Judge
-from offleash.study.subjects import Ladder, judged_texts, refuse_unreadable, subjects_of
-from offleash.study.verify import Subjects, Verifying, judge_of
-from offleash.tables.verdict import Verdict
+from offleash.data.verdict import Verdict
+from offleash.verifying.cases import Ladder, judged_texts, refuse_unreadable, subjects_of
+from offleash.verifying.judge import Judge
+from offleash.verifying.verify import Subjects, Verifying, judge_of
 
 
 @dataclass(frozen=True)

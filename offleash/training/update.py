@@ -9,11 +9,11 @@ from torch import Tensor
 
 from offleash.errors import OffleashError
 from offleash.samplers.seeds import seed_of
-from offleash.training.groups import Taught, trace_rows, wide
 from offleash.training.loss import Terms, Whole, apart, k3, policy_loss, ratios
 from offleash.training.method import Flags, Floats, Method
 from offleash.training.policy import Policy
 from offleash.training.recipe import Optimizer
+from offleash.training.rollouts import Taught, trace_rows, wide
 from offleash.training.rows import Rows
 
 

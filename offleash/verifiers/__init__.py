@@ -1,1 +1,1 @@
-"""Verifiers: is it right? From a sample's text to an answer, from an answer to a verdict."""
+"""Who judges: one verifier per kind of answer, how answers are extracted, and the sandbox they run in."""

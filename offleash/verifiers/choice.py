@@ -8,9 +8,9 @@ is a set (`A,C`), so must the answer be. Anything that names no choice is unread
 import re
 import string as alphabet
 
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.judgement import Case, Judgement
+from offleash.data.verdict import Verdict
 from offleash.verifiers.string import normal, too_long
+from offleash.verifiers.verifier import Case, Judgement
 
 LETTERS = alphabet.ascii_uppercase
 LONGEST = 2000  # characters of an answer that names a choice in other words than its text

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.judgement import Case, Judgement
-from offleash.verifiers.numbers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
+from offleash.data.verdict import Verdict
+from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
 from offleash.verifiers.repairs import repaired
+from offleash.verifiers.verifier import Case, Judgement
 
 LONGEST_EXPRESSION = 5_000  # characters of an answer; a solution with twenty numbers has a few hundred
 GIVEN = 100  # numbers a problem may give

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from importlib import import_module
 
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.judgement import Case, Judgement, Verifier
+from offleash.data.verdict import Verdict
+from offleash.verifiers.verifier import Case, Judgement, Verifier
 
 MODULE = "readable by module"  # key in a case's details: whose `readable` is asked
 

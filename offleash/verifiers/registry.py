@@ -1,9 +1,9 @@
 """VERIFIERS: every verifier by name. Adding one is a file and an entry here."""
 
 from offleash.errors import unknown
-from offleash.verifiers.judgement import Room, Verifier
-from offleash.verifiers.maths.exact import decide_exactly
-from offleash.verifiers.numbers.steps import decide_steps
+from offleash.verifiers.math.exact import decide_exactly
+from offleash.verifiers.steps import decide_steps
+from offleash.verifiers.verifier import Room, Verifier
 
 GIB = 1 << 30
 
@@ -24,13 +24,13 @@ VERIFIERS: dict[str, Verifier] = {
         name="number",
         revision="1",
         ladder=("tag", "boxed", "hashes", "stated", "concluded", "last_number"),
-        module="offleash.verifiers.number",
+        module="offleash.verifiers.number.decide",
     ),
     "math": Verifier(
         name="math",
         revision="1",
         ladder=("tag", "boxed", "hashes", "expression", "stated", "concluded", "formula"),
-        module="offleash.verifiers.math",
+        module="offleash.verifiers.math.decide",
         room=Room.WORKER,
         seconds=2.5,
         library="math-verify",
@@ -40,7 +40,7 @@ VERIFIERS: dict[str, Verifier] = {
         name="reasoning_gym",
         revision="1",
         ladder=("tag", "boxed", "after_think", "whole"),
-        module="offleash.verifiers.reasoning_gym",
+        module="offleash.verifiers.reasoning_gym.decide",
         room=Room.SANDBOX,
         library="reasoning-gym",
         extra="gym",
@@ -56,7 +56,7 @@ VERIFIERS: dict[str, Verifier] = {
         name="program",
         revision="1",
         ladder=("code", "program"),
-        module="offleash.verifiers.program",
+        module="offleash.verifiers.program.decide",
         room=Room.ALONE,
         seconds=9.0,
     ),
@@ -64,7 +64,7 @@ VERIFIERS: dict[str, Verifier] = {
         name="referee",
         revision="1",
         ladder=("tag", "boxed", "stated", "after_think", "whole"),
-        module="offleash.verifiers.referee",
+        module="offleash.verifiers.model_judge",
         room=Room.ASKS,
         seconds=60.0,
     ),

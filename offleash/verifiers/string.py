@@ -9,8 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.judgement import Case, Judgement
+from offleash.data.verdict import Verdict
+from offleash.verifiers.verifier import Case, Judgement
 
 LAYERS = 16  # of wrapping that are taken off; nobody writes more
 SHRINKS = 8  # times by which normalisation may shorten a text: NFKC composes up to four characters into one

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.tables.folder import create_run
-from offleash.tables.problem import question_hash
+from offleash.data.folder import create_run
+from offleash.data.problem import question_hash
 
 K = 16
 HOSTILE = {

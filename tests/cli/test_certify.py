@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.analyses.certificates.certified_world import BOXES, certificate, problems_file
 from tests.cli.command import offleash, refused
-from tests.samplers.tiny import tiny_model
-from tests.study.certified_world import BOXES, certificate, problems_file
-from tests.study.drawn_world import script
+from tests.drawing.drawn_world import script
+from tests.samplers.huggingface.tiny import tiny_model
 from tests.test_docs import described, keys_of
 
 FEW = ("--jobs", "1", "--max-tokens", "3", "--epsilon", "0.004")

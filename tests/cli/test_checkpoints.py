@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.cli.command import offleash, refused
-from tests.study.world import drawn, write_log
+from tests.comparing.world import drawn, write_log
 
 
 def test_every_step_stands_at_one_k_on_the_same_problems_with_all_notes(tmp_path: Path) -> None:

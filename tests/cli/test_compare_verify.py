@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.cli.command import offleash, refused
-from tests.study.samples import run_of_texts
+from tests.verifying.samples import run_of_texts
 
 
 def log(path: Path, hits: list[list[str]], claimed: bool | None = None) -> Path:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cli.options.models import Decoded, Opened
+from offleash.cli.models import Decoded, Opened
 from offleash.errors import OffleashError
+from tests.analyses.certificates.certified_world import certificate
 from tests.cli.command import offleash, refused
-from tests.study.certified_world import certificate
-from tests.study.drawn_world import RATES, problems_file, script
+from tests.drawing.drawn_world import RATES, problems_file, script
 
 
 @pytest.fixture

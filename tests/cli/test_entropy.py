@@ -9,7 +9,7 @@ from offleash.lab.bases import base_of
 from offleash.lab.countdown import COUNTDOWN
 from offleash.lab.files import write_problems
 from tests.cli.command import offleash, refused
-from tests.study.world import drawn, write_log
+from tests.comparing.world import drawn, write_log
 
 
 @pytest.fixture(scope="module")

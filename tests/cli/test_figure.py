@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from offleash.cli.figure import NAMES
-from offleash.report.figures.registry import FIGURES
+from offleash.reporting.figures import FIGURES
 from tests.cli.command import offleash, refused
-from tests.report.worlds import spread, write_counts
+from tests.reporting.worlds import spread, write_counts
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from tests.cli.command import offleash, refused
+from tests.comparing.flip_world import Drawn, random_world, right, write_run, wrong
+from tests.comparing.world import drawn, write_log
 from tests.places import ROOT
-from tests.study.flip_world import Drawn, random_world, right, write_run, wrong
-from tests.study.world import drawn, write_log
 from tests.test_docs import described, keys_of
 
 QUICK = ("--replicates", "100")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from offleash.analyses.likelihood.perplexities import ALL_SAMPLES, CORRECT, only_chosen, perplexities
+from offleash.comparing.per_problem import detail
+from offleash.comparing.runs import compare_arguments, question
 from offleash.samplers.sampler import Decoding
-from offleash.study.detail import detail
-from offleash.study.likelihoods.perplexities import ALL_SAMPLES, CORRECT, only_chosen, perplexities
-from offleash.study.verbs import compare_arguments, question
+from tests.analyses.likelihood.likelihood_world import World, problems, world
 from tests.cli.command import offleash, refused
-from tests.study.likelihood_world import World, problems, world
-from tests.study.samples import run_of_texts
+from tests.verifying.samples import run_of_texts
 
 FEW = ("--replicates", "200", "--first", "8", "--at", "2")
 KEYS = {

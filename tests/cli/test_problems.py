@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from offleash.problems.registry import PROBLEMS
+from offleash.problems.benchmarks import PROBLEMS
 from tests.cli.command import offleash, refused
 
 

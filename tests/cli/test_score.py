@@ -6,11 +6,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.tables.folder import create_run
+from offleash.data.folder import create_run
+from tests.analyses.certificates.certified_world import certificate
 from tests.cli.command import offleash, refused
-from tests.samplers.tiny import tiny_model
-from tests.study.certified_world import certificate
-from tests.study.samples import run_of_texts
+from tests.samplers.huggingface.tiny import tiny_model
+from tests.verifying.samples import run_of_texts
 
 SUMS = {"id", "tokens", "logprob_raw", "entropy_raw", "logprob_sampled", "entropy_sampled", "perplexity"}
 GOLDS = {"p": "a", "q": "b"}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import offleash, refused
-from tests.samplers.tiny import tiny_model
-from tests.study.drawn_world import RATES, problems_file, script
+from tests.drawing.drawn_world import RATES, problems_file, script
+from tests.samplers.huggingface.tiny import tiny_model
 
 
 @pytest.fixture

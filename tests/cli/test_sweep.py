@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import offleash, refused
-from tests.study.drawn_world import problems_file, script
+from tests.drawing.drawn_world import problems_file, script
 from tests.test_docs import described, keys_of
 
 FEW = ("-k", "24", "--jobs", "1", "--no-cache")

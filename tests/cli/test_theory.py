@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from offleash.report.theories import theory as report
-from offleash.theory import examine, leash, mechanisms
-from offleash.theory.statements import drift
-from offleash.theory.statements.registry import STATEMENTS
+from offleash.analyses.theory import examine, leash, mechanisms, report
+from offleash.analyses.theory.statements import drift
+from offleash.analyses.theory.statements.registry import STATEMENTS
 from tests.cli.command import Result, offleash, refused
 
 KEYS = {"statement", "verdict", "evidence"}

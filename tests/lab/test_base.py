@@ -7,14 +7,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from offleash.data.tally import tally_of_counts
+from offleash.lab.base import pretrained, save
 from offleash.lab.countdown import COUNTDOWN, tokenizer
-from offleash.lab.pretrain import pretrained, save
 from offleash.lab.world import Pretraining
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
-from offleash.support.curves import Curve
-from offleash.support.passes import pass_curve
-from offleash.tables.tally import tally_of_counts
+from offleash.stats.curves import Curve
+from offleash.stats.passes import pass_curve
 from offleash.training.policy import open_policy
 from offleash.training.rewards import rewards_for
 from tests.places import MODELS

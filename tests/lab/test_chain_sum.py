@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.lab.chain_sum import CHAIN_SUM, SETTINGS, SLIPS, generate, guess, lines, part_of, question, traces
 from offleash.problems.parts import PARTS
-from offleash.study.subjects import Ladder, judged_texts, subjects_of
-from offleash.study.verify import Verifying, judge_of
-from offleash.tables.verdict import Verdict
+from offleash.verifying.cases import Ladder, judged_texts, subjects_of
+from offleash.verifying.verify import Verifying, judge_of
 
 chain_sum = pytest.importorskip("reasoning_gym.arithmetic.chain_sum")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
+from offleash.data.verdict import Verdict
 from offleash.lab.countdown import COUNTDOWN, END, lines, solutions, tokenizer, traces
 from offleash.problems.countdown import generate, part_of, value_of, written
-from offleash.tables.verdict import Verdict
 from offleash.verifiers.countdown import decide
-from offleash.verifiers.judgement import Case
+from offleash.verifiers.verifier import Case
 
 Read = tuple[list[int], int, list[tuple[int, str, int, int]]]  # numbers, target, steps
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import offleash as ol
+from offleash.comparing.compare import Comparison
 from offleash.lab.demo import Demonstrated, Plan
 from offleash.lab.findings import headline, sentences, shows
-from offleash.study.compare import Comparison
 from offleash.training.loop import Trained
 
 K, N = 256, 150

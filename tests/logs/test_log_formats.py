@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pytest
 
+from offleash.data.tables import COUNTS, ENTRIES
 from offleash.errors import OffleashError
+from offleash.files.opening import head_of
 from offleash.logs.format import Options
-from offleash.logs.opening import head_of
 from offleash.logs.registry import FORMATS, open_log
-from offleash.tables.entries import COUNTS, ENTRIES
 from tests.logs.log_reading import FIXTURES, read, verdicts
 
 

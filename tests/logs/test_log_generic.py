@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offleash.data.problem import question_hash
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
-from offleash.tables.problem import question_hash
 from tests.logs.log_reading import lines, read, said, verdicts
 from tests.places import SHARED_DATA
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offleash.errors import OffleashError
-from offleash.problems.files import read_problems
-from offleash.problems.registry import PROBLEMS
+from offleash.problems.benchmarks import PROBLEMS
+from offleash.problems.read import read_problems
 
 GOOD = '{"id": "a", "question": "1+1?", "answer": "2"}\n'
 

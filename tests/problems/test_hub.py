@@ -8,8 +8,8 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.problems import hub
+from offleash.problems.benchmarks import PROBLEMS
 from offleash.problems.hub import from_hub
-from offleash.problems.registry import PROBLEMS
 
 AIME = PROBLEMS["aime24"]
 # A library that behaves as `datasets` does, as far as fetching needs it.

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offleash.data.gym_tasks import TASKS
+from offleash.data.problem import PROBLEMS
 from offleash.errors import OffleashError
 from offleash.problems.gym_levels import HARD, NO_HARDER
 from offleash.problems.reasoning_gym import HASHED, NO_GOLD, SPARE, STRIDE, generate, library_seed
-from offleash.tables.gym_tasks import TASKS
-from offleash.tables.problem import PROBLEMS
 from tests.places import ROOT
 
 factory = pytest.importorskip("reasoning_gym.factory")

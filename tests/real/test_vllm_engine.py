@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.samplers.registry import Model, open_sampler
+from offleash.samplers.models import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Drawn, Request
 from offleash.samplers.seeds import seed_of
-from offleash.samplers.vllm import VllmSampler
+from offleash.samplers.vllm.sampler import VllmSampler
 from tests.places import ROOT
 from tests.real.enumeration import completions, p_value
 from tests.real.models import tiny_model
-from tests.samplers.vllm_groups import alive, gone
+from tests.samplers.vllm.vllm_groups import alive, gone
 
 pytestmark = pytest.mark.vllm
 SMALL = {"dtype": "float32", "enforce_eager": "true", "max_model_len": "64", "cpu_kvcache_space": "1"}

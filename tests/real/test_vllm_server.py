@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from offleash.samplers.registry import model_of, open_sampler
+from offleash.samplers.models import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Request, Sample, Sampler
 from tests.places import ROOT
 from tests.real.enumeration import completions, p_value
 from tests.real.models import tiny_model
-from tests.samplers.vllm_groups import gone
+from tests.samplers.vllm.vllm_groups import gone
 
 pytestmark = pytest.mark.vllm
 START = 300  # seconds for the server to answer

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from offleash.samplers.registry import model_of, open_sampler
+from offleash.samplers.models import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
-from tests.samplers.server import Served
+from tests.samplers.endpoint.server import Served
 
 PLAIN = Decoding(max_tokens=10)
 

@@ -13,9 +13,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from offleash.errors import OffleashError
-from offleash.samplers.engine.attention import NAME, register
+from offleash.samplers.huggingface.attention import NAME, register
 from offleash.training.checkpoints import FOLDER, STATE, Checkpoint, load_state, newest, save
-from tests.samplers.tiny import END, tiny_model
+from tests.samplers.huggingface.tiny import END, tiny_model
 
 MARK = "model.norm.weight"
 

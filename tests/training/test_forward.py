@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from offleash.training.branches import trees_of
 from offleash.training.forward import by_rows, by_trees, trees_agree
 from offleash.training.rows import Rows
-from tests.samplers.tiny import END, FAMILIES, tiny_model
+from tests.samplers.huggingface.tiny import END, FAMILIES, tiny_model
 
 WINDOWED = ("mistral", "gemma2", "gemma3_text")  # attention that trees do not have
 TREES = ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite", "smollm3", "gpt2", "gpt_neox")

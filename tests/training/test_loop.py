@@ -18,9 +18,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import offleash
 from offleash.errors import OffleashError
 from offleash.lab.countdown import tokenizer
+from offleash.loading.problem_set import problem_set
 from offleash.problems.countdown import generate
 from offleash.samplers.sampler import Decoding
-from offleash.study.problems import problem_set
 from offleash.training.checkpoints import newest
 from offleash.training.loop import Trained, train
 from offleash.training.methods.registry import METHODS
@@ -28,7 +28,7 @@ from offleash.training.metrics import read_metrics
 from offleash.training.policy import open_policy
 from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling, Validation, write_recipe
 from offleash.training.update import supervise
-from tests.samplers.tiny import tiny_model
+from tests.samplers.huggingface.tiny import tiny_model
 from tests.training.classroom import BASE, traces_file
 
 SMALL = Recipe(

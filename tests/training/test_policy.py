@@ -11,13 +11,13 @@ from tokenizers import normalizers
 
 from offleash.errors import OffleashError
 from offleash.lab.countdown import tokenizer as countdown_tokenizer
-from offleash.samplers.engine.walk import Limits
+from offleash.samplers.huggingface.walk import Limits
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
 from offleash.training.rows import Rows
 from tests.places import MODELS
-from tests.samplers.tiny import END, FAMILIES, WORDS, tiny_model, tokenizer
+from tests.samplers.huggingface.tiny import END, FAMILIES, WORDS, tiny_model, tokenizer
 
 PROMPTS = [[0, 1, 2], [3], [2, 2, 1, 0, 1]]
 SEEDS = [seed_of("policy", place) for place in range(len(PROMPTS))]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
+from offleash.data.problem import as_problems
 from offleash.errors import OffleashError
-from offleash.tables.problem import as_problems
 from offleash.training.rewards import Rewards, rewards_for
 
 PROBLEMS = as_problems(

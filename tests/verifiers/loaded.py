@@ -2,8 +2,8 @@
 
 import sys
 
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.judgement import Case, Judgement
+from offleash.data.verdict import Verdict
+from offleash.verifiers.verifier import Case, Judgement
 
 
 def decide(case: Case) -> Judgement:

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.judgement import Case, Judgement, Verifier
-from offleash.verifiers.processes import sandbox
-from offleash.verifiers.processes.pool import Pool
+from offleash.data.verdict import Verdict
 from offleash.verifiers.registry import VERIFIERS
+from offleash.verifiers.sandbox import run
+from offleash.verifiers.sandbox.pool import Pool
+from offleash.verifiers.verifier import Case, Judgement, Verifier
 from tests.verifiers.bombs import PROGRAMS, SYMBOLIC
-from tests.verifiers.outside import children, gone, listening
+from tests.verifiers.sandbox.outside import children, gone, listening
 
 TESTS = {"kind": "stdin", "tests": [{"input": "", "output": "no program prints this\n"}]}
 CALL = {"kind": "asserts", "setup": "", "tests": ["assert answer() == 42"]}
@@ -35,9 +35,7 @@ def timed(pool: Pool, verifier: Verifier, case: Case) -> tuple[Judgement, float]
     return judgement, time.monotonic() - started
 
 
-@pytest.mark.skipif(
-    bool(sandbox.refusal("bwrap") and sandbox.refusal("namespaces")), reason="no sandbox can be built here"
-)
+@pytest.mark.skipif(bool(run.refusal("bwrap") and run.refusal("namespaces")), reason="no sandbox can be built here")
 @pytest.mark.parametrize("details", [TESTS, CALL], ids=["stdin", "asserts"])
 @pytest.mark.parametrize("seconds", [2.0, pytest.param(9.0, marks=pytest.mark.slow)])  # 9: as in a study
 @pytest.mark.parametrize("bomb", PROGRAMS)
@@ -72,7 +70,8 @@ def test_a_program_bomb_is_wrong_within_ten_seconds_and_harms_nothing(
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("offleash.verifiers.math") is None or importlib.util.find_spec("math_verify") is None,
+    importlib.util.find_spec("offleash.verifiers.math.decide") is None
+    or importlib.util.find_spec("math_verify") is None,
     reason="math-verify is not installed",
 )
 @pytest.mark.parametrize("number", range(len(SYMBOLIC)))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.tables.verdict import Verdict
+from offleash.data.verdict import Verdict
 from offleash.verifiers.choice import decide, readable
-from offleash.verifiers.judgement import Case, Judgement
+from offleash.verifiers.verifier import Case, Judgement
 
 CHOICES = ["Rome", "a dog", "Paris", "12"]
 

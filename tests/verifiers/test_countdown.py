@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.tables.verdict import Verdict
+from offleash.data.verdict import Verdict
 from offleash.verifiers.countdown import decide, readable
-from offleash.verifiers.judgement import Case
+from offleash.verifiers.verifier import Case
 
 Written = tuple[str, Fraction, list[int]]  # an expression, its value and its numbers
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.judgement import Case, Judgement
+from offleash.data.verdict import Verdict
 from offleash.verifiers.string import decide, normal, readable
+from offleash.verifiers.verifier import Case, Judgement
 
 
 def verdict(answer: str, gold: str | None = "Paris", **details: object) -> Verdict:

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 
-from offleash.tables.verdict import Verdict
-from offleash.verifiers.judgement import Case, Judgement, Room, Verifier
+from offleash.data.verdict import Verdict
+from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
 
 STATE: list[str] = []  # what one case leaves behind for the next
 

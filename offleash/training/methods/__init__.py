@@ -1,1 +1,1 @@
-"""Methods of RLVR, one file each."""
+"""Methods of RLVR by family, and their registry."""

@@ -5,7 +5,7 @@ from math import inf
 from offleash.errors import OffleashError
 from offleash.training.method import Chosen, Loss, Method
 from offleash.training.methods.grpo import spread
-from offleash.training.methods.options import fraction
+from offleash.training.methods_options import fraction
 
 
 def clip_cov(share: float = 2e-4, low: float = 1.0, high: float = 5.0, delta: float = 1e-4) -> Method:

@@ -6,7 +6,7 @@ import numpy as np
 
 from offleash.training.method import Average, Floats, Group, Ints, Loss, Method, Schedule
 from offleash.training.methods.grpo import normalised
-from offleash.training.methods.options import above, between, bound
+from offleash.training.methods_options import above, between, bound
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from offleash.training.method import Floats, Group, Method
 from offleash.training.methods.grpo import clipped, normalised
-from offleash.training.methods.options import above, at_least
+from offleash.training.methods_options import above, at_least
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from offleash.training.method import Average, Floats, Group, Loss, Method
-from offleash.training.methods.options import above, at_least, bound
+from offleash.training.methods_options import above, at_least, bound
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from offleash.training.method import Average, Loss, Method, Ratio
 from offleash.training.methods.grpo import spread
-from offleash.training.methods.options import at_least, bound
+from offleash.training.methods_options import at_least, bound
 
 
 def gspo(low: float = 3e-4, high: float = 4e-4, kl: float = 0.0, delta: float = 1e-4) -> Method:

@@ -2,7 +2,7 @@
 
 from offleash.training.method import Method, Schedule
 from offleash.training.methods.grpo import clipped, spread
-from offleash.training.methods.options import count
+from offleash.training.methods_options import count
 
 
 def interleaved_sft(

@@ -4,7 +4,7 @@ from math import inf
 
 from offleash.training.method import Chosen, Loss, Method
 from offleash.training.methods.grpo import spread
-from offleash.training.methods.options import at_least, fraction
+from offleash.training.methods_options import at_least, fraction
 
 
 def kl_cov(share: float = 2e-3, penalty: float = 1.0, delta: float = 1e-4) -> Method:

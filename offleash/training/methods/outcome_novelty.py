@@ -7,7 +7,7 @@ import numpy as np
 
 from offleash.training.method import Floats, Group, Method, Schedule
 from offleash.training.methods.grpo import clipped, normalised
-from offleash.training.methods.options import above, at_least
+from offleash.training.methods_options import above, at_least
 
 
 @dataclass(frozen=True)

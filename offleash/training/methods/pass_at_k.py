@@ -7,7 +7,7 @@ import numpy as np
 
 from offleash.training.method import Floats, Group, Method
 from offleash.training.methods.grpo import clipped
-from offleash.training.methods.options import count, fits
+from offleash.training.methods_options import count, fits
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import numpy as np
 
 from offleash.errors import OffleashError
 from offleash.training.method import Average, Floats, Group, Method
+from offleash.training.methods.baselines import LeaveOneOut
 from offleash.training.methods.grpo import clipped
-from offleash.training.methods.options import count, fits
-from offleash.training.methods.rloo import LeaveOneOut
+from offleash.training.methods_options import count, fits
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from offleash.training.method import Method
 from offleash.training.methods.dapo import dapo
-from offleash.training.methods.options import above, at_least, count
+from offleash.training.methods_options import above, at_least, count
 
 
 def prorl(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from offleash.training.method import Average, Floats, Group, Method
 from offleash.training.methods.grpo import clipped
-from offleash.training.methods.options import above
+from offleash.training.methods_options import above
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from offleash.training.method import Chosen, Method
 from offleash.training.methods.grpo import clipped, spread
-from offleash.training.methods.options import fraction
+from offleash.training.methods_options import fraction
 
 
 def top_entropy(share: float = 0.2, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:

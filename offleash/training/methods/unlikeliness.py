@@ -6,7 +6,7 @@ import numpy as np
 
 from offleash.training.method import Floats, Group, Method
 from offleash.training.methods.grpo import clipped, normalised
-from offleash.training.methods.options import above, between
+from offleash.training.methods_options import above, between
 
 
 @dataclass(frozen=True)

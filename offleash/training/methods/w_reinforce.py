@@ -2,8 +2,8 @@
 
 from offleash.training.method import Average, Method
 from offleash.training.methods.grpo import clipped
-from offleash.training.methods.nsr import Signed
-from offleash.training.methods.options import at_least
+from offleash.training.methods.weighting import Signed
+from offleash.training.methods_options import at_least
 
 
 def w_reinforce(weight: float = 0.1, clip: float = 0.2) -> Method:

@@ -1,0 +1,1 @@
+"""Certificates: a small model's support above a probability, without sampling noise."""

@@ -1,0 +1,271 @@
+"""Compare certificates: what RL kept, lost and found by the rule `certified`, without sampling noise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from offleash.analyses.certificates.certify import states_of
+from offleash.comparing.align import Matched, match
+from offleash.comparing.runs import choice, question
+from offleash.data.certificates import Certificate, is_certificate, joined, open_certificate
+from offleash.data.notes import Note
+from offleash.data.run import Run
+from offleash.data.tally import Per, Tally, tally_of_counts
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError, unknown
+from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
+from offleash.progress import Progress, silent
+from offleash.stats.change import SupportChange, change_at
+from offleash.stats.classes import rule_cells
+from offleash.stats.intervals import REPLICATES
+from offleash.stats.rules import IN, OUT, ZETA, Certified, Rule, State
+
+SIDES = ("before", "after")
+CLASS = {(IN, IN): "P", (OUT, IN): "E", (IN, OUT): "S", (OUT, OUT): "O"}
+UNSURE = "U"
+
+
+@dataclass(frozen=True)
+class Sought:
+    """How certificates are to be compared."""
+
+    question: Certified = Certified.COMPLETION  # definition 2.1 of arXiv:2507.14843, literally
+    replicates: int = REPLICATES
+    seed: int = 0
+
+
+def certified_question(
+    word: str = "completion", replicates: int = 10_000, seed: int = 0, given: Mapping[str, bool] | None = None
+) -> Sought:
+    """What to ask of certificates, from plain words; `given`: options that only samples can serve, if they are set."""
+    for option in (option for option, there in (given or {}).items() if there):
+        raise OffleashError(f"{option} is for samples, and certificates hold none; leave it out.")
+    checked = question(replicates=replicates, seed=seed)
+    return Sought(choice("question", word, Certified), checked.replicates, checked.seed)
+
+
+@dataclass(frozen=True)
+class CompletionChange:
+    """The correct completions above epsilon: kept (P), lost (S) and found (E), and their mass a problem."""
+
+    change: SupportChange
+    mass: dict[str, tuple[float, float]]  # P, E, S: mean over problems of their mass before and after
+    known: tuple[int, float]  # of the lost: how many are known after, below epsilon, and their mass there
+
+
+@dataclass(frozen=True)
+class Part:
+    """One benchmark."""
+
+    name: str
+    problems: int
+    change: dict[Certified, SupportChange]
+
+
+@dataclass(frozen=True)
+class CertifiedComparison:
+    """Two certificates: per problem by completion and by mass, and per completion."""
+
+    before: Certificate
+    after: Certificate
+    epsilon: float
+    sought: Sought
+    table: pl.DataFrame  # a row a problem: problem, benchmark, columns of both sides, class by completion and by mass
+    change: dict[Certified, SupportChange]
+    completions: CompletionChange | None  # None: there are none above epsilon, or two vocabularies cannot be matched
+    benchmarks: tuple[Part, ...]
+    notes: tuple[Note, ...]
+
+    def mean(self, side: str, column: str) -> float:
+        return float(self.table[f"{column}_{side}"].to_numpy().mean())
+
+    @property
+    def unmatched(self) -> str | None:
+        """Why there is no table of completions; None when there is one."""
+        if self.completions is not None:
+            return None
+        same = self.before.terms.vocabulary == self.after.terms.vocabulary
+        return "neither has a correct completion above epsilon" if same else "their vocabularies differ"
+
+    def bounds(self, side: str) -> tuple[float, float]:
+        """The chance of a correct sample, mean over problems, at least and at most."""
+        low = self.mean(side, "correct")
+        return low, low + self.mean(side, "failed") + self.mean(side, "unexplored")
+
+
+def named_certificates(arguments: Sequence[str], rule: str | None = None, question: str | None = None) -> bool:
+    """Whether the arguments name certificates, all of them; certificates beside runs are refused."""
+    paths = [path for argument in arguments for path in parse_argument(argument).paths]
+    some = [path for path in paths if is_certificate(path)]
+    if not some:
+        if question is not None:
+            raise OffleashError(f"--question {question} is asked of certificates (offleash certify); these are runs.")
+        return False
+    if len(some) < len(paths):
+        other = next(path for path in paths if path not in some)
+        raise OffleashError(
+            f"{some[0]} is a certificate and {other} is none; the chance of a completion is no count of samples. "
+            f"Certify both models (offleash certify), or compare two runs."
+        )
+    if rule not in (None, Rule.CERTIFIED.value):
+        raise OffleashError(f"Certificates hold no samples, and --rule {rule} counts samples; leave it out.")
+    return True
+
+
+def compare_certificates(
+    arguments: Sequence[str],
+    sought: Sought | None = None,
+    verifier: str | None = None,
+    before: str | None = None,
+    after: str | None = None,
+    progress: Progress = silent,
+) -> list[CertifiedComparison]:
+    """The first certificate against each of the others."""
+    named = distinct_paths([parse_argument(argument) for argument in arguments])
+    found = {}
+    for name, argument in zip(distinct_names([one.name for one in named]), named, strict=True):
+        progress(f"reading {name}")
+        found[name] = replace(
+            joined(name, [open_certificate(path, name, verifier) for path in argument.paths]), name=name
+        )
+    for wanted in (before, after):
+        if wanted is not None and wanted not in found:
+            raise unknown("certificate", wanted, found)
+    first = found.pop(before or next(iter(found)))
+    others = [found[after]] if after in found else list(found.values())
+    if not others or after == first.name:
+        raise OffleashError(f"A comparison needs two certificates, before and after; found {first.name} alone.")
+    return [compare_pair(first, other, sought) for other in others]
+
+
+def compare_pair(before: Certificate, after: Certificate, sought: Sought | None = None) -> CertifiedComparison:
+    """The certificate before against the one after, at the larger epsilon of the two."""
+    sought, pair = sought or Sought(), (before, after)
+    above = max(one.terms.epsilon for one in pair)
+    matched = match([Run(one.name, one.problems, None) for one in pair])
+    sides = [_side(one, matched, r, above) for r, one in enumerate(pair)]
+    table, left_out = _joined(matched, sides)
+    tally = _tally(pair, table["problem"].to_list(), table["benchmark"].to_list())
+    k = round(-np.log(ZETA) / above)
+    state = {question: _states(table, above, question) for question in Certified}
+    table = table.with_columns(
+        pl.Series(question.value, [CLASS.get((int(b), int(a)), UNSURE) for b, a in state[question]], pl.String)
+        for question in Certified
+    )
+    return CertifiedComparison(
+        before=before,
+        after=after,
+        epsilon=above,
+        sought=sought,
+        table=table,
+        change={question: _change(tally, state[question], k, sought) for question in Certified},
+        completions=_completions(pair, matched, table, above, k, sought),
+        benchmarks=_benchmarks(tally, state, k, sought),
+        notes=_notes(pair, above, matched, left_out),
+    )
+
+
+def _side(one: Certificate, matched: Matched, r: int, above: float) -> pl.DataFrame:
+    """The table of one certificate under the common names of problems, its completions counted above epsilon."""
+    correct = one.completions.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above))
+    counted = correct.group_by("problem").agg(pl.len().cast(pl.Int64).alias("correct_completions")).collect()
+    table = one.table.drop("correct_completions").join(counted, on="problem", how="left")
+    table = table.with_columns(pl.col("correct_completions").fill_null(0))
+    named = table.rename({"problem": "own"}).join(matched.own[r], on="own").drop("own")
+    return named.rename({column: f"{column}_{SIDES[r]}" for column in named.columns if column != "problem"})
+
+
+def _joined(matched: Matched, sides: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
+    """Problems that are certified on both sides, in the order of their names, and how many are not."""
+    every = matched.problems.select("problem", pl.col("benchmark").fill_null(""))
+    table = every
+    for side in sides:
+        table = table.join(side, on="problem", how="inner", maintain_order="left")
+    if not table.height:
+        raise OffleashError("No problem is certified in both; run `offleash certify` to the end.")
+    return table, every.height - table.height
+
+
+def _tally(pair: tuple[Certificate, Certificate], problems: Sequence[str], benchmarks: Sequence[str]) -> Tally:
+    """Targets without counts: what the intervals need to know of problems and benchmarks."""
+    none = np.zeros((len(problems), 2), np.int64)
+    names = (pair[0].name, pair[1].name)
+    return tally_of_counts(none, none, runs=names, problem_P=list(problems), benchmark_P=list(benchmarks))
+
+
+def _states(table: pl.DataFrame, above: float, question: Certified) -> State:
+    columns = ("correct", "unexplored", "largest", "failed", "largest_failed")
+    sides = (table.select(pl.col(f"{name}_{side}").alias(name) for name in columns) for side in SIDES)
+    return np.stack([states_of(side, above, question) for side in sides], axis=1)
+
+
+def _change(tally: Tally, state_PR: State, k: int, sought: Sought) -> SupportChange:
+    sums = rule_cells(tally, state_PR, k).sums(sought.replicates, sought.seed)
+    return change_at(sums, 0, tally, Rule.CERTIFIED)
+
+
+def _completions(
+    pair: tuple[Certificate, Certificate], matched: Matched, table: pl.DataFrame, above: float, k: int, sought: Sought
+) -> CompletionChange | None:
+    """Correct completions above epsilon on either side. What is not found on the other is known to be no more there."""
+    if pair[0].terms.vocabulary != pair[1].terms.vocabulary:
+        return None
+    keys, frames = ["problem", "key", "finish"], []
+    for r, one in enumerate(pair):
+        own = one.completions.rename({"problem": "own"}).join(matched.own[r].lazy(), on="own").drop("own")
+        frames.append(own.join(table.lazy().select("problem"), on="problem", how="semi").collect())
+    right = [frame.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above)) for frame in frames]
+    targets = pl.concat([frame.select(keys) for frame in right]).unique().sort(keys)
+    for side, frame in zip(SIDES, frames, strict=True):
+        chance = frame.select(*keys, pl.col("p").alias(side))
+        targets = targets.join(chance, on=keys, how="left", maintain_order="left")
+    targets = targets.join(table.select("problem", "benchmark"), on="problem", how="left", maintain_order="left")
+    if not targets.height:
+        return None
+    p_TR = targets.select(SIDES).fill_null(0.0).to_numpy()
+    state_TR = np.where(p_TR > above, IN, OUT).astype(np.int8)
+    tally = replace(_tally(pair, targets["problem"].to_list(), targets["benchmark"].to_list()), per=Per.SOLUTION)
+    of = {cell: (state_TR == states).all(axis=1) for states, cell in CLASS.items()}
+    mass = {cell: tuple((p_TR[of[cell]].sum(axis=0) / table.height).tolist()) for cell in "PES"}
+    known = of["S"] & targets["after"].is_not_null().to_numpy()
+    return CompletionChange(
+        _change(tally, state_TR, k, sought),
+        {cell: (before, after) for cell, (before, after) in mass.items()},
+        (int(known.sum()), float(p_TR[known, 1].sum() / table.height)),
+    )
+
+
+def _benchmarks(tally: Tally, state: dict[Certified, State], k: int, sought: Sought) -> tuple[Part, ...]:
+    parts = []
+    for name in np.unique(tally.benchmark_P):
+        rows = tally.benchmark_P == name
+        part = tally.rows(rows)
+        changes = {question: _change(part, state_PR[rows], k, sought) for question, state_PR in state.items()}
+        parts.append(Part(str(name), len(part), changes))
+    return tuple(parts)
+
+
+def _notes(pair: tuple[Certificate, Certificate], above: float, matched: Matched, left_out: int) -> tuple[Note, ...]:
+    notes = [
+        Note(f"{one.name}: problems that the other certificate lacks were left out", count, left_out=True)
+        for one, count in zip(pair, matched.left_out, strict=True)
+        if count
+    ]
+    if left_out:
+        notes.append(Note("problems that are not certified in both were left out", left_out, left_out=True))
+    told = [f"{one.name} {one.terms.epsilon:.4g}" for one in pair]
+    if pair[0].terms.epsilon != pair[1].terms.epsilon:
+        notes.append(Note(f"epsilons differ ({', '.join(told)}); both are compared at {above:.4g}, the larger"))
+    ways = [dict(one.terms.origin.decoding) for one in pair]
+    other = [name for name in ways[0] if ways[0][name] != ways[1].get(name)]
+    if other:
+        said = "; ".join(f"{name}: {ways[0][name]} and {ways[1].get(name)}" for name in other)
+        notes.append(Note(f"the decodings differ ({said}): a decoding is part of the support"))
+    if pair[0].terms.vocabulary != pair[1].terms.vocabulary:
+        notes.append(Note("the vocabularies differ, so completions of the two cannot be matched by their tokens"))
+    if pair[0].verifier != pair[1].verifier:
+        judged = ", ".join(f"{one.name} by {one.verifier}" for one in pair)
+        notes.append(Note(f"the certificates were judged differently ({judged}); certify one again with --verifier"))
+    return tuple(notes)

@@ -1,0 +1,288 @@
+"""What top-p cuts off, exactly: correct completions of a certificate that a smaller top-p can never draw.
+
+Top-p sets the tail of every next-token distribution to zero, so a completion with one token in a tail is out of the
+support, however many samples are drawn. A certificate holds every completion above epsilon with its tokens; these are
+read again under each top-p, by the same code that draws.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from offleash.analyses.certificates.rescoring import Rescorer, Tokens
+from offleash.data.certificates import COMPLETIONS, Certificate, is_certificate, open_certificate
+from offleash.data.shards import scan_shards
+from offleash.data.verdict import Verdict
+from offleash.data.verdicts import VERDICTS
+from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
+from offleash.samplers.exact import expander_of, refuse_sampler
+from offleash.samplers.models import Model, model_of, open_sampler
+from offleash.samplers.sampler import Decoding, decoding_of
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.few import NONE, Estimate, clipped, mean_of, ratios, share_of
+from offleash.stats.intervals import strata
+
+# by which a token's log-probability may be another when it is read again: batches differ, weights do not
+NEAR, COARSE = 1e-3, 5e-2  # with weights of 32 bits, and of fewer
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What one top-p leaves of the correct completions of P problems. Masses are those without top-p."""
+
+    top_p: float
+    removed_P: Float  # correct mass set to exactly zero
+    left_P: Integer  # correct completions that can still be drawn
+    chance_P: Float  # of a correct sample under this top-p, from the completions that were found: at least
+    removed: Estimate  # mean over problems
+    share: Estimate  # of the correct mass that was found
+    emptied: Estimate  # share of the problems with correct completions that lose all of them
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """A certificate under several top-p."""
+
+    name: str
+    folder: Path
+    model: str
+    decoding: Decoding  # of the law that is cut
+    own: float  # temperature of the certificate
+    epsilon: float  # of the certificate: at its own temperature every completion above it is there
+    verifier: str
+    problem_P: tuple[str, ...]
+    correct_P: Float  # mass
+    completions_P: Integer  # correct ones
+    unexplored_P: Float  # mass that was not found, or that the verifier failed on: it may be correct, and cut
+    cuts: tuple[Cut, ...]  # in the order asked for
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the law is of another temperature than the certificate's, so that its epsilon bounds nothing."""
+        return self.own != self.decoding.temperature
+
+    @property
+    def reached(self) -> int:
+        """Problems with a correct completion."""
+        return int((self.completions_P > 0).sum())
+
+    def emptied(self, cut: Cut) -> int:
+        """Of these, problems that lose every one that was found."""
+        return int(((self.completions_P > 0) & (cut.left_P == 0)).sum())
+
+    def rest(self, cut: Cut) -> float:
+        """Mean mass of the problems so emptied that may hold a correct completion yet; NaN where there are none."""
+        rows_P = (self.completions_P > 0) & (cut.left_P == 0)
+        return float(self.unexplored_P[rows_P].mean()) if rows_P.any() else float("nan")
+
+    def bounds(self, cut: Cut) -> tuple[float, float]:
+        """Mean correct mass that is removed: at least, and at most if all that is not known were correct and cut."""
+        return float(cut.removed_P.mean()), float((cut.removed_P + self.unexplored_P).mean())
+
+
+def cut_arguments(
+    folders: Sequence[Path],
+    top_ps: Sequence[float],
+    temperature: float | None = None,
+    model: Model | None = None,
+    verifier: str | None = None,
+    progress: Progress = silent,
+    settings: Mapping[str, str] | None = None,
+    raw: bool = False,
+) -> list[CutOff]:
+    """What top-p cuts off of each certificate; what can be refused before a model is loaded is.
+
+    The model is opened as it was for the certificate, but for the settings given here.
+    """
+    if not top_ps:
+        raise OffleashError("Name at least one top-p below 1, for example --top-p 0.9,0.95.")
+    opened = [_opened(folder, verifier) for folder in folders]
+    ways = [_way(one, folder, top_ps, temperature) for one, folder in zip(opened, folders, strict=True)]
+    models = [model_from(one, model, settings or {}, raw) for one in opened]
+    for one in models:
+        refuse_sampler(one.sampler)
+    done = []
+    for folder, certificate, way, whose in zip(folders, opened, ways, models, strict=True):
+        progress(f"loading {whose}")
+        with closing(open_sampler(whose)) as sampler:
+            vocabulary = expander_of(sampler).vocabulary
+            if vocabulary != certificate.terms.vocabulary:
+                raise OffleashError(
+                    f"{whose} has another vocabulary ({vocabulary}) than the model of {folder} "
+                    f"({certificate.terms.vocabulary}), so its token ids stand for other texts; name the certificate's "
+                    f"own model with --model: {certificate.terms.origin.model}."
+                )
+            rescorer = Rescorer.of(sampler)
+            done.append(_cut_off(folder, certificate, way, str(whose), rescorer, top_ps, progress))
+    return done
+
+
+def model_from(
+    certificate: Certificate, model: Model | None = None, more: Mapping[str, str] | None = None, raw: bool = False
+) -> Model:
+    """The model that a certificate was made with, or where it stands now, opened as it was then but for `more`."""
+    origin = certificate.terms.origin
+    known = origin.about.get("settings")
+    given = {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}
+    found = model or model_of(origin.model)
+    asked = {**given, **found.settings, **(more or {})}
+    return replace(found, settings=asked, raw=raw or found.raw or bool(origin.about.get("raw")))
+
+
+def _opened(folder: Path, verifier: str | None) -> Certificate:
+    if not is_certificate(folder):
+        raise OffleashError(
+            f"{folder} is no certificate; make one with `offleash certify PROBLEMS MODEL -o {folder}` (top-p 1)."
+        )
+    return open_certificate(folder, verifier=verifier)
+
+
+def _way(certificate: Certificate, folder: Path, top_ps: Sequence[float], temperature: float | None) -> Decoding:
+    """The law that is cut: the certificate's, or it at another temperature."""
+    own = decoding_of(certificate.terms.origin.decoding)
+    if own.top_p < 1:
+        raise OffleashError(
+            f"{folder} was certified with top-p {own.top_p:g}: what that cuts off is not in it. Certify with --top-p 1 "
+            "into another folder."
+        )
+    way = own if temperature is None else replace(own, temperature=temperature)
+    if way.temperature == 0:
+        raise OffleashError("At temperature 0 one token has all the mass, so no top-p cuts anything; found 0.")
+    for top_p in top_ps:
+        replace(way, top_p=top_p)  # refuses what is no top-p
+    return way
+
+
+def _cut_off(
+    folder: Path,
+    certificate: Certificate,
+    way: Decoding,
+    model: str,
+    rescorer: Rescorer,
+    top_ps: Sequence[float],
+    progress: Progress,
+) -> CutOff:
+    own = decoding_of(certificate.terms.origin.decoding)
+    rows = _completions(folder, certificate)
+    right = rows.filter(pl.col("verdict") == Verdict.CORRECT.value)
+    name_P = certificate.table["problem"].to_list()
+    place = {name: number for number, name in enumerate(name_P)}
+    tokens = _tokens(right)
+    rescorer.ask(certificate.problems.filter(pl.col("problem").is_in(name_P)), own.stop)
+    _refuse_other_weights(rescorer, right if right.height else rows, certificate, folder, model, progress)
+    law, unexplored_P = right["logprob_sampled"].to_numpy(), _unknown(certificate)
+    if way.temperature != own.temperature:
+        progress(f"{certificate.name}: all completions at temperature {way.temperature:g}")
+        every = rescorer.logprobs(_tokens(rows), way)
+        problem_A = rows["problem"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
+        known_A = (rows["verdict"] != Verdict.FAILED.value).to_numpy()
+        found_P = _summed(problem_A, np.exp(every) * known_A, name_P)
+        law = every[(rows["verdict"] == Verdict.CORRECT.value).to_numpy()]
+        unexplored_P = np.clip(1 - found_P, 0.0, None)
+    problem_C = right["problem"].replace_strict(place, return_dtype=pl.Int64).to_numpy().astype(np.int64)
+    mass_C, stratum_P = np.exp(law), _stratum(certificate)
+    correct_P, completions_P = _summed(problem_C, mass_C, name_P), _summed(problem_C, None, name_P).astype(np.int64)
+    cuts = []
+    for number, top_p in enumerate(top_ps, 1):
+        progress(f"{certificate.name}: {number} of {len(top_ps)}: top-p {top_p:g}")
+        logprob_C = rescorer.logprobs(tokens, replace(way, top_p=top_p))
+        gone_C = np.isneginf(logprob_C)
+        removed_P, chance_P = (_summed(problem_C, one_C, name_P) for one_C in (mass_C * gone_C, np.exp(logprob_C)))
+        left_P = _summed(problem_C[~gone_C], None, name_P).astype(np.int64)
+        cuts.append(_cut(top_p, removed_P, left_P, chance_P, correct_P, completions_P, stratum_P))
+    return CutOff(
+        *(certificate.name, folder, model, way, own.temperature, certificate.terms.epsilon, certificate.verifier),
+        *(tuple(name_P), correct_P, completions_P, unexplored_P, tuple(cuts)),
+    )
+
+
+def _summed(problem_C: Integer, value_C: Float | None, name_P: Sequence[str]) -> Float:
+    """Sums over the completions of each problem; how many they are without a value."""
+    return np.bincount(problem_C, weights=value_C, minlength=len(name_P)).astype(np.float64)
+
+
+def _cut(
+    top_p: float,
+    removed_P: Float,
+    left_P: Integer,
+    chance_P: Float,
+    correct_P: Float,
+    completions_P: Integer,
+    stratum_P: Integer,
+) -> Cut:
+    reached_P = completions_P > 0
+    emptied = Estimate(float("nan"), NONE)
+    if reached_P.any():
+        _, kept_P = np.unique(stratum_P[reached_P], return_inverse=True)
+        emptied = share_of((left_P[reached_P] == 0).astype(np.float64), kept_P.astype(np.int64))
+    if not removed_P.any():  # resampling what was not seen would tell of no spread
+        unseen = Estimate(0.0, NONE)
+        return Cut(top_p, removed_P, left_P, chance_P, unseen, unseen, emptied)
+    share_Q, ends = ratios(removed_P[:, None], correct_P[:, None], stratum_P)
+    share = Estimate(float(share_Q[0]), clipped(ends[0], 0.0, 1.0))
+    return Cut(top_p, removed_P, left_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
+
+
+def _completions(folder: Path, certificate: Certificate) -> pl.DataFrame:
+    verdicts = scan_shards(folder / "judged" / certificate.verifier, VERDICTS).select("problem", "index", "verdict")
+    rows = scan_shards(folder / "completions", COMPLETIONS).select(
+        "problem", "index", "token_ids", "finish", "logprob_sampled"
+    )
+    judged = rows.join(verdicts, on=["problem", "index"], how="left").with_columns(pl.col("verdict").cast(pl.String))
+    return judged.with_columns(pl.col("verdict").fill_null(Verdict.FAILED.value)).collect()
+
+
+def _tokens(rows: pl.DataFrame) -> list[Tokens]:
+    columns = (rows["problem"], rows["token_ids"].to_list(), rows["finish"])
+    return [Tokens(problem, tuple(ids), finish) for problem, ids, finish in zip(*columns, strict=True)]
+
+
+def _unknown(certificate: Certificate) -> Float:
+    table = certificate.table
+    return np.asarray(table["unexplored"].to_numpy() + table["failed"].to_numpy(), dtype=np.float64)
+
+
+def _stratum(certificate: Certificate) -> Integer:
+    named = certificate.problems.select("problem", pl.col("benchmark").fill_null(""))
+    rows = certificate.table.select("problem").join(named, on="problem", how="left", maintain_order="left")
+    return strata(rows["benchmark"].to_list())
+
+
+def _refuse_other_weights(
+    rescorer: Rescorer,
+    some: pl.DataFrame,
+    certificate: Certificate,
+    folder: Path,
+    model: str,
+    progress: Progress,
+) -> None:
+    """Refuse a model that does not give the certificate's completions the certificate's probabilities.
+
+    Where it holds none, what it says of its model is all there is to compare.
+    """
+    progress(f"checking {model} against {folder}")
+    about, was = rescorer.sampler.about, certificate.terms.origin.about
+    if not some.height:
+        told = {"weights": (was.get("fingerprint"), about.fingerprint), "raw": (bool(was.get("raw")), about.raw)}
+        differing = [name for name, (old, new) in told.items() if old != new and old not in (None, "")]
+        if differing:
+            raise OffleashError(
+                f"{model} is not what {folder} was certified with (other {' and '.join(differing)}), and there is no "
+                f"completion to check it by. Name the certificate's own with --model: {certificate.terms.origin.model}."
+            )
+    own = decoding_of(certificate.terms.origin.decoding)
+    apart = np.abs(rescorer.logprobs(_tokens(some), own) - some["logprob_sampled"].to_numpy())
+    whole = about.settings.get("dtype") == "float32"
+    allowed = (NEAR if whole else COARSE) * (some["token_ids"].list.len().to_numpy() + 1)
+    if len(apart) and not (apart <= allowed).all():
+        worst = int(np.argmax(np.nan_to_num(apart, nan=np.inf) - allowed))
+        raise OffleashError(
+            f"{model} gives a completion of problem {some['problem'][worst]!r} another log-probability than {folder} "
+            f"holds (by {apart[worst]:.3g}): other weights or another precision. Name the certificate's own model with "
+            "--model, or certify anew."
+        )

@@ -1,0 +1,1 @@
+"""Entropy of tokens and answers: did diversity collapse?"""

@@ -1,0 +1,148 @@
+"""Answer entropy against token entropy of each problem, before and after."""
+
+import altair as alt
+import numpy as np
+
+from offleash.analyses.entropy.entropy import answer_entropy_PR, entropies_of, token_entropy_PR
+from offleash.analyses.entropy.words import square_words
+from offleash.comparing.figures.subject import Subject, by_run, run_names, run_shape
+from offleash.comparing.wording import drawn, names
+from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, rounded, sized
+from offleash.render.numbers import counted, short_number
+from offleash.stats.binomials import Float
+from offleash.stats.classes import AFTER, BEFORE
+
+ENTROPY_TITLE = "Did answers, or only tokens, become more alike?"
+ARROWS = 80  # problems up to which each one's way from before to after is drawn
+SIDES = {"before": BEFORE, "after": AFTER}
+ANSWER, TOKEN = "answer entropy (nats)", "token entropy (nats a token)"
+SCORE_ALL = "offleash score RUN --model hf:MODEL"
+
+
+def entropy(subject: Subject, look: Look) -> Figure | Missing:
+    """Entropy of answers against entropy of tokens; one of them before against after where the other is not known."""
+    told = subject.detail
+    answer_PR, token_PR = _usable(answer_entropy_PR(told)), _usable(token_entropy_PR(told))
+    if answer_PR is not None and token_PR is not None:
+        both_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
+        if both_P.any():
+            panel = _ways(subject, token_PR[both_P], answer_PR[both_P], look)
+            return Figure(
+                "entropy", ENTROPY_TITLE, *_entropy_caption(subject, token_PR[both_P], answer_PR[both_P]), (panel,)
+            )
+    known = (ANSWER, answer_PR) if answer_PR is not None else (TOKEN, token_PR)
+    if known[1] is None:
+        return Missing("entropy", ENTROPY_TITLE, _why_no_entropy(subject))
+    panel = _before_after(known[1], known[0], look)
+    return Figure("entropy", ENTROPY_TITLE, *_words_of_one(subject, known[1], known[0]), (panel,))
+
+
+def _usable(value_PR: Float | None) -> Float | None:
+    return None if value_PR is None or np.isnan(value_PR).any(axis=1).all() else value_PR
+
+
+def _why_no_entropy(subject: Subject) -> str:
+    if (subject.one.counted.tally.until_R > 0).any():
+        return "a run stopped early, so neither its answers nor its tokens are a fair sample; draw without --until"
+    return (
+        "neither the answers nor the token entropies of both runs are known; compare logs that keep answers, or draw "
+        f"with offleash draw; {SCORE_ALL} adds token entropies"
+    )
+
+
+def _ways(subject: Subject, token_PR: Float, answer_PR: Float, look: Look) -> Panel:
+    """Points of both runs, each problem's way between them, and the means."""
+    shown, few = run_names(subject.one, look), len(token_PR) <= ARROWS
+    rows: list[Row] = [
+        {"run": shown[side], "token": rounded(float(token)), "answer": rounded(float(answer))}
+        for side, r in SIDES.items()
+        for token, answer in zip(token_PR[:, r], answer_PR[:, r], strict=True)
+    ]
+    x = alt.X("token:Q", title=TOKEN, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(tickCount=6))
+    y = alt.Y("answer:Q", title=ANSWER, scale=alt.Scale(zero=True, nice=True))
+    size = (12 if few else 7) if look.paper else (35 if few else 18)
+    marks = {"x": x, "y": y, "color": by_run(shown, look), "shape": run_shape(shown, look)}
+    dots = alt.Chart(data(rows)).mark_point(filled=True, size=size, opacity=0.6).encode(**marks)
+    means: list[Row] = [
+        {"run": shown[side], "token": rounded(float(token_PR[:, r].mean())), "answer": rounded(answer_PR[:, r].mean())}
+        for side, r in SIDES.items()
+    ]
+    ends = alt.Chart(data([{"k": i} | row for i, row in enumerate(means)]))
+    way = ends.mark_line(strokeWidth=1.5 if look.paper else 2.5, color="#808080").encode(x=x, y=y, order="k:O")
+    big = ends.mark_point(
+        filled=True, size=90 if look.paper else 240, opacity=1, stroke="#ffffff", strokeWidth=1.5
+    ).encode(**marks, tooltip=[alt.Tooltip("run:N"), alt.Tooltip("token:Q"), alt.Tooltip("answer:Q")])
+    layers: list[Panel] = [dots, way, big]
+    if few:
+        layers.insert(0, _segments(token_PR, answer_PR, x, y))
+    return sized(layered(*layers), look)
+
+
+def _segments(token_PR: Float, answer_PR: Float, x: alt.X, y: alt.Y) -> Panel:
+    rows: list[Row] = [
+        {
+            "token": rounded(token_PR[i, BEFORE]),
+            "answer": rounded(answer_PR[i, BEFORE]),
+            "token2": rounded(token_PR[i, AFTER]),
+            "answer2": rounded(answer_PR[i, AFTER]),
+        }
+        for i in range(len(token_PR))
+    ]
+    chart = alt.Chart(data(rows)).mark_rule(opacity=0.15, strokeWidth=0.8)
+    segments: alt.Chart = chart.encode(x=x, y=y, x2="token2:Q", y2="answer2:Q")
+    return segments
+
+
+def _before_after(value_PR: Float, name: str, look: Look) -> Panel:
+    known = value_PR[~np.isnan(value_PR).any(axis=1)]
+    rows: list[Row] = [{"x": rounded(a), "y": rounded(b)} for a, b in known.tolist()]
+    top = max(float(known.max()) * 1.04, 1e-9)
+    scale = alt.Scale(domain=[0, top], nice=False)
+    x = alt.X("x:Q", title=f"before: {name}", scale=scale)
+    y = alt.Y("y:Q", title=f"after: {name}", scale=scale)
+    diagonal = alt.Chart(data([{"x": 0, "y": 0}, {"x": top, "y": top}])).mark_line(
+        strokeDash=[4, 3], strokeWidth=1, color="#808080"
+    )
+    dots = alt.Chart(data(rows)).mark_point(filled=True, size=14 if look.paper else 35, opacity=0.5, color="#7a5195")
+    middle = data([{"x": rounded(known[:, 0].mean()), "y": rounded(known[:, 1].mean())}])
+    big = alt.Chart(middle).mark_point(
+        filled=True, shape="diamond", size=90 if look.paper else 240, color="#111111", stroke="#ffffff", opacity=1
+    )
+    return sized(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, big))), look)
+
+
+def _entropy_caption(subject: Subject, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
+    before, after = names(subject.one)
+    joined = "thin lines join its two marks, " if len(token_PR) <= ARROWS else ""
+    read = (
+        f"Each small mark is a problem in one run, {joined}large marks are means. Across: mean "
+        "entropy a token of the model's own distribution while it wrote its samples. Up: entropy of the readable final "
+        "answers"
+    )
+    at = ", each problem at as many of them as both runs have"
+    meaning = (
+        "A run may write with more varied tokens and still end in fewer different answers, which is what matters for "
+        "reach"
+    )
+    mislead = "Unread samples have no answer and are not in the answer entropy; entropy counts wrong answers too"
+    problems, left = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
+    few = f" {left:,} more have too few readable answers or no token entropies and are left out." if left else ""
+    caption = f"{read}{at}; both in nats. {meaning}. {mislead}. {problems}, {drawn(subject.one)}.{few}"
+    told = square_words(entropies_of(subject.one), AFTER)
+    said = "; ".join(
+        f"{name}: {short_number(float(token_PR[:, r].mean()))} nats a token and "
+        f"{short_number(float(answer_PR[:, r].mean()))} nats of answers"
+        for name, r in ((before, BEFORE), (after, AFTER))
+    )
+    return f"{caption} {told}".strip(), f"Means over {problems}. {said}."
+
+
+def _words_of_one(subject: Subject, value_PR: Float, name: str) -> tuple[str, str]:
+    before, after = names(subject.one)
+    known = value_PR[~np.isnan(value_PR).any(axis=1)]
+    problems = counted(len(known), "problem")
+    lacking = f"token entropies are not known; {SCORE_ALL} adds them" if name == ANSWER else "answers are not known"
+    read = f"Each dot is a problem: {name} of {before} across and of {after} up; the diamond is the mean"
+    caption = f"{read}. Below the diagonal it fell. Here {lacking}. {problems}, {drawn(subject.one)}."
+    mean = [short_number(float(known[:, r].mean())) for r in (BEFORE, AFTER)]
+    return caption, f"{name} of {problems}: mean {mean[0]} in {before} and {mean[1]} in {after}."

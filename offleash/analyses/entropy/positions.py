@@ -1,0 +1,196 @@
+"""Entropy by position: where runs are unsure, at the first tokens, at forks or at the end, each by its own model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from offleash.analyses.entropy.tokens import CHOSEN, STOPPED, how_to_score, scored_first
+from offleash.comparing.tally import Counted
+from offleash.data.positions import END, HEIGHT, SAMPLES, START, STEP, TENTH
+from offleash.data.run import Run
+from offleash.data.tally import Float, Integer
+from offleash.stats.entropy import fork_height, held_by_top, replicate_tokens
+from offleash.stats.few import FEW, clipped, student
+from offleash.stats.intervals import Interval, percentile_intervals
+
+KINDS = (START, TENTH, END, HEIGHT, SAMPLES)
+PLACES = (  # name, kind, first and last bin
+    ("first token", START, 0, 0),
+    ("tokens 2 to 16", START, 1, 15),
+    ("first tenth", TENTH, 0, 0),
+    ("tenths 2 to 9", TENTH, 1, 8),
+    ("last tenth", TENTH, 9, 9),
+    ("last token", END, 0, 0),
+    ("all tokens", TENTH, 0, 9),
+)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Mean entropy of the tokens in each bin, of each run; NaN where a run has none there."""
+
+    bin_Q: Integer  # lower edges
+    tokens_QR: Float
+    mean_QR: Float
+    low_QR: Float
+    high_QR: Float
+
+
+@dataclass(frozen=True)
+class Place:
+    """One number about some tokens: of each run, and how it differs from the first run's."""
+
+    name: str
+    value_R: Float
+    interval_R: tuple[Interval, ...]
+    difference_R: Float
+    difference_interval_R: tuple[Interval, ...]
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Entropy of tokens by where they stand, over the problems that all runs told have read; nats a token."""
+
+    problems: int
+    bins: Mapping[str, Bins]  # start, tenth, end; empty where no run has positions
+    places: tuple[Place, ...]
+    forks: Place | None  # the share of all entropy that the most uncertain fifth of the tokens holds
+    samples_R: Integer  # read
+    fork_height_R: Float  # the entropy from which on a token is among them
+    reasons: Mapping[str, str]  # by run: why there are none, and how to get them
+
+
+def positions(
+    runs: Sequence[Run], counted: Counted, places: Mapping[str, str], replicates: int, seed: int
+) -> Positions:
+    """Where the tokens of each run are uncertain; one without positions of its own model is told how to get them."""
+    reasons = {run.name: why for run in runs if (why := _missing(run, places.get(run.name, "")))}
+    told = [r for r, run in enumerate(runs) if run.name not in reasons]
+    summed = {r: _sums(runs[r], counted, r) for r in told}
+    known_P = np.ones(len(counted.tally), dtype=bool)
+    for frame in summed.values():
+        read = np.zeros_like(known_P)
+        read[frame["row"].unique().to_numpy()] = True
+        known_P &= read
+    if not told or not known_P.any():
+        none_R = np.zeros(len(runs), dtype=np.int64)
+        return Positions(0, {}, (), None, none_R, np.full(len(runs), np.nan), reasons)
+    table = _Table(summed, len(runs), known_P, counted.tally.benchmark_P[known_P], replicates, seed)
+    return Positions(
+        problems=int(known_P.sum()),
+        bins={kind: table.bins(kind) for kind in (START, TENTH, END)},
+        places=tuple(table.place(*spec) for spec in PLACES),
+        forks=table.forks(),
+        samples_R=table.samples(),
+        fork_height_R=table.heights(),
+        reasons=reasons,
+    )
+
+
+def _missing(run: Run, place: str) -> str:
+    if run.budget.until:
+        return STOPPED
+    if run.own is None or run.own not in run.positions:
+        return f"no entropies by position: {how_to_score(run, place)}"
+    if run.own in run.scores and scored_first(run) is None:
+        return f"{CHOSEN}; {how_to_score(run, place)}"
+    return ""
+
+
+def _sums(run: Run, counted: Counted, r: int) -> pl.DataFrame:
+    """Tokens and entropy by row of the tally, kind and bin."""
+    assert run.own is not None, "checked by the caller"
+    rows = counted.problems.select("problem").with_row_index("row").join(counted.own[r], on="problem")
+    frame = run.positions[run.own].filter(pl.col("kind").is_in(KINDS)).group_by("problem", "kind", "bin")
+    found = frame.agg(pl.col("tokens").sum().cast(pl.Float64), pl.col("entropy").sum()).collect(engine="streaming")
+    return found.rename({"problem": "own"}).join(rows.select("row", "own"), on="own")
+
+
+class _Table:
+    """Tokens and entropies of all runs, kinds and bins, as they are and in every replicate."""
+
+    def __init__(
+        self,
+        summed: Mapping[int, pl.DataFrame],
+        runs: int,
+        known_P: np.ndarray,
+        benchmark_P: np.ndarray,
+        replicates: int,
+        seed: int,
+    ) -> None:
+        self._runs, self._problems = runs, int(known_P.sum())
+        keys = pl.concat([frame.select("kind", "bin") for frame in summed.values()]).unique().sort("kind", "bin")
+        top = keys.filter(pl.col("kind") == HEIGHT)["bin"].max()
+        heights = np.arange(int(top) + 1 if isinstance(top, int) else 0)  # every step, so that a place is a height
+        every = pl.DataFrame({"kind": [HEIGHT] * heights.size, "bin": heights}, schema=keys.schema)
+        keys = pl.concat([keys.filter(pl.col("kind") != HEIGHT), every]).sort("kind", "bin").with_row_index("column")
+        self._kind, self._bin = keys["kind"].to_numpy(), keys["bin"].to_numpy().astype(np.int64)
+        value_RPQ2 = np.zeros((runs, len(known_P), keys.height, 2))
+        for r, frame in summed.items():
+            placed = frame.join(keys, on=["kind", "bin"])
+            at = (placed["row"].to_numpy(), placed["column"].to_numpy())
+            value_RPQ2[r, at[0], at[1]] = placed.select("tokens", "entropy").to_numpy()
+        kept = self._evened(value_RPQ2[:, known_P])
+        self._sum_RQ2 = kept.sum(axis=1)
+        flat_PX = np.moveaxis(kept, 1, 0).reshape(kept.shape[1], -1)
+        drawn_BX = replicate_tokens(flat_PX, benchmark_P, replicates, seed)
+        self._sum_BRQ2 = drawn_BX.reshape(replicates, runs, keys.height, 2)
+
+    def _evened(self, value_RPQ2: Float) -> Float:
+        """As if every problem of a run had been read as deeply as others: it weighs by the length of its samples."""
+        read_RP = value_RPQ2[:, :, self._kind == SAMPLES, 0].sum(axis=2)
+        mean_R1 = read_RP.mean(axis=1, keepdims=True)
+        scale_RP = np.divide(mean_R1, read_RP, out=np.ones_like(read_RP), where=read_RP > 0)
+        return np.asarray(value_RPQ2 * scale_RP[:, :, None, None])
+
+    def bins(self, kind: str) -> Bins:
+        chosen = np.flatnonzero(self._kind == kind)
+        mean_RQ, mean_BRQ = _ratio(self._sum_RQ2[:, chosen]), _ratio(self._sum_BRQ2[:, :, chosen])
+        ends = self._intervals(mean_BRQ.reshape(len(mean_BRQ), -1), mean_RQ.ravel(), 0.0, np.inf)
+        low_RQ, high_RQ = (np.array([getattr(end, side) for end in ends]).reshape(mean_RQ.shape) for side in _SIDES)
+        return Bins(self._bin[chosen], self._sum_RQ2[:, chosen, 0].T, mean_RQ.T, low_RQ.T, high_RQ.T)
+
+    def place(self, name: str, kind: str, first: int, last: int) -> Place:
+        chosen = np.flatnonzero((self._kind == kind) & (self._bin >= first) & (self._bin <= last))
+        value_R = _ratio(self._sum_RQ2[:, chosen].sum(axis=1))
+        return self._place(name, value_R, _ratio(self._sum_BRQ2[:, :, chosen].sum(axis=2)))
+
+    def forks(self) -> Place:
+        high = np.flatnonzero(self._kind == HEIGHT)
+        held_R, held_BR = (held_by_top(sums[..., high, 0], sums[..., high, 1]) for sums in self._both)
+        return self._place("held by the top 20% of tokens", held_R, held_BR, most=1.0)
+
+    def heights(self) -> Float:
+        high = np.flatnonzero(self._kind == HEIGHT)
+        return np.array([fork_height(self._sum_RQ2[r, high, 0], STEP) for r in range(self._runs)])
+
+    def samples(self) -> Integer:
+        return np.asarray(np.rint(self._sum_RQ2[:, self._kind == SAMPLES, 0].sum(axis=1)), dtype=np.int64)
+
+    @property
+    def _both(self) -> tuple[Float, Float]:
+        return self._sum_RQ2, self._sum_BRQ2
+
+    def _place(self, name: str, value_R: Float, value_BR: Float, most: float = np.inf) -> Place:
+        apart_R, apart_BR = value_R - value_R[0], value_BR - value_BR[:, :1]
+        ends, apart = self._intervals(value_BR, value_R, 0.0, most), self._intervals(apart_BR, apart_R, -most, most)
+        return Place(name, value_R, tuple(ends), apart_R, tuple(apart))
+
+    def _intervals(self, value_BQ: Float, value_Q: Float, least: float, most: float) -> list[Interval]:
+        if self._problems < FEW:
+            return [Interval(np.nan, np.nan)] * len(value_Q)
+        wide = student(percentile_intervals(value_BQ, value_Q), value_Q, value_BQ, self._problems)
+        return [clipped(one, least, most) for one in wide]
+
+
+_SIDES = ("low", "high")
+
+
+def _ratio(sums_2: Float) -> Float:
+    """Entropy a token, of tokens and entropies along the last axis; NaN where there is no token."""
+    tokens, entropy = sums_2[..., 0], sums_2[..., 1]
+    out = np.full(tokens.shape, np.nan)
+    np.divide(entropy, tokens, out=out, where=tokens > 0)
+    return out

@@ -1,0 +1,152 @@
+"""Token entropies and lengths of a run's first samples, problem by problem: from its draw, or from its own scores."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from shlex import quote
+
+import numpy as np
+import polars as pl
+
+from offleash.comparing.tally import Counted
+from offleash.data.positions import SAMPLES
+from offleash.data.run import Run
+from offleash.data.tally import Float
+
+KEY = ["problem", "index"]
+DRAW, SCORE = "draw", "score"
+FIRST = 32  # samples of each problem that the paper scores
+CHOSEN = "its scores hold chosen samples, as the correct ones, and not the first ones of each problem"
+STOPPED = "it stopped a problem at its successes, so the samples kept are no fair sample; draw without --until"
+
+First = Callable[[pl.LazyFrame], pl.LazyFrame]  # of a table of samples, those that count
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Means over the samples of each problem of one run; None where they are not known, and why."""
+
+    entropy_P: Float | None  # nats a token: mean over the tokens of a sample, then over samples
+    length_P: Float | None  # tokens of a sample
+    source: str = ""  # of the entropies: draw or score
+    scored_by: str = ""  # the name of the scores
+    samples: int = 0  # with entropies
+    reason: str = ""  # why there are no entropies, and how to get them
+    length_reason: str = ""
+    not_finite: int = 0  # samples whose entropy is no finite number: left out
+
+
+def first_samples(run: Run, k: int) -> First:
+    """What keeps the first k verified samples of each problem, in order of index, in a table of samples."""
+    assert run.verdicts is not None, "counts have no samples"
+    verified = run.verdicts.filter(pl.col("verdict").is_not_null()).select(*KEY)
+    ends = verified.group_by("problem").agg(rows=pl.len(), last=pl.col("index").max().cast(pl.Int64))
+    whole, least = (pl.col("last") + 1 == pl.col("rows")).all(), pl.col("rows").min()
+    whole, least = ends.select(whole=whole, least=least).collect(engine="streaming").row(0)
+    if whole and (least or 0) >= k:  # otherwise samples that have no verdict may stand after those that have one
+        return lambda frame: frame.filter(pl.col("index") < k)
+    rank = pl.col("index").rank("ordinal").over("problem")
+    keys = verified.filter(rank <= k).collect().lazy()
+    return lambda frame: frame.join(keys, on=KEY, how="semi")
+
+
+def tokens_of(run: Run, counted: Counted, r: int, first: First | None, place: str = "") -> Tokens:
+    """The token entropies and lengths of run r; `place` is the folder or file that the user named it by."""
+    if run.budget.until:
+        return Tokens(None, None, reason=STOPPED, length_reason=STOPPED)
+    hint = how_to_score(run, place)
+    if run.samples is None or first is None:
+        return Tokens(None, None, reason=f"it keeps no samples; {hint}", length_reason="it keeps no samples")
+    drawn = _means(first(run.samples), counted, r)
+    entropy_P, length_P = drawn.entropy_P, drawn.length_P
+    no_length = "" if length_P is not None else "its samples do not tell their tokens"
+    if entropy_P is not None:
+        return Tokens(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
+    if run.own is None or run.own not in run.scores:
+        lost = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
+        why = f"{lost or 'no token entropies'}: {hint}"
+        return Tokens(None, length_P, reason=why, length_reason=no_length, not_finite=drawn.not_finite)
+    scores = scored_first(run)
+    if scores is None:
+        return Tokens(None, length_P, reason=f"{CHOSEN}; {hint}", length_reason=no_length)
+    scored = _means(first(scores), counted, r)
+    if scored.entropy_P is None:
+        bad = scored.not_finite
+        why = f"none of the {bad:,} entropies of its scores is finite" if bad else f"its scores have no sums; {hint}"
+        return Tokens(None, length_P, reason=why, length_reason=no_length, not_finite=bad)
+    length_P, no_length = (scored.length_P, "") if length_P is None else (length_P, no_length)
+    return Tokens(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)
+
+
+def how_to_score(run: Run, place: str = "") -> str:
+    """The command that gives a run its token entropies, with its model's name where that is known."""
+    sampler, _, name = run.facts.get("model", "").partition(":")
+    known = sampler in ("hf", "vllm") and name and name.isprintable()
+    logged = "format" in run.facts and "tool" not in run.facts
+    first = f"offleash import {quote(place) if place else 'LOGS'} -o RUN --texts, then " if logged else ""
+    run_named = quote(place) if place and not logged else "RUN"
+    model = quote(f"hf:{name}") if known else "hf:MODEL"
+    return f"{first}offleash score {run_named} --model {model} --first {FIRST} gives them"
+
+
+@dataclass(frozen=True)
+class _Means:
+    entropy_P: Float | None
+    length_P: Float | None
+    samples: int
+    not_finite: int = 0
+
+
+def _means(frame: pl.LazyFrame, counted: Counted, r: int) -> _Means:
+    names = frame.collect_schema().names()
+    if "tokens" not in names:
+        return _Means(None, None, 0)
+    entropy = pl.col("entropy_raw") if "entropy_raw" in names else pl.lit(None, pl.Float64)
+    told = frame.with_columns(each=pl.when(pl.col("tokens") > 0).then(entropy / pl.col("tokens")))
+    some = told.with_columns(
+        each=pl.when(pl.col("each").is_finite()).then("each"), bad=pl.col("each").is_finite().not_().fill_null(False)
+    )
+    by = (
+        some.group_by("problem")
+        .agg(
+            pl.col("each").mean().alias("entropy"),
+            pl.col("each").count().alias("samples"),
+            pl.col("tokens").mean().alias("length"),
+            pl.col("bad").sum(),
+        )
+        .collect(engine="streaming")
+    )
+    rows = counted.problems.select("problem")
+    named = by.rename({"problem": "own"}).join(counted.own[r], on="own")
+    found = rows.join(named, on="problem", how="left", maintain_order="left")
+    entropy_P, length_P = (
+        found[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in ("entropy", "length")
+    )
+    samples, bad = (int(found[name].fill_null(0).sum()) for name in ("samples", "bad"))
+    return _Means(_known(entropy_P), _known(length_P), samples, bad)
+
+
+def _known(value_P: Float) -> Float | None:
+    return None if np.isnan(value_P).all() else value_P.astype(np.float64)
+
+
+def scored_first(run: Run) -> pl.LazyFrame | None:
+    """Own scores of the first samples of each problem; None where those scored were chosen, as the correct ones.
+
+    The positions tell how many were scored whatever their verdicts; further ones, scored as correct, are left out.
+    """
+    assert run.own is not None, "checked by the caller"
+    scores = run.scores[run.own]
+    if run.own in run.positions:
+        counts = run.positions[run.own].filter(pl.col("kind") == SAMPLES)
+        count = counts.group_by("problem").agg(count=pl.col("tokens").sum()).collect(engine="streaming")
+        rank = pl.col("index").rank("ordinal").over("problem")
+        scores = (
+            scores.with_columns(rank=rank).join(count.lazy(), on="problem").filter(pl.col("rank") <= pl.col("count"))
+        )
+    ends = scores.group_by("problem").agg(last=pl.col("index").max(), scored=pl.len())
+    before = ends.join(scores.select(KEY) if run.samples is None else run.samples.select(KEY), on="problem")
+    seen = (
+        before.filter(pl.col("index") <= pl.col("last")).group_by("problem").agg(pl.col("scored").first(), n=pl.len())
+    )
+    whole = seen.select(pl.len() > 0, (pl.col("scored") == pl.col("n")).all()).collect(engine="streaming").row(0)
+    return scores if all(whole) else None

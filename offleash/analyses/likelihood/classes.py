@@ -1,0 +1,205 @@
+"""Perplexity by class: traces of each author under both models, split by P, E, S, O (Table 2 of arXiv:2507.14843)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from offleash.analyses.likelihood.samples import Scored
+from offleash.analyses.likelihood.traces import External
+from offleash.comparing.per_problem import Detail
+from offleash.data.scores import Sums
+from offleash.data.tally import Float, Integer
+from offleash.stats.few import ratios
+from offleash.stats.intervals import Interval, strata
+from offleash.stats.likelihood import by_problem, equal_weights, matched_weights
+
+CELLS = ("P", "E", "S", "O")
+ALL_BENCHMARKS = ""  # all benchmarks
+TRACES = {
+    "author": pl.String(),
+    "own": pl.Boolean(),  # self-generated: drawn by one of the two models
+    "place": pl.Int64(),
+    "correct": pl.Boolean(),  # null: not known; of own samples: unread, failed or without a verdict
+    "tokens": pl.Int64(),  # as the model before counts
+    "before": pl.Float64(),  # log-probability a token
+    "after": pl.Float64(),
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Group:
+    """The traces of one author on the problems of one class; every problem weighs the same."""
+
+    author: str
+    own: bool
+    benchmark: str
+    cell: str
+    problems: int
+    traces: int
+    unjudged: int  # of them: nobody says whether they are correct
+    tokens: float  # of a trace, mean
+    perplexity: dict[str, Estimate]  # before, after: exp of minus the mean log-probability a token
+    mean_perplexity: dict[str, float]  # before, after: the mean of the traces' own perplexities
+    log_ratio: Estimate  # a token: log after - log before; above 0: the model after finds them likelier
+    matched: Estimate | None  # the same with lengths as in the author's other classes; None: they cannot be matched
+
+
+@dataclass(frozen=True)
+class Style:
+    """Correct minus wrong traces of the same author on the same problem: what is style falls out."""
+
+    author: str
+    own: bool
+    cell: str  # or all of them
+    problems: int  # with both
+    before: Estimate  # log-probability a token, correct minus wrong
+    after: Estimate
+    change: Estimate  # after minus before: above 0, the model after prefers what is correct by more
+
+
+def external_traces(traces: tuple[External, ...], sums: dict[str, list[Sums]]) -> pl.DataFrame:
+    """External traces with both models' sums (TRACES); those without are left out."""
+    rows = []
+    for one, before, after in zip(traces, sums["before"], sums["after"], strict=True):
+        if before.logprob_raw is None or after.logprob_raw is None or not before.tokens:
+            continue
+        each = (before.logprob_raw / before.tokens, after.logprob_raw / before.tokens)
+        rows.append((one.author, False, one.place, one.correct, before.tokens, *each))
+    return pl.DataFrame(rows, schema=TRACES, orient="row")
+
+
+def own_traces(found: Scored, name: str, first: int | None = None) -> pl.DataFrame:
+    """A run's scored samples as traces (TRACES); with `first`, only those that no verdict has chosen."""
+    kept = found.frame.filter(pl.col("tokens_before") > 0)
+    if first is not None:
+        kept = kept.filter((pl.col("index") < first) & pl.col("unchosen"))
+    tokens = pl.col("tokens_before")
+    return kept.select(
+        author=pl.lit(name),
+        own=pl.lit(True),
+        place=pl.col("place"),
+        correct=pl.col("correct"),
+        tokens=tokens.cast(pl.Int64),
+        before=pl.col("before") / tokens,
+        after=pl.col("after") / tokens,
+    )
+
+
+def groups(told: Detail, traces: pl.DataFrame) -> list[Group]:
+    """Every author's traces that are not known to be wrong, by class, in all and by benchmark; own ones are correct."""
+    fit = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
+    found = [_groups(told, part, ALL_BENCHMARKS) for part in _authors(fit)]
+    names = sorted(set(told.tally.benchmark_P.tolist()))
+    if len(names) > 1:
+        place_of = {name: np.flatnonzero(told.tally.benchmark_P == name) for name in names}
+        for part in _authors(fit):
+            found += [_groups(told, part.filter(pl.col("place").is_in(place_of[name])), name) for name in names]
+    return [group for some in found for group in some]
+
+
+def styles(told: Detail, traces: pl.DataFrame) -> list[Style]:
+    """Of every author whose traces are correct and wrong on the same problem, the difference, in all and by class."""
+    return [style for part in _authors(traces.filter(pl.col("correct").is_not_null())) for style in _styles(told, part)]
+
+
+def _authors(traces: pl.DataFrame) -> list[pl.DataFrame]:
+    return [part for _, part in sorted(traces.group_by("own", "author"), key=lambda one: one[0]) if part.height]
+
+
+def _groups(told: Detail, part: pl.DataFrame, benchmark: str) -> list[Group]:
+    """One author's traces by class; intervals of all classes come from the same weights of problems."""
+    if not part.height:
+        return []
+    place_T, problems = part["place"].to_numpy(), len(told.tally)
+    cell_T = told.class_P[place_T]
+    here = [cell for cell in CELLS if (cell_T == cell).any()]
+    code_T = np.searchsorted(np.array(sorted(here)), cell_T) if here else np.zeros(len(cell_T), np.int64)
+    known_T = np.isin(cell_T, here)
+    weight_T = np.where(known_T, equal_weights(place_T, code_T), 0.0)
+    length_T, before_T, after_T = (part[name].to_numpy().astype(np.float64) for name in ("tokens", "before", "after"))
+    matched_T = np.zeros(len(weight_T))
+    matched_T[known_T] = matched_weights(length_T[known_T], code_T[known_T], weight_T[known_T])
+    above, below = [], []
+    for cell in here:
+        for value_T, some_T in ((-before_T, weight_T), (-after_T, weight_T), (after_T - before_T, weight_T),
+                                (after_T - before_T, matched_T)):  # fmt: skip
+            chosen_T = np.where(cell_T == cell, some_T, 0.0)
+            above.append(by_problem(value_T, chosen_T, place_T, problems))
+            below.append(by_problem(np.ones_like(value_T), chosen_T, place_T, problems))
+    if not here:
+        return []
+    found = _estimates(told, np.stack(above, axis=1), np.stack(below, axis=1))
+    out = []
+    for number, cell in enumerate(here):
+        before, after, ratio, matched = found[4 * number : 4 * number + 4]
+        some_T = cell_T == cell
+        with np.errstate(over="ignore"):
+            each = {"before": np.exp(-before_T[some_T]), "after": np.exp(-after_T[some_T])}
+        out.append(
+            Group(
+                author=str(part["author"][0]),
+                own=bool(part["own"][0]),
+                benchmark=benchmark,
+                cell=cell,
+                problems=len(np.unique(place_T[some_T])),
+                traces=int(some_T.sum()),
+                unjudged=int(part["correct"].is_null().to_numpy()[some_T].sum()),
+                tokens=_mean(length_T, weight_T, some_T),
+                perplexity={"before": _exp(before), "after": _exp(after)},
+                mean_perplexity={side: float(np.average(one, weights=weight_T[some_T])) for side, one in each.items()},
+                log_ratio=ratio,
+                matched=matched if np.isfinite(matched.value) else None,
+            )
+        )
+    return out
+
+
+def _styles(told: Detail, part: pl.DataFrame) -> list[Style]:
+    mean = part.group_by("place", "correct").agg(pl.col("before", "after").mean())
+    right, wrong = mean.filter("correct"), mean.filter(~pl.col("correct"))
+    both = right.join(wrong, on="place", suffix="_wrong").sort("place")
+    if not both.height:
+        return []
+    place_D, problems = both["place"].to_numpy(), len(told.tally)
+    gap = {side: (both[side] - both[f"{side}_wrong"]).to_numpy() for side in ("before", "after")}
+    value_DQ = np.stack([gap["before"], gap["after"], gap["after"] - gap["before"]], axis=1)
+    cell_D = told.class_P[place_D]
+    kinds = ["all", *(cell for cell in CELLS if (cell_D == cell).any())]
+    above_PQ, below_PQ = np.zeros((problems, 3 * len(kinds))), np.zeros((problems, 3 * len(kinds)))
+    for number, kind in enumerate(kinds):
+        chosen_D = np.ones(len(cell_D), bool) if kind == "all" else cell_D == kind
+        columns = slice(3 * number, 3 * number + 3)
+        above_PQ[place_D[chosen_D], columns] = value_DQ[chosen_D]
+        below_PQ[place_D[chosen_D], columns] = 1.0
+    found, author, own = _estimates(told, above_PQ, below_PQ), str(part["author"][0]), bool(part["own"][0])
+    return [
+        Style(author, own, kind, int(below_PQ[:, 3 * number].sum()), *found[3 * number : 3 * number + 3])
+        for number, kind in enumerate(kinds)
+    ]
+
+
+def _estimates(told: Detail, above_PQ: Float, below_PQ: Float) -> list[Estimate]:
+    asked, stratum_P = told.comparison.question, _strata(told)
+    value_Q, ends = ratios(above_PQ, below_PQ, stratum_P, asked.replicates, asked.seed)
+    return [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
+
+
+def _strata(told: Detail) -> Integer:
+    return strata(told.tally.benchmark_P)
+
+
+def _exp(one: Estimate) -> Estimate:
+    """Of a mean of minus log-probabilities, the perplexity."""
+    low, value, high = (float(np.exp(min(end, 700.0))) for end in (one.interval.low, one.value, one.interval.high))
+    return Estimate(value, Interval(low, high))
+
+
+def _mean(value_T: Float, weight_T: Float, some_T: np.ndarray) -> float:
+    return float(np.average(value_T[some_T], weights=weight_T[some_T]))

@@ -1,0 +1,180 @@
+"""The law of a run: which model drew it and how, and under which names scores by that law stand."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from offleash.data.facts import read_origin
+from offleash.data.folder import folder_name, is_run, refuse_certificate
+from offleash.data.run import Origin
+from offleash.data.scores import read_about, scored_models, scores_folder
+from offleash.errors import OffleashError
+from offleash.loading.arguments import parse_argument
+from offleash.samplers.fingerprint import fingerprint
+from offleash.samplers.huggingface.loading import settings_of
+from offleash.samplers.models import Model, model_of
+from offleash.samplers.sampler import Decoding, decoding_of
+
+DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts
+SIDES = ("before", "after")
+AUTO = "auto"  # the data type is the model's own
+UNLIMITED = 1 << 20  # tokens: where an imported run was cut is not known
+
+
+@dataclass(frozen=True)
+class Law:
+    """A run's model and decoding: what its samples were drawn from, and what texts are scored under."""
+
+    side: str  # before or after
+    run: str
+    folder: Path
+    model: Model
+    decoding: Decoding
+    known: bool  # whether the decoding is; where it is not, texts are scored under the model's own distribution
+    fingerprint: str = ""  # of the weights that drew the run, where they were seen
+    given: bool = False  # the user named the model
+    now: str = ""  # fingerprint of the weights that stand under the model's name; empty: they cannot be seen
+
+    @property
+    def weights(self) -> str:
+        """Fingerprint of the weights whose scores are those of this law; empty where it is not known."""
+        return self.now if self.given else self.fingerprint or self.now
+
+    def check(self) -> str:
+        """A note where other weights score than drew the run; an error where the user did not name them."""
+        if not self.fingerprint or not self.now or self.fingerprint == self.now:
+            return ""
+        if self.given:
+            return f"{self.model} has other weights, or other files of them, than the model that drew {self.run}"
+        raise OffleashError(
+            f"{self.model} no longer holds the weights that drew {self.folder} (fingerprint {self.fingerprint} then, "
+            f"{self.now} now); name the model that did with --model-{self.side} hf:PATH."
+        )
+
+
+@dataclass(frozen=True)
+class Named:
+    """A folder of scores in a run folder."""
+
+    name: str
+    model: str  # the word for the model that stands in it, or will
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user says of a run's law, where the run does not or says it otherwise."""
+
+    model: str | None = None
+    decoding: Decoding | None = None
+    settings: Mapping[str, str] | None = None
+    raw: bool = False
+
+
+def run_folder(argument: str) -> Path:
+    """The one run folder that an argument names; logs are refused with the next step."""
+    parsed = parse_argument(argument)
+    if len(parsed.paths) > 1 and all(is_run(path) for path in parsed.paths):
+        raise OffleashError(f"{argument!r} names {len(parsed.paths)} run folders; likelihood takes one of each model.")
+    path = parsed.paths[0]
+    if not is_run(path):
+        raise OffleashError(
+            f"{argument!r} are logs, and scores are kept in a run folder: offleash import {argument} --texts -o RUN, "
+            "then offleash likelihood with RUN."
+        )
+    refuse_certificate(path)
+    return path
+
+
+def law_of(side: str, run: str, folder: Path, given: Given) -> Law:
+    """The law of a run folder, from its own words and what the user says."""
+    origin = read_origin(folder)
+    if given.model is not None:
+        model = model_of(given.model, given.settings, given.raw)
+    elif origin is not None:
+        model = _drew(side, folder, origin, given)
+    else:
+        raise OffleashError(
+            f"{folder} was imported and does not say which model drew it; name it with --model-{side} hf:PATH."
+        )
+    if model.sampler != "hf":
+        raise OffleashError(
+            f"{model} cannot score texts: that needs the whole distribution of every token, which only hf: gives. "
+            f"Name the weights that drew {folder} with --model-{side} hf:PATH."
+        )
+    decoding = decoding_of(origin.decoding) if origin is not None else given.decoding
+    if origin is None and decoding is not None:
+        decoding = replace(decoding, max_tokens=UNLIMITED)
+    seen = "" if origin is None else str(origin.about.get("fingerprint") or "")
+    settings_of(model)  # an unknown setting is told now, whether or not the model has anything to score
+    named, now = given.model is not None, weights_of(model)
+    return Law(side, run, folder, model, decoding or Decoding(), decoding is not None, seen, named, now)
+
+
+def weights_of(model: Model) -> str:
+    """The fingerprint of a model's folders, as the sampler notes it; empty for names on the hub."""
+    return " ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter)))))
+
+
+def scores_under(folder: Path, law: Law) -> Named:
+    """Where scores of a run by a law stand, or will; never those of another model or decoding.
+
+    Scores under the model's own name by other weights, another data type or other prompts are refused: they would be
+    read as those of the law.
+    """
+    word, wanted = str(law.model), {name: law.decoding.document()[name] for name in DECODED}
+    taken, other = scored_models(folder), ""
+    for name in taken:
+        told = read_about(folder, name) or {}
+        about = told.get("about")
+        known = about if isinstance(about, Mapping) else {}
+        same_weights = known.get("fingerprint") == law.weights != ""
+        if told.get("decoding") != wanted or not (told.get("model") == word or same_weights):
+            continue
+        differing = list(differences(law, known))
+        if not differing:
+            return Named(name, str(told["model"]))
+        if told.get("model") == word and not other:
+            other = refusal(scores_folder(folder, name), law, differing)
+    if other:
+        raise OffleashError(other)
+    plain = folder_name(word)
+    return Named(plain if plain not in taken else f"{plain}-{'-'.join(f'{one:g}' for one in _numbers(wanted))}", word)
+
+
+def _drew(side: str, folder: Path, origin: Origin, given: Given) -> Model:
+    try:
+        model = model_of(origin.model)
+    except OffleashError as error:
+        raise OffleashError(f"{folder}: {error} Name the model with --model-{side} hf:PATH.") from None
+    about = origin.about.get("settings")
+    dtype = {"dtype": str(about["dtype"])} if isinstance(about, Mapping) and "dtype" in about else {}
+    settings = {**(dtype if model.sampler == "hf" else {}), **(given.settings or {})}
+    raw = given.raw or bool(origin.about.get("raw"))
+    return replace(model, sampler="hf" if model.sampler == "vllm" else model.sampler, settings=settings, raw=raw)
+
+
+def differences(law: Law, about: Mapping[str, object]) -> Iterator[str]:
+    """In what scores, by what is told about them, were made otherwise than the law's model would make them now."""
+    was = str(about.get("fingerprint") or "")
+    if law.weights and was != law.weights:
+        yield f"weights: fingerprint {was!r} in the scores, {law.weights!r} now"
+    raw = bool(about.get("raw"))
+    if raw != law.model.raw:
+        yield f"raw prompts: {raw} in the scores, {law.model.raw} now"
+    settings, dtype = about.get("settings"), law.model.settings.get("dtype", AUTO)
+    made = settings.get("dtype") if isinstance(settings, Mapping) else None
+    if made is not None and dtype not in (AUTO, made):
+        yield f"dtype: {made!r} in the scores, {dtype!r} now"
+
+
+def refusal(place: Path, law: Law, differing: list[str]) -> str:
+    """What is said where scores stand that were made otherwise."""
+    lines = "".join(f"\n  {one}" for one in differing)
+    return (
+        f"{place} holds scores under the name {law.model} that were made in another way:{lines}\nDelete it to score "
+        f"again, or name the model that made them (--model-{law.side}, --set, --raw)."
+    )
+
+
+def _numbers(decoded: Mapping[str, object]) -> list[float]:
+    return [float(str(value)) for value in decoded.values()]

@@ -1,0 +1,1 @@
+"""Strategies: which methods of solving were lost or gained."""

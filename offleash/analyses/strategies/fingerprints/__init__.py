@@ -1,0 +1,1 @@
+"""Fingerprints: from the text of a sample to the strategy it uses."""

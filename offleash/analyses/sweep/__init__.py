@@ -1,0 +1,1 @@
+"""Sweep: the same models at several decodings; is it only the decoding?"""

@@ -1,0 +1,129 @@
+"""The best decoding of each model against that of the other: chosen on one half of the problems, valued on the other.
+
+Chosen and valued on the same problems, the best of many decodings is flattered, and more so for the model that has more
+luck. Every halving is used both ways; intervals resample problems and choose anew in every replicate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offleash.samplers.sampler import Decoding
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.classes import ratio
+from offleash.stats.intervals import Interval, percentile_intervals, problem_sums, pseudo_weights
+
+HALVINGS, REPLICATES = 10, 2_000
+METRICS = ("before", "after", "difference", "SRR", "NDR", "NSCR")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Problems reached by both models, by the one after only, by the one before only, by neither; and METRICS."""
+
+    P: float
+    E: float
+    S: float
+    O: float  # noqa: E741  the paper's name
+    value: dict[str, float]
+
+    @classmethod
+    def of(cls, sums_4: Float) -> "Cells":
+        """From P, E, S and the number of problems."""
+        P, E, S, total = sums_4.tolist()
+        left = max(0.0, total - P - E - S)
+        return cls(P, E, S, left, {name: float(ratio(name, *sums_4)) for name in METRICS})
+
+
+@dataclass(frozen=True)
+class Best:
+    """Both models at their best decodings."""
+
+    decoding: tuple[Decoding, Decoding]  # chosen on all problems, to be used
+    chosen: tuple[float, float]  # the share of halves on which that very decoding is chosen
+    fitted: Cells  # cross-fitted: of decodings that other problems chose
+    interval: dict[str, Interval]  # of `fitted`
+    in_sample: Cells  # of those chosen on all problems, on the same ones: pass@k of both is flattered
+    halvings: int
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over problems of one half in B replicates: of each side's reach, of both together, and of the problems."""
+
+    before_BG: Float
+    after_BG: Float
+    both_BGG: Float
+    size_B: Float
+
+
+def best_against_best(
+    before_PG: Float,
+    after_PG: Float,
+    decodings: Sequence[Decoding],
+    stratum_P: Integer,
+    seed: int = 0,
+    replicates: int = REPLICATES,
+) -> Best | None:
+    """Cross-fit from the chance of every problem to be reached at G decodings; None with one decoding or problem."""
+    problems, ways = before_PG.shape
+    if ways < 2 or problems < 2:
+        return None
+    rng = np.random.default_rng([seed, problems])
+    half_P, cells_B4, point_4 = np.arange(problems) < problems // 2, np.zeros((replicates, 4)), np.zeros(4)
+    picked: list[tuple[int, int]] = []
+    for _ in range(HALVINGS):
+        rng.shuffle(half_P)
+        for learn_P, test_P in ((half_P, ~half_P), (~half_P, half_P)):
+            learn, test = (
+                _sums(before_PG, after_PG, rows_P, stratum_P, seed, replicates) for rows_P in (learn_P, test_P)
+            )
+            cells_B4 += _valued(learn, test) / HALVINGS
+            learn, test = (_sums(before_PG, after_PG, rows_P, stratum_P, None) for rows_P in (learn_P, test_P))
+            point_4 += _valued(learn, test)[0] / HALVINGS
+            picked.append((int(learn.before_BG[0].argmax()), int(learn.after_BG[0].argmax())))
+    used = int(before_PG.sum(axis=0).argmax()), int(after_PG.sum(axis=0).argmax())
+    cells_B4 += _pseudo(problems, seed, replicates)
+    fitted, interval = Cells.of(point_4), {}
+    for name in METRICS:
+        ends = percentile_intervals(ratio(name, *cells_B4.T)[:, None], np.array([fitted.value[name]]))
+        interval[name] = ends[0]
+    chosen = tuple(float(np.mean([pair[side] == used[side] for pair in picked])) for side in (0, 1))
+    whole = _sums(before_PG, after_PG, np.ones(problems, np.bool_), stratum_P, None)
+    ways_used = decodings[used[0]], decodings[used[1]]
+    return Best(ways_used, (chosen[0], chosen[1]), fitted, interval, Cells.of(_valued(whole, whole)[0]), HALVINGS)
+
+
+def _sums(
+    before_PG: Float,
+    after_PG: Float,
+    rows_P: NDArray[np.bool_],
+    stratum_P: Integer,
+    seed: int | None,
+    replicates: int = 1,
+) -> _Sums:
+    """Sums over some problems, with the weights of every replicate; of weight 1 without a seed."""
+    problems, ways = before_PG.shape
+    both_PQ = (before_PG[:, :, None] * after_PG[:, None, :]).reshape(problems, ways * ways)
+    value_PQ = np.concatenate([before_PG, after_PG, both_PQ, np.ones((problems, 1))], axis=1) * rows_P[:, None]
+    # one seed and all problems: both halves get the weights of the same replicate
+    whole_1Q = value_PQ.sum(axis=0)[None]
+    sums_BQ = whole_1Q if seed is None else problem_sums(value_PQ, stratum_P, replicates, seed)
+    both_BGG = sums_BQ[:, 2 * ways : -1].reshape(-1, ways, ways)
+    return _Sums(sums_BQ[:, :ways], sums_BQ[:, ways : 2 * ways], both_BGG, sums_BQ[:, -1])
+
+
+def _valued(learn: _Sums, test: _Sums) -> Float:
+    """P, E, S and the number of problems on the half that did not choose."""
+    row_B, before_B, after_B = np.arange(len(test.size_B)), learn.before_BG.argmax(1), learn.after_BG.argmax(1)
+    both_B = test.both_BGG[row_B, before_B, after_B]
+    lost_B, found_B = test.before_BG[row_B, before_B] - both_B, test.after_BG[row_B, after_B] - both_B
+    return np.stack([both_B, found_B, lost_B, test.size_B], axis=1)
+
+
+def _pseudo(problems: int, seed: int, replicates: int) -> Float:
+    """Pseudo-problems, one in each of P, E, S and O: without them a cell of 0 has no width."""
+    weight_B4 = pseudo_weights(4, problems, replicates, seed)
+    return np.concatenate([weight_B4[:, :3], weight_B4.sum(axis=1, keepdims=True)], axis=1)

@@ -1,0 +1,161 @@
+"""Support against temperature (or top-p) for the models of a sweep, with the match at equal token entropy."""
+
+from collections.abc import Mapping, Sequence
+
+import altair as alt
+
+from offleash.analyses.sweep.match import Matched
+from offleash.analyses.sweep.points import Point
+from offleash.analyses.sweep.runs import way
+from offleash.analyses.sweep.sweep import Swept
+from offleash.comparing.figures.subject import by_run, run_shape, run_traces
+from offleash.render.figure import Figure, Look, Panel, Row, bands, data, layered, lines, rounded, share_top, sized
+from offleash.render.numbers import share, short_names
+from offleash.render.style import run_colours
+from offleash.stats.few import Estimate
+
+LOOK = Look(width=620, height=230)
+SIDES = ("before", "after")
+MOST = 4  # top-p that get a panel of their own
+HIGH, CLOSE = 0.85, 0.18  # of an axis: intervals above have no room for words, words nearer than this overlap
+SIDE = 4  # pixels
+NAME = "decoding"
+TITLE = "What does the decoding do to what is reached?"
+
+
+def support_by_decoding(swept: Swept, look: Look = LOOK) -> Figure:
+    """pass@1 and pass@k against temperature; a panel for each top-p where there are several, pass@k then."""
+    labels = short_names([member.label for member in swept.members], 30)
+    names = dict(zip(SIDES, labels, strict=False))
+    shown = {member.label: name for member, name in zip(swept.members, labels, strict=True)}
+    top_ps = list(dict.fromkeys(how.top_p for how in swept.decodings))
+    warm = len({how.temperature for how in swept.decodings}) > 1
+    panels: list[Panel] = []
+    if warm and len(top_ps) > 1:
+        for top_p in top_ps[:MOST]:
+            some = [point for point in swept.points if point.decoding.top_p == top_p]
+            found = [one for one in swept.matched if one.decoding.top_p == top_p]
+            panels.append(_panel(some, found, shown, names, look, "temperature", swept.k, f"top-p {top_p:g}"))
+    else:
+        over = "top_p" if len(top_ps) > 1 else "temperature"
+        for k in (1, swept.k) if swept.k > 1 else (1,):
+            found = list(swept.matched) if over == "temperature" else []
+            panels.append(_panel(swept.points, found, shown, names, look, over, k, f"pass@{k}"))
+    return Figure(NAME, TITLE, _caption(swept, bool(top_ps[MOST:])), _alt(swept), tuple(panels), look)
+
+
+def _panel(
+    points: Sequence[Point],
+    matched: Sequence[Matched],
+    shown: Mapping[str, str],
+    names: Mapping[str, str],
+    look: Look,
+    over: str,
+    k: int,
+    title: str,
+) -> Panel:
+    rows = [_row(shown[point.label], getattr(point.decoding, over), _value(point, k)) for point in points]
+    extra = [_match(one, names, k) for one in matched]
+    _apart(extra, [float(str(row["x"])) for row in [*rows, *extra]])
+    top = share_top([float(str(row["high"])) for row in [*rows, *extra]])
+    axis_x = "temperature" if over == "temperature" else "top-p"
+    x = alt.X("x:Q", title=axis_x, scale=alt.Scale(zero=False, nice=False, padding=30 if extra else 12))
+    scale = alt.Scale(domain=[0, top], nice=False)
+    y, low = (alt.Y(field, title=f"pass@{k}", scale=scale) for field in ("value:Q", "low:Q"))
+    traces = run_traces(names, look)
+    tips = [alt.Tooltip(field) for field in ("run:N", "x:Q", "value:Q", "low:Q", "high:Q")]
+    alone = len(points) == len({point.label for point in points})  # one decoding: a band of no width is no band
+    layers: list[Panel] = [] if alone else [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y)]
+    marked: list[Panel] = []
+    for number, row in enumerate(rows) if alone else [(0, None)]:  # side by side where both have the same place
+        own, shift = (
+            alt.Chart(data(rows if row is None else [row])),
+            SIDE * (2 * number - 1) if len(rows) == 2 and alone else 0,
+        )
+        if alone:
+            rule = own.mark_rule(strokeWidth=1.5, xOffset=shift)
+            layers.append(rule.encode(x=x, y=low, y2="high:Q", color=by_run(names, look)))
+        marks = own.mark_point(filled=True, size=55, opacity=1, xOffset=shift)
+        marked.append(marks.encode(x=x, y=y, color=by_run(names, look), shape=run_shape(names, look), tooltip=tips))
+    if extra:
+        layers += _diamonds(extra, top, x, y, low, tips, look)
+    return sized(layered(*layers, *marked), look, title=title)
+
+
+def _diamonds(
+    extra: list[Row], top: float, x: alt.X, y: alt.Y, low: alt.Y, tips: list[alt.Tooltip], look: Look
+) -> list[Panel]:
+    """Matches with their intervals; words above the interval, or below it where there is no room."""
+    colour, there = run_colours(look)["after"], alt.Chart(data(extra))
+    diamond = there.mark_point(filled=False, opacity=1, size=110, shape="diamond", color=colour, strokeWidth=2)
+    layers: list[Panel] = [
+        there.mark_rule(color=colour, strokeDash=[2, 2]).encode(x=x, y=low, y2="high:Q"),
+        diamond.encode(x=x, y=y, tooltip=tips),
+    ]
+    high = [row for row in extra if float(str(row["high"])) > HIGH * top]
+    # of two lines the first is what stands at the place: above, there is to be room for the second
+    for rows, field, dy in (([row for row in extra if row not in high], "high:Q", -19), (high, "low:Q", 12)):
+        if rows:
+            words = alt.Chart(data(rows)).mark_text(dy=dy, fontSize=9, color=colour, lineBreak="|")
+            layers.append(words.encode(x=x, y=alt.Y(field), text="words:N"))
+    return layers
+
+
+def _value(point: Point, k: int) -> Estimate:
+    return point.pass_1 if k == 1 else point.pass_k
+
+
+def _row(name: str, x: float, found: Estimate) -> Row:
+    ends = found.interval
+    return {"run": name, "x": x, "value": rounded(found.value), "low": rounded(ends.low), "high": rounded(ends.high)}
+
+
+def _match(one: Matched, names: Mapping[str, str], k: int) -> Row:
+    """The model after at the temperature of equal entropy, from the curve of its comparison."""
+    curve, place = one.matched.curves["after"], 0 if k == 1 else -1
+    ends = {"low": rounded(float(curve.low_K[place])), "high": rounded(float(curve.high_K[place]))}
+    there = {"x": one.temperature, "value": rounded(float(curve.value_K[place])), **ends}
+    return {"run": names["after"], **there, "words": f"entropy|as at {one.decoding.temperature:g}"}
+
+
+def _apart(extra: list[Row], x: Sequence[float]) -> None:
+    """Leave out words that would stand in those of the match before; its diamond says enough."""
+    reach, last = CLOSE * (max(x) - min(x)), float("-inf")
+    for row in sorted(extra, key=lambda row: float(str(row["x"]))):
+        here = float(str(row["x"]))
+        if here - last < reach:
+            row["words"] = ""
+        else:
+            last = here
+
+
+def _caption(swept: Swept, more: bool) -> str:
+    what = (
+        f"The share of {swept.problems:,} problems of which at least one of k samples is right, by decoding; k = "
+        f"{swept.k:,} samples of each problem. Bands are 95% intervals at each decoding (problems resampled), not of "
+        "whole curves."
+    )
+    extra = (
+        " An open diamond is the model after RL at the temperature at which its entropy a token equals that of the "
+        "model before at the temperature written beside it."
+        if swept.matched
+        else ""
+    )
+    left = f" Only the first {MOST} top-p are drawn." if more else ""
+    caution = (
+        " The best decoding of a curve is chosen by the same problems that show it, so its height is flattered; two "
+        "bands may overlap although the difference is sure, since both models answer the same problems."
+    )
+    return f"{what}{extra}{left}{caution}"
+
+
+def _alt(swept: Swept) -> str:
+    told = []
+    for label in dict.fromkeys(point.label for point in swept.points):
+        values = [f"{share(point.pass_k.value)} at {way(point.decoding)}" for point in swept.of(label)]
+        told.append(f"pass@{swept.k} of {label}: {', '.join(values)}")
+    told += [
+        f"at equal entropy (temperature {one.temperature:g}): {share(float(one.matched.curves['after'].value_K[-1]))}"
+        for one in swept.matched
+    ]
+    return ". ".join(told) + "."

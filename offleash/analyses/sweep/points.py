@@ -1,0 +1,94 @@
+"""What a model shows at each decoding of a sweep: pass@1, pass@k, entropies, and what could not be read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from offleash.comparing.answers import answers
+from offleash.comparing.tally import Counted
+from offleash.data.run import Run
+from offleash.samplers.sampler import Decoding
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.classes import reach_PRK
+from offleash.stats.diversity import entropy_rarefied
+from offleash.stats.few import Estimate, mean_of, share_of
+from offleash.stats.intervals import strata
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model at a decoding. Entropies in nats, None where a backend gives none."""
+
+    label: str
+    decoding: Decoding
+    folder: Path
+    pass_1: Estimate
+    pass_k: Estimate
+    reached: float  # problems; a fraction where more than k samples were drawn and k of them are meant
+    token_entropy: Estimate | None  # of the law that is drawn from: mean over tokens, then samples, then problems
+    answer_entropy: Estimate | None  # unread as one class, at k samples of each problem
+    unread: float  # shares of all samples
+    failed: float
+    truncated: float
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Where a point stands: whose it is, how it was drawn, and where it is kept."""
+
+    label: str
+    decoding: Decoding
+    folder: Path
+
+
+def points(stands: Sequence[Stand], runs: Sequence[Run], counted: Counted, k: int) -> tuple[Point, ...]:
+    """The numbers of every run of a sweep, over the problems that all of them have."""
+    tally, stratum_P = counted.tally, strata(counted.tally.benchmark_P)
+    reach = reach_PRK(tally, np.array([1, k]))
+    told = answers(runs, counted)
+    out = []
+    for r, (stand, run) in enumerate(zip(stands, runs, strict=True)):
+        drawn = max(int(tally.drawn_PR[:, r].sum()), 1)
+        shares = (int(count[:, r].sum()) / drawn for count in (tally.unread_PR, tally.failed_PR, tally.truncated_PR))
+        token_P = token_entropy(run, counted, r, k)
+        answer_P = None
+        if told is not None:  # an answer of null is that of an unread sample: code -1, a class of its own
+            problem_A, count_A = told[r].problem_A, told[r].count_A
+            answer_P = entropy_rarefied(*_joined(count_A, problem_A, told[r].answer_A), len(tally), k)
+        out.append(
+            Point(
+                *(stand.label, stand.decoding, stand.folder),
+                share_of(reach[:, r, 0], stratum_P),
+                share_of(reach[:, r, 1], stratum_P),
+                float(reach[:, r, 1].sum()),
+                None if token_P is None else mean_of(token_P, stratum_P),
+                None if answer_P is None else mean_of(answer_P, stratum_P),
+                *shares,
+            )
+        )
+    return tuple(out)
+
+
+def token_entropy(run: Run, counted: Counted, r: int, k: int) -> Float | None:
+    """Entropy a token of the law that was drawn from, for each problem; None where the samples do not tell it."""
+    if run.samples is None:
+        return None
+    first = run.samples.filter((pl.col("index") < k) & (pl.col("tokens") > 0))
+    each = (pl.col("entropy_sampled") / pl.col("tokens")).alias("entropy")
+    told = first.group_by("problem").agg(each.mean(), each.null_count().alias("unknown")).collect(engine="streaming")
+    named = told.rename({"problem": "own"}).join(counted.own[r], on="own")
+    rows = counted.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
+    if not rows.height or rows["unknown"].fill_null(1).sum():
+        return None
+    return rows["entropy"].to_numpy().astype(np.float64)
+
+
+def _joined(count_A: Integer, problem_A: Integer, answer_A: Integer) -> tuple[Integer, Integer]:
+    """Counts of (problem, answer) pairs, each once: one answer may stand there with several verdicts."""
+    pair_A2 = np.stack([problem_A, answer_A], axis=1)
+    pair_U2, place_A = np.unique(pair_A2, axis=0, return_inverse=True)
+    count_U = np.bincount(place_A.ravel(), weights=count_A, minlength=len(pair_U2)).astype(np.int64)
+    return count_U, pair_U2[:, 0]

@@ -1,0 +1,132 @@
+"""Sweep: what one or two models reach at every decoding of a grid, and how much of a change is the decoding's."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from offleash.analyses.sweep.best import Best, best_against_best
+from offleash.analyses.sweep.family import Family, Member, family
+from offleash.analyses.sweep.match import Matched, match_runs
+from offleash.analyses.sweep.points import Point, Stand, points
+from offleash.analyses.sweep.runs import labels, place, way
+from offleash.analyses.sweep.search import NoMatchError
+from offleash.comparing.tally import Counted, tally
+from offleash.data.notes import Note
+from offleash.data.run import Run
+from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
+from offleash.samplers.models import Model
+from offleash.samplers.sampler import Decoding
+from offleash.stats.change import SupportChange, support_change
+from offleash.stats.classes import reach_PRK
+from offleash.stats.intervals import strata
+from offleash.verifying.verify import Verifying
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be swept: one model, or the one before and the one after; each with a label, '' for its own name."""
+
+    problems: pl.DataFrame
+    models: tuple[tuple[str, Model], ...]
+    decodings: tuple[Decoding, ...]
+    k: str  # a number, or 'paper'
+    seed: int = 0
+    match: bool = False  # also at equal token entropy
+
+    def __post_init__(self) -> None:
+        if self.match and len(self.models) < 2:
+            raise OffleashError("--match gives the second model the token entropy of the first; name two models.")
+        if self.match and any(one.temperature == 0 for one in self.decodings):
+            raise OffleashError("At temperature 0 there is no entropy to match; found --temperature 0 with --match.")
+
+
+@dataclass(frozen=True)
+class Swept:
+    """Support as a function of the decoding."""
+
+    folder: Path
+    members: tuple[Member, ...]
+    decodings: tuple[Decoding, ...]
+    k: int
+    problems: int
+    points: tuple[Point, ...]  # decodings in the order given, at each of them the models
+    changes: tuple[SupportChange, ...]  # of two models at equal decoding, one a decoding
+    best: Best | None
+    matched: tuple[Matched, ...]  # one a decoding, where asked for
+    unmatched: tuple[tuple[Decoding, str], ...]  # decodings whose entropy the second model has at no temperature: why
+    notes: tuple[Note, ...]
+    new: int  # samples drawn now
+    missing: int  # samples that could not be drawn
+    seconds: float
+
+    def of(self, label: str) -> list[Point]:
+        return [point for point in self.points if point.label == label]
+
+
+def sweep(asked: Asked, folder: Path, verifying: Verifying | None = None, progress: Progress = silent) -> Swept:
+    """Draw, judge and compare every model at every decoding; again after a kill or with a larger grid, it goes on."""
+    started = time.monotonic()
+    named = labels(asked.models, folder)
+    members = tuple(Member(label, model) for label, (_, model) in zip(named, asked.models, strict=True))
+    with family(folder, asked.problems, asked.k, asked.seed, verifying or Verifying(), progress) as runs_of:
+        runs_of.check(members, asked.decodings)
+        runs = _drawn(runs_of, members, asked.decodings)
+        ordered = [runs[member.label, one] for one in asked.decodings for member in members]
+        progress("counting")
+        counted = tally(ordered, runs_of.budget, asked.seed)
+        matched, unmatched = [], []
+        for number, decoding in enumerate(asked.decodings if asked.match else (), 1):
+            told = f"matching {number} of {len(asked.decodings)}"
+            pair = runs[members[0].label, decoding], runs[members[1].label, decoding]
+            try:
+                matched.append(match_runs(runs_of, (members[0], members[1]), decoding, pair, told))
+            except NoMatchError as error:  # the other decodings, and the table, are worth having
+                unmatched.append((decoding, str(error)))
+    stands = [Stand(one.label, how, place(folder, one.label, how)) for how in asked.decodings for one in members]
+    two = len(members) == 2
+    return Swept(
+        folder,
+        members,
+        asked.decodings,
+        counted.tally.head,
+        len(counted.tally),
+        points(stands, ordered, counted, counted.tally.head),
+        tuple(_changes(counted, asked.seed)) if two else (),
+        _best(counted, asked.decodings, asked.seed) if two else None,
+        tuple(matched),
+        tuple(unmatched),
+        counted.notes,
+        runs_of.new,
+        runs_of.missing,
+        time.monotonic() - started,
+    )
+
+
+def _drawn(
+    runs_of: Family, members: Sequence[Member], decodings: Sequence[Decoding]
+) -> dict[tuple[str, Decoding], Run]:
+    """Every run, model by model: each is loaded once at most."""
+    runs, number, whole = {}, 0, len(members) * len(decodings)
+    for member in members:
+        for decoding in decodings:
+            number += 1
+            name = f"{member.label} at {way(decoding)}"
+            runs[member.label, decoding] = runs_of.run(member, decoding, name, f"{number} of {whole}: {name}")
+    return runs
+
+
+def _changes(counted: Counted, seed: int) -> list[SupportChange]:
+    """The second model against the first at every decoding."""
+    names = counted.tally.runs
+    pairs = zip(names[::2], names[1::2], strict=True)
+    return [support_change(counted.tally, *pair, k=counted.tally.head, seed=seed) for pair in pairs]
+
+
+def _best(counted: Counted, decodings: Sequence[Decoding], seed: int) -> Best | None:
+    reach_PR = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0]
+    return best_against_best(reach_PR[:, ::2], reach_PR[:, 1::2], decodings, strata(counted.tally.benchmark_P), seed)

@@ -1,0 +1,1 @@
+"""A small exact world in which the paper's theory is run and tested."""

@@ -1,0 +1,150 @@
+"""Training in a world: on-policy policy gradient with groups of N rollouts, or with infinitely many, step by step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from offleash.analyses.theory.exact import Level, divergence, entropy, pass_at_k, reached, success_rates
+from offleash.analyses.theory.policy import Policy, nucleus
+from offleash.analyses.theory.slopes import METHODS, entropy_slope, kl_slope, slope
+from offleash.analyses.theory.world import Flags, Float, Integer, World
+from offleash.errors import OffleashError, unknown
+
+P = TypeVar("P", bound=Policy)
+Watch = Callable[[int, Float, Float], None]  # step, probabilities after it, shares of the rollouts it used
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train. All problems are asked in every step, and their gradients add up."""
+
+    method: str = "reinforce"
+    group: int | None = 8  # rollouts a problem and step; None: infinitely many, the expected update
+    rate: float = 0.5
+    steps: int = 200
+    kl: float = 0.0  # weight of -KL(pi || q), whose gradient is exact
+    entropy: float = 0.0  # weight of the entropy bonus, whose gradient is exact
+    seeded: float = 0.0  # share of every group that is replaced by a given correct answer
+    top_p: float | None = None  # rollouts are drawn from the nucleus of this mass
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise unknown("method", self.method, METHODS)
+        if self.group is not None and self.group < 1:
+            raise OffleashError(f"A group has at least one rollout; found {self.group}.")
+        if not 0 <= self.seeded <= 1:
+            raise OffleashError(f"The seeded share of a group lies between 0 and 1; found {self.seeded}.")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is recorded along training: at which budgets and epsilon, and how often."""
+
+    k_K: tuple[int, ...] = (1, 8, 64, 512)
+    epsilon: float = 3e-3
+    every: int = 10
+
+
+@dataclass(frozen=True)
+class History(Generic[P]):
+    """Exact values at S moments of a training, the first before any step, and the policy at its end."""
+
+    step_S: Integer
+    pass_SK: Float  # pass@k
+    answers_S: Integer  # correct answers above epsilon
+    kept_answers_S: Integer  # of them, how many were above epsilon at the start
+    problems_S: Integer  # problems whose correct mass is above epsilon
+    kept_problems_S: Integer
+    entropy_S: Float  # of the answers, mean over problems, nats
+    kl_S: Float  # to the policy at the start, mean over problems, nats
+    k_K: tuple[int, ...]
+    final: P
+
+    @property
+    def answers_retained_S(self) -> Float:
+        """SRR per answer against the start."""
+        return self.kept_answers_S / max(int(self.kept_answers_S[0]), 1)
+
+    @property
+    def problems_retained_S(self) -> Float:
+        """SRR per problem against the start."""
+        return self.kept_problems_S / max(int(self.kept_problems_S[0]), 1)
+
+
+def train(
+    policy: P,
+    world: World,
+    recipe: Recipe,
+    rng: np.random.Generator,
+    measured: Measured | None = None,
+    seed_X: Integer | None = None,
+    watch: Watch | None = None,
+) -> History[P]:
+    """Train a policy by the recipe; `seed_X` is the correct answer shown for each problem where groups are seeded."""
+    how, start_XY = measured or Measured(), policy.probability_XY
+    if recipe.seeded and seed_X is None:
+        raise OffleashError("Seeded groups need an answer for each problem: give seed_X.")
+    rows = [_row(0, start_XY, start_XY, world.correct_XY, how)]
+    for step in range(1, recipe.steps + 1):
+        now_XY = policy.probability_XY
+        share_XY = rollouts(now_XY, recipe, rng, seed_X)
+        policy = policy.moved(_push(now_XY, share_XY, start_XY, world, recipe), recipe.rate)
+        if watch is not None:
+            watch(step, policy.probability_XY, share_XY)
+        if step % how.every == 0 or step == recipe.steps:
+            rows.append(_row(step, policy.probability_XY, start_XY, world.correct_XY, how))
+    column = list(zip(*rows, strict=True))
+    whole = [np.array(column[place], dtype=np.int64) for place in (0, 2, 3, 4, 5)]
+    return History(
+        step_S=whole[0],
+        pass_SK=np.array(column[1]),
+        answers_S=whole[1],
+        kept_answers_S=whole[2],
+        problems_S=whole[3],
+        kept_problems_S=whole[4],
+        entropy_S=np.array(column[6]),
+        kl_S=np.array(column[7]),
+        k_K=how.k_K,
+        final=policy,
+    )
+
+
+def rollouts(probability_XY: Float, recipe: Recipe, rng: np.random.Generator, seed_X: Integer | None = None) -> Float:
+    """Which share of each problem's group gives each answer; of infinitely many rollouts, their probabilities."""
+    law_XY = probability_XY if recipe.top_p is None else nucleus(probability_XY, recipe.top_p)
+    shown_XY = np.zeros(law_XY.shape)
+    if recipe.seeded and seed_X is not None:
+        shown_XY[np.arange(len(law_XY)), seed_X] = 1.0
+    if recipe.group is None:
+        return (1 - recipe.seeded) * law_XY + recipe.seeded * shown_XY
+    given = round(recipe.seeded * recipe.group)
+    drawn_XY = rng.multinomial(recipe.group - given, law_XY)
+    return np.asarray((drawn_XY + given * shown_XY) / recipe.group)
+
+
+def _push(now_XY: Float, share_XY: Float, start_XY: Float, world: World, recipe: Recipe) -> Float:
+    push_XY = slope(recipe.method, share_XY, now_XY, world.correct_XY)
+    if recipe.kl:
+        push_XY = push_XY + recipe.kl * kl_slope(now_XY, start_XY)
+    if recipe.entropy:
+        push_XY = push_XY + recipe.entropy * entropy_slope(now_XY)
+    return push_XY
+
+
+def _row(
+    step: int, now_XY: Float, start_XY: Float, correct_XY: Flags, how: Measured
+) -> tuple[int, Float, int, int, int, int, float, float]:
+    answer_XY, problem_X = (reached(now_XY, correct_XY, how.epsilon, level) for level in (Level.ANSWER, Level.MASS))
+    first_XY, first_X = (reached(start_XY, correct_XY, how.epsilon, level) for level in (Level.ANSWER, Level.MASS))
+    return (
+        step,
+        pass_at_k(success_rates(now_XY, correct_XY), how.k_K),
+        int(answer_XY.sum()),
+        int((answer_XY & first_XY).sum()),
+        int(problem_X.sum()),
+        int((problem_X & first_X).sum()),
+        float(entropy(now_XY).mean()),
+        float(divergence(now_XY, start_XY).mean()),
+    )

@@ -1,0 +1,74 @@
+"""Match: the same problem in several runs, by the hash of its text, else by its id."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from offleash.data.run import Run
+from offleash.errors import OffleashError
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Problems that all runs have, and for each run its own name of them."""
+
+    problems: pl.DataFrame  # PROBLEMS of the first run, filled from the others
+    own: tuple[pl.DataFrame, ...]  # for each run: own (its id), problem (the first run's id)
+    left_out: tuple[int, ...]  # for each run: problems that some other run lacks
+
+
+def match(runs: Sequence[Run]) -> Matched:
+    """Problems common to all runs; an id that stands for different texts is an error."""
+    first = runs[0].problems.sort("problem")  # so that nothing depends on the order of a file
+    own = [first.select(own="problem", problem="problem")]
+    for run in runs[1:]:
+        own.append(_pair(runs[0], run))
+    common = own[0]["problem"]
+    for other in own[1:]:
+        common = common.filter(common.is_in(other["problem"].implode()))
+    if not common.len():
+        names = " and ".join(repr(run.name) for run in runs)
+        examples = " against ".join(repr(run.problems["problem"][0]) for run in runs)
+        raise OffleashError(
+            f"{names} have no problem in common (first ids: {examples}). Problems match by their text, else by id; "
+            "name the right column with --map problem=COLUMN."
+        )
+    kept = [frame.filter(pl.col("problem").is_in(common.implode())) for frame in own]
+    problems = _filled(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
+    return Matched(problems, tuple(kept), tuple(run.problems.height - common.len() for run in runs))
+
+
+def _pair(first: Run, other: Run) -> pl.DataFrame:
+    left = first.problems.select("problem", "hash")
+    right = other.problems.select(own="problem", hash="hash")
+    by_text = _unique(left, "hash").join(_unique(right, "hash"), on="hash").select("own", "problem")
+    rest_left = left.join(by_text, on="problem", how="anti")
+    rest_right = right.join(by_text, on="own", how="anti")
+    by_id = rest_left.join(rest_right, left_on="problem", right_on="own", suffix="_other")
+    different = by_id.filter(pl.col("hash") != pl.col("hash_other"))
+    if different.height:
+        label = different["problem"][0]
+        texts = [run.problems.filter(pl.col("problem") == label)["question"][0] or "" for run in (first, other)]
+        raise OffleashError(
+            f"Problem {label!r} has different texts in {first.name!r} ({texts[0][:60]!r}) and {other.name!r} "
+            f"({texts[1][:60]!r}). They are not the same problem: name the right id with --map problem=COLUMN, or the "
+            "text with --map question=COLUMN."
+        )
+    # a text that stands twice in a run is told apart by its id
+    return pl.concat([by_text, by_id.select(own="problem", problem="problem")])
+
+
+def _unique(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+    return frame.filter(pl.col(column).is_not_null() & (pl.len().over(column) == 1))
+
+
+def _filled(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Texts, golds, benchmarks and floors that the first run lacks, from the others."""
+    columns = ["question", "gold", "benchmark", "guess"]
+    for run, names in zip(runs[1:], own[1:], strict=True):
+        theirs = run.problems.rename({"problem": "own"}).join(names, on="own").select("problem", *columns)
+        problems = problems.join(theirs, on="problem", how="left", suffix="_other", maintain_order="left")
+        problems = problems.with_columns(pl.coalesce(column, f"{column}_other").alias(column) for column in columns)
+        problems = problems.drop(f"{column}_other" for column in columns)
+    return problems

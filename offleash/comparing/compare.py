@@ -1,0 +1,229 @@
+"""Compare: two runs in, all that can be said of what was kept, lost and found, out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar, cast
+
+import numpy as np
+import polars as pl
+
+from offleash.comparing.answers import answers, tally_of_answers
+from offleash.comparing.decodings import same_decoding
+from offleash.comparing.diversity import Diversity, diversity
+from offleash.comparing.evidence import Evidence, evidence
+from offleash.comparing.graded import Graded, graded
+from offleash.comparing.guessing import Guessing, guessing
+from offleash.comparing.per_benchmark import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
+from offleash.comparing.question import Question
+from offleash.comparing.tally import Counted, tally
+from offleash.data.notes import Note
+from offleash.data.run import Run
+from offleash.data.tally import Per, Tally
+from offleash.data.verdict import Verdict
+from offleash.data.verdicts import VERDICT
+from offleash.display import html
+from offleash.errors import OffleashError
+from offleash.stats.change import SupportChange, cells_at, change_at, common_budget
+from offleash.stats.classes import AFTER, BEFORE, thinned_cells
+from offleash.stats.crossing import Crossing, EquivalentBudget, crossing, equivalent_budgets
+from offleash.stats.curves import Curve, budgets, curve, dense_budgets
+from offleash.stats.forecast import Forecast, forecast
+from offleash.stats.pass_at_k import pass_at_k_prefix, sampling_efficiency_gap
+from offleash.stats.portfolio import Portfolio, portfolio
+from offleash.stats.rules import Rule
+from offleash.stats.sensitivity import undecided_bounds
+
+Derived = TypeVar("Derived")
+
+GAP_BUDGET = 256  # of the sampling-efficiency gap
+CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What RL kept, lost and found, how sure that is, and how much of it chance and guessing alone would give."""
+
+    before: Run
+    after: Run
+    tally: Tally
+    counted: Counted  # per problem, whatever the targets of `tally` are
+    question: Question
+    change: SupportChange
+    curves: dict[str, Curve]
+    prefix: dict[str, np.ndarray]  # pass@k of the first k samples, per run; empty where their order is not known
+    evidence: Evidence
+    crossing: Crossing
+    equivalent: tuple[EquivalentBudget, ...]  # for k = 1, 2, 4, ...: kappa(k)
+    portfolio: Portfolio | None
+    forecasts: dict[str, Forecast]
+    guessing: Guessing
+    diversity: Diversity | None
+    graded: Graded | None
+    benchmarks: tuple[BenchmarkChange, ...]
+    macro: Macro | None
+    undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right
+    notes: tuple[Note, ...]
+    _derived: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def efficiency_gap(self) -> float | None:
+        """Delta_SE; None where fewer samples were drawn than it needs."""
+        before, after = self.curves["before"], self.curves["after"]
+        place = np.flatnonzero(before.k_K == GAP_BUDGET)
+        if not place.size:
+            return None
+        return sampling_efficiency_gap(float(before.value_K[place[0]]), float(after.value_K[0]))
+
+    def once(self, name: str, compute: Callable[["Comparison"], Derived]) -> Derived:
+        """What an analysis derives from this comparison: computed when first asked for, kept under its name."""
+        if name not in self._derived:
+            self._derived[name] = compute(self)
+        return cast(Derived, self._derived[name])
+
+    def _repr_html_(self) -> str | None:
+        return html(self)
+
+
+def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[Comparison]:
+    """The first run against each of the others; several runs are checkpoints of one training."""
+    if len(runs) < 2:
+        names = ", ".join(run.name for run in runs) or "none"
+        raise OffleashError(f"A comparison needs two runs, before and after; found {len(runs)} ({names}).")
+    if len(runs) == 2:
+        return [compare(runs[0], runs[1], question)]
+    asked = question or Question()
+    whole = tally(
+        runs, asked.at, asked.seed
+    )  # one set of problems and one k, or the steps could not stand in one table
+    asked = replace(asked, at=whole.tally.head)
+    kept = [
+        replace(run, problems=run.problems.join(_common(whole, names), on="problem", how="semi"))
+        for run, names in zip(runs, whole.own, strict=True)
+    ]
+    first = replace(kept[0], notes=kept[0].notes + whole.notes)
+    return [compare(first, run, asked) for run in kept[1:]]
+
+
+def _common(whole: Counted, names: pl.DataFrame) -> pl.DataFrame:
+    """The ids that a run itself gives to the problems that all runs have."""
+    return names.join(whole.problems.select("problem"), on="problem", how="semi").select(problem="own")
+
+
+def compare(before: Run, after: Run, question: Question | None = None) -> Comparison:
+    """The run before against the run after."""
+    asked = question or Question()
+    _refuse_one_draw(before, after)
+    differing = same_decoding(before, after, asked.allow)
+    dropped: list[Note] = []
+    if asked.drop_unread:
+        before, after = (_without_unread(run, dropped) for run in (before, after))
+    counted = tally([before, after], asked.at, asked.seed)
+    pair = counted.tally if asked.per is Per.PROBLEM else tally_of_answers([before, after], counted, asked.per)
+    k, most = counted.tally.head, common_budget(pair)
+    sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(asked.replicates, asked.seed)
+    cells = partial(cells_at, rule=asked.rule, k=k, tau=asked.tau, zeta=asked.zeta)
+    if asked.rule is Rule.SEEN:
+        change = change_at(sums, int(sums.place(k)[0]), pair)
+    else:
+        change = change_at(cells(pair).sums(asked.replicates, asked.seed), 0, pair, asked.rule)
+    told = answers([before, after], counted)
+    shown = budgets(most)
+    return Comparison(
+        before=before,
+        after=after,
+        tally=pair,
+        counted=counted,
+        question=asked,
+        change=change,
+        curves={name: curve(sums, name, shown) for name in CURVES},
+        prefix=_prefix(pair, shown, asked),
+        evidence=evidence(pair, change, asked.tau, asked.zeta, asked.replicates, asked.seed),
+        crossing=crossing(sums),
+        equivalent=equivalent_budgets(sums, shown),
+        portfolio=_portfolio(pair, k, asked.seed),
+        forecasts=_forecasts(pair),
+        guessing=guessing(pair, told, counted, asked),
+        diversity=None if told is None else diversity(told, counted.tally, asked.replicates, asked.seed),
+        graded=graded([before, after], counted, shown),
+        benchmarks=by_benchmark(pair, change, cells, asked.replicates, asked.seed),
+        macro=macro_mean(pair, cells, asked.replicates, asked.seed),
+        undecided=_undecided(pair, cells, asked),
+        notes=differing + _named(before) + _named(after) + tuple(dropped) + counted.notes + _verdict_notes(counted),
+    )
+
+
+def _refuse_one_draw(before: Run, after: Run) -> None:
+    """Two draws of one model with one seed are the same samples: nothing between them is chance."""
+    if before.draw and before.draw == after.draw:
+        raise OffleashError(
+            f"{before.name!r} and {after.name!r} are the same draw: one model, decoding and seed, so the same samples. "
+            "To see what chance alone does, draw one of them again with --seed 1."
+        )
+
+
+def _prefix(pair: Tally, k_K: np.ndarray, asked: Question) -> dict[str, np.ndarray]:
+    gaps = asked.drop_unread or pair.unverified_PR.any()  # then an index is not the number of samples before it
+    if pair.per is not Per.PROBLEM or not pair.ordered_R.all() or gaps:
+        return {}
+    have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
+    hit = pass_at_k_prefix(have_PR[:, :, None], pair.first_PR[:, :, None], k_K).mean(axis=0)
+    return {"before": hit[BEFORE], "after": hit[AFTER]}
+
+
+def _portfolio(pair: Tally, k: int, seed: int) -> Portfolio | None:
+    if pair.per is not Per.PROBLEM:
+        return None
+    return portfolio(pair.drawn_PR, pair.correct_PR, k, stopped_P2=pair.stopped_PR, budget_2=pair.budget_R, seed=seed)
+
+
+def _forecasts(pair: Tally) -> dict[str, Forecast]:
+    if pair.per is not Per.PROBLEM or (pair.until_R > 0).any():
+        return {}
+    sides = {"before": BEFORE, "after": AFTER}
+    n_R = pair.drawn_PR.min(axis=0)
+    return {
+        name: forecast(pair.drawn_PR[:, r], pair.correct_PR[:, r], n_R[r] * np.array([1, 2, 4, 8]))
+        for name, r in sides.items()
+    }
+
+
+def _undecided(pair: Tally, cells: CellsOf, asked: Question) -> tuple[SupportChange, SupportChange] | None:
+    """The table with every undecided sample wrong, and every one right; None when there are none."""
+    if pair.per is not Per.PROBLEM or asked.rule is not Rule.SEEN:
+        return None
+    if not (pair.failed_PR.any() or pair.unverified_PR.any()):
+        return None
+    wrong, right = (
+        change_at(cells(bound).sums(asked.replicates, asked.seed), 0, bound, asked.rule)
+        for bound in undecided_bounds(pair)
+    )
+    return wrong, right
+
+
+def _without_unread(run: Run, notes: list[Note]) -> Run:
+    """The run without the samples in which no answer was found: a sensitivity, since a format is part of a model."""
+    if run.verdicts is None or run.budget.until:
+        raise OffleashError(
+            f"{run.name!r} holds counts or stopped early, so no sample can be dropped; leave out --unread."
+        )
+    unread = pl.col("verdict").eq_missing(pl.lit(Verdict.UNREAD.value, VERDICT))
+    rows = int(run.verdicts.select(unread.sum()).collect(engine="streaming").item())
+    notes.append(Note(f"{run.name}: unread samples were left out (--unread drop)", rows, left_out=True))
+    kept = run.verdicts.filter(~unread)
+    samples = None if run.samples is None else run.samples.join(kept, on=["problem", "index"], how="semi")
+    return replace(run, verdicts=kept, samples=samples)
+
+
+def _named(run: Run) -> tuple[Note, ...]:
+    """The notes of a run under its name: two runs may have files of the same name."""
+    return tuple(replace(note, text=f"{run.name}: {note.text}") for note in run.notes)
+
+
+def _verdict_notes(counted: Counted) -> tuple[Note, ...]:
+    notes = []
+    for r, run in enumerate(counted.tally.runs):
+        unverified = int(counted.tally.unverified_PR[:, r].sum())
+        if unverified:
+            notes.append(Note(f"{run}: samples without a verdict are not counted as drawn", unverified, left_out=True))
+    return tuple(notes)

@@ -1,0 +1,184 @@
+"""Evidence for the losses and gains of two runs: what chance would give, what is certain, and how it could mislead."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offleash.data.tally import Per, Tally
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.chance import ExchangeNull, Retest, exchange_null, mcnemar, retest
+from offleash.stats.change import SupportChange
+from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.intervals import REPLICATES
+from offleash.stats.rules import IN, OUT, ZETA, Rule, above, confident, epsilon
+from offleash.stats.sensitivity import Confirmation, confirmation, smallest_certain_loss, tipping_rate
+from offleash.stats.significance import (
+    Strength,
+    certain,
+    found,
+    gains_at_least,
+    lists,
+    loss_p_stopped,
+    losses_at_least,
+    strength,
+)
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Tests on whole numbers: the first k samples of every problem. None where a number cannot be known."""
+
+    E: int | None
+    S: int | None
+    basis: str
+    null: ExchangeNull | None
+    null_reason: str | None
+    mcnemar_p: float | None
+    losses_at_least: int | None
+    gains_at_least: int | None
+    lost: tuple[str, ...]
+    gained: tuple[str, ...]
+    fallen: tuple[str, ...]
+    risen: tuple[str, ...]
+    strength: dict[str, Strength]
+    retest: Retest | None
+    retest_reason: str | None
+    confirmation: dict[str, Confirmation]
+    tipping: dict[str, float]
+    smallest_certain_loss: int | None
+    bound_reason: str | None = None  # why losses_at_least is None, where null_reason does not say it
+
+
+def evidence(
+    pair: Tally,
+    change: SupportChange,
+    tau: float = 0.0,
+    zeta: float = ZETA,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+) -> Evidence:
+    """All that speaks for or against the change of a tally of two runs."""
+    k, retested, why_not = change.k, None, None
+    half = int(np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE].min() // 2)
+    if half >= 1:
+        retested = retest(pair, min(half, k), replicates, seed)
+    else:
+        why_not = f"{pair.runs[BEFORE]!r} has one sample a problem; a redraw needs two"
+    if pair.per is not Per.PROBLEM:
+        dependent = f"per {pair.per.value} the targets of a problem depend on each other; compare with the redraw value"
+        return _without_tests(dependent, retested, why_not)
+    if (pair.until_R > 0).any():
+        return _stopped(pair, change, retested, why_not)
+    drawn_P2, correct_P2 = np.full_like(pair.drawn_PR, k), pair.head_PR
+    least, most, reason = _thresholds(change.rule, k, tau, zeta)
+    E, S = _found_and_lost(correct_P2 >= least, correct_P2 <= most)
+    null = exchange_null(drawn_P2, correct_P2, least, most) if reason is None else None
+    rows = lists(drawn_P2, correct_P2)
+    return Evidence(
+        E=E if reason is None else None,
+        S=S if reason is None else None,
+        basis=_basis(pair, k),
+        null=null,
+        null_reason=reason,
+        mcnemar_p=mcnemar(E, S) if reason is None else None,
+        losses_at_least=losses_at_least(drawn_P2, correct_P2) if change.rule is Rule.SEEN else None,
+        gains_at_least=gains_at_least(drawn_P2, correct_P2) if change.rule is Rule.SEEN else None,
+        lost=_named(pair, rows.lost),
+        gained=_named(pair, rows.gained),
+        fallen=_named(pair, rows.fallen),
+        risen=_named(pair, rows.risen),
+        strength=strength(correct_P2),
+        retest=retested,
+        retest_reason=why_not,
+        confirmation=confirmation(drawn_P2, correct_P2),
+        tipping={"E": tipping_rate(change.E, change.O, k), "S": tipping_rate(change.S, change.O, k)},
+        smallest_certain_loss=smallest_certain_loss(k, len(pair)),
+    )
+
+
+def _thresholds(rule: Rule, k: int, tau: float, zeta: float) -> tuple[int, int, str | None]:
+    """How many successes of k make a problem in, how few out, and why a rule has no such numbers."""
+    if rule is Rule.SEEN:
+        return 1, 0, None
+    if rule is Rule.POSTERIOR:
+        return 1, 0, "the posterior rule borrows from all problems, so it has no exchange null"
+    every = np.arange(k + 1)
+    state = above(k, every, tau) if rule is Rule.ABOVE else confident(k, every, float(epsilon(k, zeta)), zeta)
+    inside, outside = np.flatnonzero(state == IN), np.flatnonzero(state == OUT)
+    if not inside.size or not outside.size:
+        return 1, 0, f"with k={k} no number of successes is decisive"
+    return int(inside[0]), int(outside[-1]), None
+
+
+def _found_and_lost(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
+    E = int((outside_P2[:, BEFORE] & inside_P2[:, AFTER]).sum())
+    return E, int((inside_P2[:, BEFORE] & outside_P2[:, AFTER]).sum())
+
+
+def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_not: str | None) -> Evidence:
+    """A run that stopped at its m-th success serves the table, McNemar and the lists, not the exchange null."""
+    reached_P2 = (pair.first_PR >= 0) & (pair.first_PR < change.k)
+    E, S = _found_and_lost(reached_P2, ~reached_P2)
+    empty = _without_tests("a run that stopped at its m-th success is not exchangeable with another", retested, why_not)
+    known = vars(empty) | {
+        "E": E,
+        "S": S,
+        "basis": f"records that end at success {int(pair.until_R.max())}",
+        "mcnemar_p": mcnemar(E, S),
+        "tipping": {"E": tipping_rate(change.E, change.O, change.k), "S": tipping_rate(change.S, change.O, change.k)},
+    }
+    if (pair.budget_R == change.k).all():  # else the records hold successes beyond k
+        lost_p, gained_p = (_loss_p(pair, side, other) for side, other in ((BEFORE, AFTER), (AFTER, BEFORE)))
+        known |= {
+            "losses_at_least": certain(lost_p),
+            "gains_at_least": certain(gained_p),
+            "lost": _named(pair, found(lost_p)),
+            "gained": _named(pair, found(gained_p)),
+            "strength": strength(pair.correct_PR),
+        }
+    else:
+        known["bound_reason"] = f"the records of runs that stopped early hold successes beyond k = {change.k}"
+    return Evidence(**known)
+
+
+def _loss_p(pair: Tally, side: int, other: int) -> Float:
+    stopped_P, until, budget = pair.stopped_PR[:, side], int(pair.until_R[side]), int(pair.budget_R[other])
+    return loss_p_stopped(pair.drawn_PR[:, side], until, budget, pair.correct_PR[:, [side, other]], stopped_P)
+
+
+def _without_tests(reason: str, retested: Retest | None, why_not: str | None) -> Evidence:
+    return Evidence(
+        E=None,
+        S=None,
+        basis="none",
+        null=None,
+        null_reason=reason,
+        mcnemar_p=None,
+        losses_at_least=None,
+        gains_at_least=None,
+        lost=(),
+        gained=(),
+        fallen=(),
+        risen=(),
+        strength={},
+        retest=retested,
+        retest_reason=why_not,
+        confirmation={},
+        tipping={},
+        smallest_certain_loss=None,
+    )
+
+
+def _named(pair: Tally, rows: Integer) -> tuple[str, ...]:
+    return tuple(str(name) for name in pair.problem_P[rows])
+
+
+def _basis(pair: Tally, k: int) -> str:
+    if (pair.drawn_PR == k).all():
+        return "all samples"
+    return (
+        f"the first {k} samples of each problem" if pair.ordered_R.all() else f"{k} samples of each problem at random"
+    )

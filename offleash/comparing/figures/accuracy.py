@@ -1,0 +1,97 @@
+"""Histograms of the accuracy of both runs on each problem."""
+
+import altair as alt
+import numpy as np
+
+from offleash.comparing.figures.subject import Subject, run_names, run_scale
+from offleash.comparing.wording import drawn, names
+from offleash.render.figure import Figure, Look, Missing, Row, data, legend, rounded, sized
+from offleash.render.numbers import counted
+from offleash.render.style import pale, run_colours
+from offleash.stats.binomials import Float
+from offleash.stats.classes import AFTER, BEFORE
+
+BINS = 10
+SIDES = {"before": BEFORE, "after": AFTER}
+NEVER, ALWAYS = -0.11, 1.11  # middles of the bars of exactly 0 and exactly 1
+HALF = 0.05  # of the width of a bin
+WORDS = "datum.value < 0 ? 'none' : datum.value > 1 ? 'all' : format(datum.value, '~g')"
+
+
+def accuracy(subject: Subject, look: Look) -> Figure | Missing:
+    """How many problems are solved how often, by each run."""
+    told, shown = subject.detail, run_names(subject.one, look)
+    number = {side: _histogram(told.rate_PR[:, r]) for side, r in SIDES.items()}
+    rows: list[Row] = [
+        {"run": shown[side], "problems": int(problems), "share": _share(b)} | _place(b, r)
+        for side, r in SIDES.items()
+        for b, problems in enumerate(number[side])
+        if problems
+    ]
+    top = max(1.0, 1.05 * max(float(part.max()) for part in number.values()))
+    axis = alt.Axis(values=[NEVER, 0, 0.2, 0.4, 0.6, 0.8, 1, ALWAYS], labelExpr=WORDS, labelOverlap=False, grid=False)
+    scale = alt.Scale(domain=[NEVER - 1.6 * HALF, ALWAYS + 1.6 * HALF], nice=False)
+    colours = run_colours(look)
+    fills = [pale(colours["before"], 0.5), colours["after"]]
+    several = legend(list(shown.values()), look, symbol="square")
+    bars = (
+        alt.Chart(data(rows))
+        .mark_rect(strokeWidth=0.8)
+        .encode(
+            x=alt.X("from:Q", title="share of a problem's samples that are right", axis=axis, scale=scale),
+            x2="to:Q",
+            y=alt.Y(
+                "problems:Q",
+                title="problems",
+                scale=alt.Scale(domain=[0, top], nice=True),
+                axis=alt.Axis(tickMinStep=1, format="d", tickCount=6),
+            ),
+            y2=alt.Y2Datum(0),
+            fill=alt.Fill("run:N", scale=alt.Scale(domain=list(shown.values()), range=fills), legend=several),
+            stroke=alt.Stroke("run:N", scale=run_scale(shown, look), legend=several),
+            tooltip=[
+                alt.Tooltip("run:N"),
+                alt.Tooltip("share:N", title="share that is right"),
+                alt.Tooltip("problems:Q"),
+            ],
+        )
+    )
+    return Figure("accuracy", "How often is each problem solved?", *_words(subject, number), (sized(bars, look),))
+
+
+def _place(b: int, r: int) -> Row:
+    """From where to where a bar stands: the run before on the left half of a bin, the run after on the right."""
+    middle = NEVER if b == 0 else ALWAYS if b == BINS + 1 else (b - 0.5) / BINS
+    start = middle - 0.84 * HALF * (1 - r)
+    return {"from": rounded(start), "to": rounded(start + 0.84 * HALF)}
+
+
+def _histogram(rate_P: Float) -> Float:
+    """Exactly 0, ten equal bins, exactly 1."""
+    inside = rate_P[(rate_P > 0) & (rate_P < 1)]
+    bin_P = np.minimum(np.ceil(inside * BINS - 1e-9) - 1, BINS - 1).astype(np.int64)
+    middle = np.bincount(np.maximum(bin_P, 0), minlength=BINS)
+    return np.concatenate([[(rate_P == 0).sum()], middle, [(rate_P >= 1).sum()]]).astype(np.float64)
+
+
+def _share(b: int) -> str:
+    if b in (0, BINS + 1):
+        return f"exactly {b // (BINS + 1)}"
+    return f"above {(b - 1) / BINS:g}, up to {b / BINS:g}" if b < BINS else f"above {(b - 1) / BINS:g}, below 1"
+
+
+def _words(subject: Subject, number: dict[str, Float]) -> tuple[str, str]:
+    one, told, (before, after) = subject.one, subject.detail, names(subject.one)
+    read = (
+        f"How many problems {before} (pale) and {after} (full) solve in which share of their samples. The first and "
+        "last bars are problems solved in none and in all of the samples, those between ten equal steps"
+    )
+    meaning = "Where training only sharpens, problems move from the middle to both ends"
+    mislead = "Never solved means not in the samples drawn: rates below one in that number look like 0"
+    problems = counted(len(told.tally), "problem")
+    ends = "; ".join(
+        f"{name} solves {counted(number[side][0], 'problem')} never and {int(number[side][-1]):,} always, mean "
+        f"accuracy {told.rate_PR[:, SIDES[side]].mean():.3f}"
+        for side, name in (("before", before), ("after", after))
+    )
+    return f"{read}. {meaning}. {mislead}. {problems}, {drawn(one)}.", f"Two histograms over {problems}: {ends}."

@@ -1,0 +1,112 @@
+"""The support change of each benchmark: a forest plot."""
+
+from math import isfinite
+
+import altair as alt
+import numpy as np
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.figures.subject import Subject
+from offleash.comparing.wording import METRIC_WORDS, basis, between, names
+from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, rounded, sized
+from offleash.render.numbers import short_names
+from offleash.render.style import METRIC_SHAPES, METRICS
+from offleash.stats.intervals import Interval
+
+TITLE = "Is it the same on every benchmark?"
+MOST = 40
+SHOWN = ("NSCR", "SRR", "NDR")
+HEADS = {"NSCR": "NSCR, net change", "SRR": "SRR, kept", "NDR": "NDR, new"}
+POOLED, MEAN = "all problems", "mean of benchmarks"
+
+
+def benchmarks(subject: Subject, look: Look) -> Figure | Missing:
+    """NSCR, SRR and NDR of every benchmark, of all problems pooled, and the mean."""
+    one = subject.one
+    if len(one.benchmarks) < 2:
+        found = one.benchmarks[0].name if one.benchmarks else ""
+        only = f"all problems belong to one benchmark ({found})" if found else "the problems name no benchmark"
+        return Missing("benchmarks", TITLE, f"{only}; compare runs of several benchmarks, or logs that name them")
+    lines = _lines(one, look)
+    panels = tuple(_panel(metric, lines, look) for metric in SHOWN)
+    return Figure("benchmarks", TITLE, *_words(one), panels)
+
+
+def _lines(one: Comparison, look: Look) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
+    """Name, values, intervals, and whether a line is a summary; benchmarks by name, then all pooled, then the mean."""
+    kept = sorted(sorted(one.benchmarks, key=lambda part: -part.problems)[:MOST], key=lambda part: part.name)
+    labels = short_names([part.name for part in kept], 16)
+    lines = [
+        (f"{label} ({part.problems:,})", part.change.value, part.change.interval, False)
+        for label, part in zip(labels, kept, strict=True)
+    ]
+    problems = len(np.unique(one.tally.problem_P))
+    lines.append((f"{POOLED} ({problems:,})", one.change.value, one.change.interval, True))
+    if one.macro is not None:
+        lines.append((MEAN, one.macro.value, one.macro.interval, True))
+    return lines
+
+
+def _panel(metric: str, lines: list[tuple[str, dict[str, float], dict[str, Interval], bool]], look: Look) -> Panel:
+    rows: list[Row] = [
+        {
+            "benchmark": label,
+            "value": rounded(value[metric]),
+            "low": rounded(interval[metric].low),
+            "high": rounded(interval[metric].high),
+            "whole": whole,
+        }
+        for label, value, interval, whole in lines
+    ]
+    ends = [float(str(row[end])) for row in rows for end in ("low", "high") if row[end] is not None]
+    low, high = min([*ends, 0.0]), max([*ends, 0.0])
+    margin = 0.04 * max(high - low, 0.05)
+    domain = [max(-1.0, low - margin) if low < 0 else 0.0, min(1.0, high + margin)]
+    order = [label for label, *_ in lines]
+    axis = alt.Axis(labelLimit=130 if look.paper else 170, grid=False, title=None)
+    y = alt.Y("benchmark:N", axis=axis, scale=alt.Scale(domain=order))
+    x = alt.Scale(domain=domain, nice=True)
+    chart = alt.Chart(data(rows)).encode(y=y)
+    colour = METRICS[metric]
+    bars = chart.mark_rule(strokeWidth=1.2 if look.paper else 2, color=colour).encode(
+        x=alt.X("low:Q", title=HEADS[metric], scale=x, axis=alt.Axis(tickCount=4, labelFlush=False)), x2="high:Q"
+    )
+    size = alt.condition("datum.whole", alt.value(70 if look.paper else 130), alt.value(30 if look.paper else 60))
+    shape = alt.condition("datum.whole", alt.value("diamond"), alt.value(METRIC_SHAPES["SRR"]))
+    tips = [alt.Tooltip("benchmark:N"), alt.Tooltip("value:Q", title=metric)]
+    tips += [alt.Tooltip("low:Q", title="95% from"), alt.Tooltip("high:Q", title="95% to")]
+    points = chart.mark_point(filled=True, opacity=1, color=colour).encode(
+        x="value:Q", size=size, shape=shape, tooltip=tips
+    )
+    layers: list[Panel] = [bars, points]
+    if metric == "NSCR":
+        zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8, strokeDash=[3, 3])
+        layers.insert(0, zero.encode(x="value:Q"))
+    return sized(layered(*layers), look, (12 if look.paper else 22) * len(lines))
+
+
+def _words(one: Comparison) -> tuple[str, str]:
+    before, after = names(one)
+    left = max(len(one.benchmarks) - MOST, 0)
+    metrics = "; ".join(METRIC_WORDS[name] for name in SHOWN)
+    read = (
+        "Each line is a benchmark with its number of problems; dots are values, bars their 95% intervals. "
+        f"Panels: {metrics}"
+    )
+    summary = "Diamonds: all problems pooled, where large benchmarks weigh more, and the mean, where all weigh the same"
+    few = f" The {left} smallest benchmarks are left out." if left else ""
+    mislead = (
+        "Of many benchmarks some intervals miss their true value by chance; small ones have wide intervals, and a "
+        "value without a dot is undefined"
+    )
+    caption = f"{read}. {summary}.{few} {mislead}. {basis(one)}"
+    value = {part.name: part.change.value["NSCR"] for part in one.benchmarks if isfinite(part.change.value["NSCR"])}
+    pooled = between(one.change.value["NSCR"], one.change.interval["NSCR"])
+    ends = ""
+    if value:
+        least, most = min(value, key=lambda name: value[name]), max(value, key=lambda name: value[name])
+        ends = f" Lowest {least or '(unnamed)'} {value[least]:+.3f}, highest {most or '(unnamed)'} {value[most]:+.3f}."
+    return (
+        caption,
+        f"{len(one.benchmarks)} benchmarks, {before} to {after}: net change {pooled} over all problems.{ends}",
+    )

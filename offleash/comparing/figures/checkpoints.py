@@ -1,0 +1,144 @@
+"""Several checkpoints of one training: what each reaches, keeps and finds."""
+
+import altair as alt
+import numpy as np
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.figures.subject import Subject
+from offleash.comparing.wording import METRIC_WORDS, basis, names
+from offleash.data.tally import Per
+from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, legend, lines, rounded, sized
+from offleash.render.numbers import share, short_names, whole
+from offleash.render.style import METRIC_DASHES, METRIC_NAMES, METRIC_SHAPES, METRICS
+from offleash.stats.rules import Rule
+
+TITLE = "How does support change over training?"
+PASS_COLOURS, PASS_DASHES, PASS_SHAPES = ["#5b7db1", "#9b5de5"], [[5, 3], [1, 0]], ["circle", "square"]
+SHARE_REACHED = "share reached"
+RATIOS = ("SRR", "NDR")
+
+
+def checkpoints(subject: Subject, look: Look) -> Figure | Missing:
+    """pass@1, pass@k, SRR and NDR of every checkpoint, as named; per answer or solution there is no pass@k."""
+    steps = subject.comparisons
+    if len(steps) < 2:
+        return Missing(
+            "checkpoints", TITLE, "there is one run after the first; name several checkpoints, in their order"
+        )
+    labels = short_names([steps[0].before.name, *(one.after.name for one in steps)], 14 if look.paper else 20)
+    kinds, ratios = _kinds(steps), _ratios(steps, labels, look)
+    panels = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
+    return Figure("checkpoints", TITLE, *_words(subject, kinds), panels)
+
+
+def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
+    """What is shown of each run: pass@1 and pass@k, or instead of pass@k the share that another rule reaches."""
+    change = steps[0].change
+    if change.per is not Per.PROBLEM:
+        return []
+    if change.k == 1:
+        return ["pass@1"]
+    # by the rule seen the share reached is pass@k, so it serves where the curves leave out k
+    known = change.rule is Rule.SEEN or all(change.k in one.curves["after"].k_K for one in steps)
+    return ["pass@1", f"pass@{change.k}" if known else SHARE_REACHED]
+
+
+def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: Look) -> Panel:
+    sides = [(steps[0], "before"), *((one, "after") for one in steps)]
+    rows = [
+        _row(labels[place], place, kind, *_value(one, side, kind, budget))
+        for place, (one, side) in enumerate(sides)
+        for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
+    ]
+    title = "share of problems" if SHARE_REACHED in kinds else "chance of a right sample"
+    return _panel(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look)
+
+
+def _value(one: Comparison, side: str, kind: str, budget: int) -> tuple[float, float, float]:
+    """pass@k of a run with its interval, or the share of problems that it reaches by the rule in force."""
+    curve, change = one.curves[side], one.change
+    at = np.flatnonzero(curve.k_K == budget)
+    if at.size and kind != SHARE_REACHED:
+        return float(curve.value_K[at[0]]), float(curve.low_K[at[0]]), float(curve.high_K[at[0]])
+    determined = change.problems - change.undetermined
+    reached = change.P + (change.E if side == "after" else change.S)
+    return float(reached / determined) if determined > 0 else np.nan, np.nan, np.nan
+
+
+def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: Look) -> Panel:
+    kinds = [METRIC_NAMES[name] for name in RATIOS]
+    rows = [
+        _row(
+            labels[place],
+            place,
+            METRIC_NAMES[name],
+            one.change.value[name],
+            one.change.interval[name].low,
+            one.change.interval[name].high,
+        )
+        for name in RATIOS
+        for place, one in enumerate(steps, start=1)
+    ]
+    style = ([METRICS[n] for n in RATIOS], [METRIC_DASHES[n] for n in RATIOS], [METRIC_SHAPES[n] for n in RATIOS])
+    return _panel(rows, labels, kinds, style, "ratio", look)
+
+
+def _row(label: str, place: int, kind: str, value: float, low: float, high: float) -> Row:
+    ends = {"low": rounded(low), "high": rounded(high)}
+    return {"run": label, "place": place, "kind": kind, "value": rounded(value)} | ends
+
+
+def _panel(
+    rows: list[Row],
+    labels: list[str],
+    kinds: list[str],
+    style: tuple[list[str], list[list[int]], list[str]],
+    title: str,
+    look: Look,
+) -> Panel:
+    several = legend(kinds, look)
+    colours, shapes = (alt.Scale(domain=kinds, range=part[: len(kinds)]) for part in (style[0], style[2]))
+    wide = sum(map(len, labels)) > (30 if look.paper else 60)
+    axis = alt.Axis(labelAngle=-35 if wide else 0, labelLimit=110, labelOverlap=True, grid=False, title=None)
+    x = alt.X("run:O", axis=axis, scale=alt.Scale(domain=labels))
+    y, low = (alt.Y(field, title=title, scale=alt.Scale(domain=[0, 1])) for field in ("value:Q", "low:Q"))
+    traces = {kind: (style[0][i], style[1][i]) for i, kind in enumerate(kinds)}
+    chart = alt.Chart(data(rows)).encode(x=x, color=alt.Color("kind:N", scale=colours, legend=several))
+    bars = chart.mark_rule(strokeWidth=1 if look.paper else 1.5).encode(y=low, y2="high:Q")
+    tips = [alt.Tooltip("run:N"), alt.Tooltip("kind:N", title="what"), alt.Tooltip("value:Q")]
+    tips += [alt.Tooltip("low:Q", title="95% from"), alt.Tooltip("high:Q", title="95% to")]
+    points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1)
+    marked = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
+    return sized(layered(*lines(rows, "kind", traces, x, y), bars, marked), look)
+
+
+def _words(subject: Subject, kinds: list[str]) -> tuple[str, str]:
+    steps, together, (before, _) = subject.comparisons, subject.together, names(subject.one)
+    ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
+    if kinds:
+        order = f"of {before} and of each checkpoint in the order named"
+        read = f"First panel: {_shown(steps, kinds)}, {order}. Second panel, each {ratios}"
+    else:
+        read = f"Each {ratios}"
+    union = ""
+    if together is not None and kinds:  # it counts problems
+        each = ", ".join(
+            f"{cell} {whole(round(value, 1))}" for cell, value in zip("PESO", together.each_k, strict=True)
+        )
+        rule = "" if subject.one.change.rule is Rule.SEEN else ", rule seen"
+        union = f" All {together.checkpoints} checkpoints together, with {together.k:,} samples of each{rule}: {each}."
+    mislead = "The same problems and the same base stand behind all points, so their errors go together."
+    said = "; ".join(
+        f"{names(one)[1]}: SRR {share(one.change.value['SRR'])}, NDR {share(one.change.value['NDR'])}" for one in steps
+    )
+    caption = f"{read}. Bars are 95% intervals.{union} {mislead} {basis(steps[-1])}"
+    return caption, f"{len(steps)} checkpoints against {before}. {said}."
+
+
+def _shown(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
+    """What the first panel shows."""
+    if SHARE_REACHED in kinds:
+        which = "determined problems" if any(one.change.undetermined for one in steps) else "problems"
+        return f"pass@1, the chance that a sample is right, and the share of {which} reached by the rule in force"
+    many = "1 sample holds" if len(kinds) == 1 else f"1 or {steps[0].change.k:,} samples hold"
+    return f"{' and '.join(kinds)}, the chance that {many} a right one"

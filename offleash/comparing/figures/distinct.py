@@ -1,0 +1,72 @@
+"""How many different answers k samples show, before and after."""
+
+import altair as alt
+import numpy as np
+
+from offleash.comparing.figures.subject import Subject, by_run, run_names, run_shape, run_traces
+from offleash.comparing.wording import drawn, names
+from offleash.render.figure import Figure, Look, Missing, Row, budget_axis, data, layered, lines, rounded, sized
+from offleash.render.numbers import counted, short_number
+from offleash.stats.classes import AFTER, BEFORE
+
+TITLE = "How many different answers do k samples show?"
+SIDES = {"before": BEFORE, "after": AFTER}
+
+
+def distinct(subject: Subject, look: Look) -> Figure | Missing:
+    """Mean number of different answers against k."""
+    found, one = subject.detail.distinct_KR, subject.one
+    if found is None:
+        return Missing("distinct", TITLE, _reason(subject))
+    k_K, mean_KR, _ = found
+    shown, top = run_names(one, look), max(2.0, float(np.nanmax(mean_KR)) * 1.3)
+    rows: list[Row] = [
+        {"k": int(k), "run": shown[side], "answers": rounded(float(value))}
+        for side, r in SIDES.items()
+        for k, value in zip(k_K, mean_KR[:, r], strict=True)
+    ]
+    x, y = budget_axis(int(k_K[-1]), look), _number_axis(top)
+    tips = [alt.Tooltip("run:N"), alt.Tooltip("k:Q"), alt.Tooltip("answers:Q", title="different answers")]
+    points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
+    marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
+    curves = [_all_new(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(shown, look), x, y), marked]
+    panel = sized(layered(*curves), look)
+    return Figure("distinct", TITLE, *_words(subject), (panel,))
+
+
+def _number_axis(top: float) -> alt.Y:
+    ticks = [1, 2, 3, 5, 10, 20] if top < 30 else [10**power for power in range(8)]
+    scale = alt.Scale(type="log", nice=False, domain=[1, top])
+    axis = alt.Axis(values=[tick for tick in ticks if tick <= top], format=",d")
+    return alt.Y("answers:Q", title="different answers, mean", scale=scale, axis=axis)
+
+
+def _all_new(most: float) -> alt.Chart:
+    """The line on which every sample has an answer of its own."""
+    ends: list[Row] = [{"k": 1, "answers": 1}, {"k": most, "answers": most}]
+    line: alt.Chart = alt.Chart(data(ends)).mark_line(strokeDash=[2, 3], strokeWidth=1, color="#808080")
+    return line.encode(x="k:Q", y="answers:Q")
+
+
+def _reason(subject: Subject) -> str:
+    if (subject.one.counted.tally.until_R > 0).any():
+        return "a run stopped early, so its answers are not a fair sample; draw without --until"
+    return "the runs keep no answers, or too few are readable; compare run folders or logs that keep them"
+
+
+def _words(subject: Subject) -> tuple[str, str]:
+    found, one, (before, after) = subject.detail.distinct_KR, subject.one, names(subject.one)
+    assert found is not None, "checked by the caller"
+    k_K, mean_KR, problems = found
+    most = int(k_K[-1])
+    read = (
+        f"How many different readable answers k samples of a problem show, right and wrong ones alike, mean over "
+        f"{counted(problems, 'problem')} with at least {most:,} readable samples in both runs (rarefied: the mean over "
+        "all choices of k)"
+    )
+    meaning = "On the dotted line every sample has a new answer; a curve that flattens has few answers left to show"
+    mislead = "Many different answers are not many right ones; unread samples count as no answer"
+    ends = f"at k = {most:,} {before} shows {short_number(mean_KR[-1, 0])} and {after} {short_number(mean_KR[-1, 1])}"
+    return f"{read}. {meaning}. {mislead}. {before} before, {after} after, {drawn(one)}.", (
+        f"Mean number of different answers over k from 1 to {most:,}: {ends}."
+    )

@@ -1,0 +1,152 @@
+"""Losses and gains by the successes they rest on, beside what chance alone would give."""
+
+import altair as alt
+import numpy as np
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.figures.subject import Subject
+from offleash.comparing.wording import basis, names
+from offleash.data.tally import Per
+from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, legend, rounded, sized
+from offleash.render.numbers import counted
+from offleash.render.style import CLASSES, pale
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.chance import lost_by_exchange
+from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.rules import Rule
+
+TITLE = "How strong is each loss and each gain?"
+SURE, OPEN = "sure (5% false discoveries)", "may be chance"
+CHANCE = "by chance alone"
+FEWEST = 4  # bins shown
+FEW = 4  # problems of the tallest bar, up to which each is a tick
+HEADS = {"S": "S lost: solved before, never after", "E": "E found: solved after, never before"}
+
+
+def evidence(subject: Subject, look: Look) -> Figure | Missing:
+    """Problems lost and found by their number of successes."""
+    one = subject.one
+    reason = _missing(one)
+    if reason is not None:
+        return Missing("evidence", TITLE, reason)
+    rows = {"S": _rows(one, "S"), "E": _rows(one, "E")}
+    bins = max(FEWEST, *(1 + int(str(row["bin"])) for part in rows.values() for row in part))
+    most = max(_tallest(part) for part in rows.values())
+    panels = tuple(_panel(cell, rows[cell], bins, most, look) for cell in ("S", "E"))
+    return Figure("evidence", TITLE, *_words(one, rows), panels)
+
+
+def _missing(one: Comparison) -> str | None:
+    if one.tally.per is not Per.PROBLEM:
+        return f"per {one.tally.per.value} targets of one problem depend on each other; use --per problem"
+    if one.change.rule is not Rule.SEEN:
+        return f"losses and gains are counted by their successes under the rule seen, not {one.change.rule.value!r}"
+    if (one.tally.until_R > 0).any():
+        return "a run that stopped early has no count of successes to set against chance; draw without --until"
+    return None
+
+
+def _rows(one: Comparison, cell: str) -> list[Row]:
+    """Bins of a class: how many are sure, how many may be chance, and how many chance alone would give."""
+    side, other = (BEFORE, AFTER) if cell == "S" else (AFTER, BEFORE)
+    correct_P2 = one.tally.head_PR[:, [side, other]]
+    drawn_P2 = np.full_like(correct_P2, one.change.k)
+    chance_P, total_P = lost_by_exchange(drawn_P2, correct_P2), correct_P2.sum(axis=1)
+    seen_P = (correct_P2[:, 0] > 0) & (correct_P2[:, 1] == 0)
+    listed = set(one.evidence.lost if cell == "S" else one.evidence.gained)
+    sure_P = seen_P & np.isin(one.tally.problem_P, sorted(listed) or [""])
+    expected_B, bin_P = _binned(total_P, chance_P), _bin(total_P)
+    last = max(int(bin_P[seen_P].max(initial=0)), int(np.flatnonzero(expected_B >= 0.05).max(initial=0)))
+    return [
+        {
+            "bin": b,
+            "successes": _label(b),
+            SURE: int((sure_P & (bin_P == b)).sum()),
+            OPEN: int((seen_P & ~sure_P & (bin_P == b)).sum()),
+            CHANCE: rounded(float(expected_B[b]) if b < len(expected_B) else 0.0, 3),
+        }
+        for b in range(last + 1)
+    ]
+
+
+def _bin(total_P: Integer) -> Integer:
+    """1, 2, 3-4, 5-8, ...: the power of two at or above a count."""
+    return np.ceil(np.log2(np.maximum(total_P, 1))).astype(np.int64)
+
+
+def _binned(total_P: Integer, chance_P: Float) -> Float:
+    some_P = total_P > 0
+    return np.bincount(_bin(total_P[some_P]), weights=chance_P[some_P], minlength=1).astype(np.float64)
+
+
+def _label(b: int) -> str:
+    return str(2**b) if b < 2 else f"{2 ** (b - 1) + 1}–{2**b}"
+
+
+def _tallest(rows: list[Row]) -> float:
+    return max(max(_value(row, SURE) + _value(row, OPEN), _value(row, CHANCE)) for row in rows)
+
+
+def _value(row: Row, name: str) -> float:
+    return float(str(row[name]))
+
+
+def _panel(cell: str, rows: list[Row], bins: int, most: float, look: Look) -> Panel:
+    bars: list[Row] = [
+        {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": place}
+        for row in rows
+        for place, kind in enumerate((SURE, OPEN))
+        if row[kind]
+    ]
+    order = [_label(b) for b in range(bins)]
+    axis = alt.Axis(labelAngle=-40 if bins > 5 else 0, labelOverlap=False, grid=False)
+    x = alt.X("successes:O", title="successes it rests on", scale=alt.Scale(domain=order), axis=axis)
+    top = alt.Scale(domain=[0, max(1.0, most * 1.06)], nice=True)
+    whole = alt.Axis(format="d", tickCount=5) if most > FEW else alt.Axis(format="d", values=list(range(FEW + 1)))
+    y = alt.Y("problems:Q", title="problems", scale=top, axis=whole)
+    kinds = [SURE, OPEN]
+    several = legend(kinds, look, 1, symbol="square")
+    fills = [CLASSES[cell], pale(CLASSES[cell], 0.25)]
+    fill = alt.Fill("kind:N", scale=alt.Scale(domain=kinds, range=fills), legend=several)
+    tips = [alt.Tooltip("successes:O"), alt.Tooltip("kind:N", title="how sure"), alt.Tooltip("problems:Q")]
+    bar = alt.Chart(data(bars)).mark_bar(stroke=CLASSES[cell], strokeWidth=0.8)
+    bar = bar.encode(x=x, y=y, fill=fill, order=alt.Order("place:Q"), tooltip=tips)
+    marks: list[Row] = [{"successes": row["successes"], "problems": row[CHANCE], "what": CHANCE} for row in rows]
+    shape = alt.Shape("what:N", scale=alt.Scale(domain=[CHANCE], range=["diamond"]), legend=legend([CHANCE], look, 1))
+    chance = alt.Chart(data(marks)).mark_point(
+        filled=True, size=30 if look.paper else 70, fill="#111111", stroke="#ffffff", strokeWidth=1, opacity=1
+    )
+    tips = [alt.Tooltip("successes:O"), alt.Tooltip("problems:Q", title=CHANCE)]
+    marked = chance.encode(x=x, y="problems:Q", shape=shape, tooltip=tips)
+    return sized(layered(bar, marked), look, title=HEADS[cell])
+
+
+def _words(one: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str]:
+    (before, after), null, found = names(one), one.evidence.null, one.evidence
+    read = (
+        f"Problems that only one run solved, by how often it did so in {one.change.k:,} samples: lost ones were solved "
+        f"by {before} and never by {after}, found ones the other way round"
+    )
+    sure = "Full bars: on the list of sure losses or gains, about 5% of which are expected to be false"
+    chance = (
+        "Diamonds: what luck alone would give, had no rate changed: every problem with that many successes in both "
+        "runs together, times the chance that all of them fall to one run"
+    )
+    bound = ""
+    if found.losses_at_least is not None:
+        bound = (
+            f" At least {found.losses_at_least} of the losses and {found.gains_at_least} of the gains are real "
+            "(95% confidence)."
+            if found.losses_at_least or found.gains_at_least
+            else " None of them is surely real (95% confidence)."
+        )
+    mislead = (
+        "A bar below its diamond says nothing about any single problem in it, and a bar above it not which are real."
+    )
+    caption = f"{read}. {sure}. {chance}.{bound} {mislead} {basis(one)}"
+    parts = []
+    for cell, word in (("S", "lost"), ("E", "found")):
+        certain, open_ = (int(sum(_value(row, kind) for row in rows[cell])) for kind in (SURE, OPEN))
+        expected = "" if null is None else f"; chance alone: {getattr(null, f'expected_{cell}'):.1f}"
+        parts.append(f"{counted(certain + open_, 'problem')} {word}, {certain} of them sure{expected}")
+    return caption, f"Bars by number of successes. {'. '.join(parts)}.{bound}"

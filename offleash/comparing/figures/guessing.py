@@ -1,0 +1,97 @@
+"""What guessing explains: problems that are right no more often than a blind guess would be, over all samples."""
+
+import altair as alt
+
+from offleash.comparing.figures.subject import Subject, run_names
+from offleash.comparing.wording import CELLS, basis, names
+from offleash.render.figure import Figure, Look, Missing, Row, data, layered, legend, sized
+from offleash.render.numbers import counted, odds, whole
+from offleash.render.style import pale
+from offleash.stats.classes import AFTER, BEFORE
+
+TITLE = "How much of what is reached could be guessing?"
+RIGHT, GUESS = "a right sample among all drawn", "of them as often as a guess"
+COLOURS = {RIGHT: "#2383c4", GUESS: "#c44e00"}
+FILLS = {RIGHT: 0.35, GUESS: 1.0}
+SIDES = {"before": BEFORE, "after": AFTER}
+FLOORS = {
+    "given": "The floor of a problem is the given chance that a blind guess is accepted",
+    "problem-blind": (
+        "The floor of a problem is the share of the wrong answers to other problems that would be right here: how "
+        "often a model that does not read the question would be right"
+    ),
+}
+
+
+def guessing(subject: Subject, look: Look) -> Figure | Missing:
+    """Problems with a right sample among all that each run drew, and how many of them a guess explains."""
+    one = subject.one
+    if one.guessing.floor is None:
+        return Missing(
+            "guessing", TITLE, one.guessing.reason or "there are no guess floors; give one with --guess RATE"
+        )
+    shown, bars = run_names(one, look), _bars(subject)
+    rows: list[Row] = [
+        {"run": shown[side], "what": what, "problems": bars[side][what], "place": place}
+        for side in SIDES
+        for place, what in enumerate((RIGHT, GUESS))
+    ]
+    kinds, step = [RIGHT, GUESS], 22 if look.paper else 40
+    lines = alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds])
+    fills = alt.Scale(domain=kinds, range=[pale(COLOURS[kind], FILLS[kind]) for kind in kinds])
+    most = max(1.0, 1.15 * max(bars[side][RIGHT] for side in SIDES))
+    several = legend(kinds, look, 1, symbol="square")
+    limit = 90 if look.paper else 130
+    chart = alt.Chart(data(rows)).encode(
+        x=alt.X(
+            "problems:Q",
+            title="problems, over all samples drawn",
+            stack=None,
+            scale=alt.Scale(domain=[0, most], nice=False),
+            axis=alt.Axis(format="d", tickMinStep=1, tickCount=6),
+        ),
+        y=alt.Y("run:N", title=None, scale=alt.Scale(domain=list(shown.values())), axis=alt.Axis(labelLimit=limit)),
+    )
+    bar = chart.mark_bar(strokeWidth=1, height={"band": 0.7}).encode(
+        fill=alt.Fill("what:N", scale=fills, legend=several),
+        stroke=alt.Stroke("what:N", scale=lines, legend=several),
+        order=alt.Order("place:Q"),
+        tooltip=[alt.Tooltip("run:N"), alt.Tooltip("what:N", title="what"), alt.Tooltip("problems:Q")],
+    )
+    number = chart.mark_text(align="left", dx=4).encode(text=alt.Text("problems:Q", format=",d"))
+    return Figure("guessing", TITLE, *_words(subject, bars), (sized(layered(bar, number), look, 2 * step),))
+
+
+def _bars(subject: Subject) -> dict[str, dict[str, int]]:
+    """Counts over all samples drawn, as the test against the floors has them: whatever k and the rule are."""
+    correct_PR, found = subject.one.tally.correct_PR, subject.one.guessing.problems
+    return {
+        side: {RIGHT: int((correct_PR[:, r] > 0).sum()), GUESS: len(found.get(side, ()))} for side, r in SIDES.items()
+    }
+
+
+def _words(subject: Subject, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
+    one, found, shown = subject.one, subject.one.guessing, dict(zip(SIDES, names(subject.one), strict=True))
+    floor = FLOORS.get(found.floor or "", "")
+    tested = "; ".join(
+        f"{shown[side]}: {counted(found.tested.get(side, 0), 'problem')} with a floor, typically "
+        f"{odds(found.typical.get(side, float('nan')))}"
+        for side in SIDES
+    )
+    read = (
+        "Pale bars: problems with at least one right sample among all n that were drawn, whatever k and the rule are. "
+        "Full bars: guess-support, those among them that are right no more often than their floor explains (binomial "
+        "test over all n samples, 5%)"
+    )
+    without = ""
+    if found.without is not None:
+        left = ", ".join(f"{cell} {whole(getattr(found.without, cell))}" for cell in ("P", "E", "S", "O"))
+        at = f"k = {found.without.k:,}, rule {found.without.rule.value}"
+        without = f" Without guess-support, {at}: {left} ({CELLS})."
+    mislead = "A problem above its floor is not thereby reasoned out, and one without a floor cannot be tested."
+    said = "; ".join(
+        f"{shown[side]} has a right sample on {counted(bars[side][RIGHT], 'problem')}, {bars[side][GUESS]:,} of them "
+        "as often as a guess"
+        for side in SIDES
+    )
+    return f"{read}. {floor} ({tested}).{without} {mislead} {basis(one)}", f"Over all samples drawn: {said}."

@@ -1,0 +1,120 @@
+"""pass@k of both runs with bands, and where they cross."""
+
+from math import log
+
+import altair as alt
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.figures.subject import Subject, by_run, run_names, run_shape, run_traces
+from offleash.comparing.wording import basis, names, unit
+from offleash.data.tally import Per
+from offleash.render.figure import (
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    bands,
+    budget_axis,
+    data,
+    layered,
+    lines,
+    rounded,
+    share_top,
+    sized,
+)
+from offleash.render.numbers import share, short_name
+
+
+def passes(subject: Subject, look: Look) -> Figure | Missing:
+    """pass@k against k."""
+    one = subject.one
+    shown = run_names(one, look)
+    rows = [row for side in shown for row in _rows(one, side, shown[side])]
+    most = int(one.curves["before"].k_K[-1])
+    top = share_top([one.curves[side].band_high_K.max() for side in shown])
+    scale = alt.Scale(domain=[0, top], nice=False)
+    x, y, low = budget_axis(most, look), *(alt.Y(f, title=_name(one), scale=scale) for f in ("value:Q", "low:Q"))
+    tips = [alt.Tooltip(field, title=title) for field, title in _TIPS.items()]
+    points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
+    marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
+    traces = run_traces(shown, look)
+    curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), marked]
+    panel = sized(layered(*_crossing(one, look), *curves), look)
+    return Figure("passes", f"How often does one of k samples reach a {unit(one, False)}?", *_words(one), (panel,))
+
+
+_TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band from", "high:Q": "band to"}
+
+
+def _rows(one: Comparison, side: str, name: str) -> list[Row]:
+    curve = one.curves[side]
+    columns = zip(curve.k_K, curve.value_K, curve.band_low_K, curve.band_high_K, strict=True)
+    return [
+        {"k": int(k), "run": name, "value": rounded(value), "low": rounded(low), "high": rounded(high)}
+        for k, value, low, high in columns
+    ]
+
+
+def _name(one: Comparison) -> str:
+    return "pass@k" if one.tally.per is Per.PROBLEM else f"share of {unit(one)} reached"
+
+
+def _crossing(one: Comparison, look: Look) -> list[Panel]:
+    """The span of the crossing, its rule and what it says; nothing where it is not resolved."""
+    cross = one.crossing
+    if cross.k is None or not cross.resolved:
+        return []
+    late = log(cross.k) > log(cross.most) / 2
+    told = [f"beyond {cross.text()}", f"{short_name(one.before.name, 22)} is ahead"]
+    row: Row = {"k": rounded(cross.k), "from": rounded(cross.low), "to": rounded(cross.high), "told": told}
+    chart = alt.Chart(data([row]))
+    # where the crossing is late the curves leave room above on its left, else below on its right
+    font = 8 if look.paper else 11
+    place = alt.value(5 if late else look.height - 9 - font)
+    rule, start = budget_axis(cross.most, look), budget_axis(cross.most, look, "from:Q")
+    end = start if late else budget_axis(cross.most, look, "to:Q")
+    return [
+        chart.mark_rect(opacity=0.12, color="#808080").encode(x=start, x2="to:Q"),
+        chart.mark_rule(strokeDash=[3, 3], strokeWidth=1.2).encode(x=rule),
+        chart.mark_text(
+            fontSize=font,
+            lineHeight=font + 3,
+            align="right" if late else "left",
+            dx=-6 if late else 6,
+            baseline="top" if late else "bottom",
+        ).encode(x=end, y=place, text="told:N"),
+    ]
+
+
+def _words(one: Comparison) -> tuple[str, str]:
+    before, after = names(one)
+    value = {side: one.curves[side].value_K for side in ("before", "after")}
+    most, name = int(one.curves["before"].k_K[-1]), _name(one)
+    what = f"{name}: the chance that at least one of k samples of a {unit(one, False)} is right, mean over all of them"
+    how = "For k below the number drawn it is the mean over all choices of k samples, so no luck of the order is in it"
+    bands = "A band holds its whole curve at once with 95% confidence (problems resampled)"
+    mislead = (
+        "Two bands may overlap although the difference is sure, since both runs answer the same problems; "
+        f"and nothing is known beyond k = {most:,}."
+    )
+    caption = f"{what}. {how}. {bands}. {_crossed(one)} {mislead} {basis(one)}"
+    ends = "; ".join(
+        f"at k = {k:,} {before} has {share(value['before'][i])} and {after} {share(value['after'][i])}"
+        for i, k in ((0, 1), (-1, most))
+    )
+    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {_crossed(one)}"
+
+
+def _crossed(one: Comparison) -> str:
+    cross, (before, _) = one.crossing, names(one)
+    if cross.k is None:
+        reason = (cross.reason or "the curves do not cross").replace("before", before)
+        return f"No crossing is drawn: {reason}."
+    ends = ", ".join(cross.ends())
+    if not cross.resolved:
+        return (
+            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but its 95% interval [{ends}] goes beyond "
+            "what was drawn."
+        )
+    return f"Beyond k = {cross.k:.3g} (95% interval [{ends}], shaded) {before} is ahead."

@@ -1,0 +1,205 @@
+"""The plane of problems: how often each was solved before and after, with the zero lines and what chance explains."""
+
+from dataclasses import dataclass
+from math import log10
+
+import altair as alt
+import numpy as np
+
+from offleash.comparing.figures.subject import Subject
+from offleash.comparing.per_problem import Detail
+from offleash.comparing.wording import CELLS, basis, names
+from offleash.data.tally import Per
+from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, legend, rounded, sized
+from offleash.render.numbers import counted, short_name, whole
+from offleash.render.style import CLASS_NAMES, CLASSES, SHAPES
+from offleash.stats.binomials import Float
+from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.region import LEVEL, chance_region
+
+ORDER = ("P", "O", "?", "E", "S")  # what changed is drawn last, above the rest
+SUREST = 6  # -log10 p from which dots grow no more
+MANY = 1000  # problems from which less of each text is kept
+GOLDEN = (0.7548776662466927, 0.5698402909980532)  # even spread in the plane (Roberts' R2 sequence)
+STEPS = 60  # places at which the edge of the chance region is worked out
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The common axis of both rates: a strip for zero, a rule, then decades up to 1."""
+
+    start: float
+    zero: float
+    edge: float
+    least: float
+    end: float
+
+    @property
+    def decades(self) -> float:
+        return -log10(self.least)
+
+
+def plane(subject: Subject, look: Look) -> Figure | Missing:
+    """Rate after against rate before, one dot a problem."""
+    told = subject.detail
+    frame = _frame(told)
+    layers = [*_region(told, frame), *_rules(frame), _dots(told, frame, look)]
+    panel = sized(layered(*layers), look, look.width or 440 if look.paper else 440)
+    return Figure("plane", "Which problems gained, and which were lost?", *_words(subject), (panel,))
+
+
+def _frame(told: Detail) -> Frame:
+    positive = told.rate_PR[told.rate_PR > 0]
+    least = min(float(positive.min(initial=1.0)), 1 / float(told.tally.drawn_PR.max(initial=2)), 0.5)
+    decades = -log10(least)
+    down = [least * 10 ** -(share * decades + 0.02) for share in (0.04, 0.10, 0.17)]
+    return Frame(start=down[2], zero=down[1], edge=down[0], least=least, end=10 ** (0.035 * decades))
+
+
+def _axis(frame: Frame, title: str) -> tuple[alt.Axis, alt.Scale, str]:
+    step = max(1, round(frame.decades / 4))
+    ticks = [frame.zero, *(10.0**-power for power in range(0, int(frame.decades + 1e-9) + 1, step))]
+    words = f"datum.value < {frame.edge!r} ? '0' : format(datum.value, '~g')"
+    axis = alt.Axis(values=ticks, labelExpr=words, labelOverlap=True, gridOpacity=0.6)
+    return axis, alt.Scale(type="log", domain=[frame.start, frame.end], nice=False), title
+
+
+def _x(frame: Frame, field: str = "x:Q") -> alt.X:
+    axis, scale, title = _axis(frame, "rate before: share of samples that are right")
+    return alt.X(field, axis=axis, scale=scale, title=title)
+
+
+def _y(frame: Frame, field: str = "y:Q") -> alt.Y:
+    axis, scale, title = _axis(frame, "rate after")
+    return alt.Y(field, axis=axis, scale=scale, title=title)
+
+
+def _dots(told: Detail, frame: Frame, look: Look) -> Panel:
+    """The dots; columns are kept whole and taken apart by the figure, which halves the page."""
+    present = [name for name in CLASSES if (told.class_P == name).any()]
+    labels = [f"{CLASS_NAMES[name]} {int((told.class_P == name).sum()):,}" for name in present]
+    columns = _columns(told, frame)
+    several = legend(labels, look, 2, words=f"{dict(zip(present, labels, strict=True))!r}[datum.label]")
+    size = float(np.clip(6000 / max(len(told.tally), 1), 11, 36)) * (0.4 if look.paper else 1)
+    tips = {"id": "problem", "asked": "question", "part": "benchmark", "name": "class"}
+    tips |= {"old": "right before", "new": "right after", "p": "p, rate changed"}
+    dots = (
+        alt.Chart(data([columns]))
+        .transform_flatten(list(columns))
+        .transform_calculate(name=f"{CLASS_NAMES!r}[datum.cls]")
+        .mark_point(filled=True, cursor="pointer", opacity=0.65 if len(told.tally) < MANY else 0.5)
+        .encode(
+            x=_x(frame),
+            y=_y(frame),
+            color=alt.Color(
+                "cls:N", scale=alt.Scale(domain=present, range=[CLASSES[c] for c in present]), legend=several
+            ),
+            shape=alt.Shape(
+                "cls:N", scale=alt.Scale(domain=present, range=[SHAPES[c] for c in present]), legend=several
+            ),
+            size=alt.Size("sure:Q", scale=alt.Scale(domain=[0, SUREST], range=[size, 4 * size]), legend=None),
+            tooltip=[alt.Tooltip(f"{field}:N", title=title) for field, title in tips.items()],
+        )
+    )
+    named: alt.Chart = dots.properties(name="dots")
+    return named
+
+
+def _columns(told: Detail, frame: Frame) -> Row:
+    order = np.argsort([ORDER.index(name) for name in told.class_P.tolist()], kind="stable")
+    x_P, y_P = (_placed(told.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
+    letters = 100 if len(order) <= MANY else 60
+    n_PR, c_PR, p_P = told.tally.drawn_PR, told.tally.correct_PR, told.p_P
+    sure_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), SUREST))
+    asked, parts = told.problems["question"], told.problems["benchmark"]
+    return {
+        "row": order.tolist(),
+        "x": [rounded(x_P[i], 4) for i in order],
+        "y": [rounded(y_P[i], 4) for i in order],
+        "cls": [str(told.class_P[i]) for i in order],
+        "sure": [rounded(sure_P[i], 2) for i in order],
+        "id": [short_name(str(told.problems["problem"][int(i)]), 60) for i in order],
+        "asked": [_begin(asked[int(i)], letters) for i in order],
+        "part": [short_name(parts[int(i)] or "", 40) for i in order],
+        "old": [f"{c_PR[i, BEFORE]} of {n_PR[i, BEFORE]}" for i in order],
+        "new": [f"{c_PR[i, AFTER]} of {n_PR[i, AFTER]}" for i in order],
+        "p": ["not tested" if np.isnan(p_P[i]) else f"{p_P[i]:.2g}" for i in order],
+    }
+
+
+def _begin(question: str | None, letters: int) -> str:
+    text = " ".join((question or "")[: 4 * letters].split())
+    plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return plain if len(plain) <= letters else f"{plain[: letters - 1]}…"
+
+
+def _placed(rate_P: Float, step: float, frame: Frame) -> Float:
+    """Where dots stand: moved a little so that equal ones are seen, zeros over the width of their strip."""
+    spread_P = (0.5 + np.arange(len(rate_P)) * step) % 1 - 0.5
+    strip = log10(frame.edge / frame.start) * 0.8
+    log_P = np.where(rate_P > 0, np.log10(np.maximum(rate_P, frame.least)), log10(frame.zero))
+    return np.asarray(10 ** (log_P + spread_P * np.where(rate_P > 0, 0.016 * frame.decades, strip)))
+
+
+def _rules(frame: Frame) -> list[Panel]:
+    """The diagonal of equal rates, and the rules behind which zeros stand."""
+    ends: list[Row] = [{"x": frame.least, "y": frame.least}, {"x": 1, "y": 1}]
+    diagonal = alt.Chart(data(ends)).mark_line(strokeDash=[4, 3], strokeWidth=1, color="#808080")
+    edge = alt.Chart(data([{"x": frame.edge, "y": frame.edge}])).mark_rule(strokeWidth=0.8)
+    return [diagonal.encode(x=_x(frame), y=_y(frame)), edge.encode(x=_x(frame)), edge.encode(y=_y(frame))]
+
+
+def _region(told: Detail, frame: Frame) -> list[Panel]:
+    """What chance explains, for the number of samples that problems typically have."""
+    typical = _typical(told)
+    if typical is None:
+        return []
+    before, after = typical
+    c_C = np.unique(np.rint(np.append(0, np.geomspace(1, before, STEPS))).astype(np.int64))
+    low_C, high_C = chance_region(typical, c_C)
+    rows: list[Row] = []
+    for c, low, high in zip(c_C.tolist(), low_C.tolist(), high_C.tolist(), strict=True):
+        # an edge lies half a success beyond the last pair of counts inside, so that their dots do too
+        floor = max((low - 0.5) / after, frame.start) if low > 0 else frame.start
+        ends: Row = {"low": rounded(floor), "high": rounded(min((high + 0.5) / after, 1.0))}
+        if c <= 1 or (low > 0 and rows[-1]["low"] == rounded(frame.start)):  # a step, not a slope, out of the strips
+            step = frame.edge if c == 1 else (c - 0.5) / before if c else frame.start
+            rows += [{**rows[-1], "x": rounded(step)}] if rows else []
+            rows.append({"x": rounded(step), **ends})
+        if c:
+            rows.append({"x": rounded(c / before), **ends})
+    area = alt.Chart(data(rows)).mark_area(opacity=0.16, color="#808080", clip=True)
+    return [area.encode(x=_x(frame), y=_y(frame, "low:Q"), y2="high:Q")]
+
+
+def _typical(told: Detail) -> tuple[int, int] | None:
+    if (told.tally.until_R > 0).any():
+        return None
+    before, after = (int(n) for n in np.median(told.tally.drawn_PR, axis=0))
+    return (before, after) if before >= 1 and after >= 1 else None
+
+
+def _words(subject: Subject) -> tuple[str, str]:
+    told, one, (before, after) = subject.detail, subject.one, names(subject.one)
+    typical, number = _typical(told), {name: int((told.class_P == name).sum()) for name in CLASSES}
+    read = (
+        f"Each dot is a problem: across, the share of the samples of {before} that are right, up, that of {after}, on "
+        "logarithmic axes; problems never solved stand beyond the rules, at 0. Above the dashed diagonal the rate rose"
+    )
+    if typical is None:
+        evidence = (
+            "Runs that stopped early have no counts to test, so dots are of one size and no chance region is shaded"
+        )
+    else:
+        evidence = (
+            "The larger a dot, the surer the change (Fisher's exact test, p from 1 down to one in a million). Shaded: "
+            f"what a test at {LEVEL:.0%} calls chance where {typical[0]:,} samples were drawn before and "
+            f"{typical[1]:,} after, as is typical here; of many problems some lie outside by chance alone"
+        )
+    mislead = "Equal dots are moved a little so that all are seen. A 0 is none in the samples drawn, not impossible"
+    caption = f"{read}. Classes: {CELLS}. {evidence}. {mislead}. {basis(one, Per.PROBLEM)}"
+    said = ", ".join(f"{whole(number[name])} {CLASS_NAMES[name]}" for name in CLASSES if number[name])
+    risen = int((told.rate_PR[:, AFTER] > told.rate_PR[:, BEFORE]).sum())
+    fallen = int((told.rate_PR[:, AFTER] < told.rate_PR[:, BEFORE]).sum())
+    moved = f"the rate is higher after on {risen:,} problems and lower on {fallen:,}"
+    return caption, f"{counted(len(told.tally), 'problem')} in the plane of both rates: {said}; {moved}."

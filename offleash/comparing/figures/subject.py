@@ -1,0 +1,58 @@
+"""Axes, legends and values that all figures share. Names come from logs: they are values of data, never expressions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import altair as alt
+
+from offleash.comparing.checkpoints import Union
+from offleash.comparing.compare import Comparison
+from offleash.comparing.flips import Flips
+from offleash.comparing.per_problem import Detail
+from offleash.render.figure import Figure, Look, Missing, Trace, legend
+from offleash.render.numbers import short_names
+from offleash.render.style import DASHES, RUN_SHAPES, run_colours
+
+
+def run_names(one: Comparison, look: Look) -> dict[str, str]:
+    """The names of the runs before and after as legends show them."""
+    before, after = short_names([one.before.name, one.after.name], 30 if look.paper else 36)
+    return {"before": before, "after": after}
+
+
+def run_scale(names: Mapping[str, str], look: Look) -> alt.Scale:
+    """Colours of the names of both runs."""
+    return alt.Scale(domain=list(names.values()), range=[run_colours(look)[side] for side in names])
+
+
+def by_run(names: Mapping[str, str], look: Look) -> alt.Color:
+    """Colour of points by the field `run`, which holds the names."""
+    return alt.Color("run:N", scale=run_scale(names, look), legend=legend(list(names.values()), look), title=None)
+
+
+def run_traces(names: Mapping[str, str], look: Look) -> dict[str, Trace]:
+    """Colours and dashes of both runs, by name."""
+    return {name: (run_colours(look)[side], DASHES[side]) for side, name in names.items()}
+
+
+def run_shape(names: Mapping[str, str], look: Look) -> alt.Shape:
+    """Shapes of points by run."""
+    scale = alt.Scale(domain=list(names.values()), range=[RUN_SHAPES[side] for side in names])
+    return alt.Shape("run:N", scale=scale, legend=legend(list(names.values()), look), title=None)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What figures are drawn of: comparisons of one base, what they reach together, and the last one in detail."""
+
+    comparisons: tuple[Comparison, ...]
+    together: Union | None
+    detail: Detail
+    turned: Flips | None = None  # classes that depend on how samples are judged, where that was asked
+
+    @property
+    def one(self) -> Comparison:
+        return self.comparisons[-1]
+
+
+Draw = Callable[[Subject, Look], Figure | Missing]

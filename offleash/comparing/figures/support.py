@@ -1,0 +1,159 @@
+"""Support against the budget: P, E, S and O as k grows, and the ratios made of them."""
+
+import altair as alt
+import numpy as np
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.figures.subject import Subject
+from offleash.comparing.wording import CELLS, METRIC_WORDS, basis, names, unit
+from offleash.data.tally import Per
+from offleash.render.figure import (
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    bands,
+    budget_axis,
+    data,
+    layered,
+    legend,
+    lines,
+    rounded,
+    sized,
+)
+from offleash.render.numbers import share, whole
+from offleash.render.style import (
+    CLASS_NAMES,
+    CLASSES,
+    METRIC_DASHES,
+    METRIC_NAMES,
+    METRIC_SHAPES,
+    METRICS,
+    class_fills,
+    pale,
+)
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.change import common_budget
+from offleash.stats.classes import thinned_cells
+from offleash.stats.curves import dense_budgets
+from offleash.stats.rules import Rule
+
+OCTAVE = 3  # budgets in each octave
+
+
+def support(subject: Subject, look: Look) -> Figure | Missing:
+    """P/E/S/O, and SRR, NDR and NSCR, against k."""
+    one = subject.one
+    k_K = dense_budgets(common_budget(one.tally), OCTAVE)
+    cells = _cells(one, k_K)
+    panels = (_areas(one, k_K, cells, look), _ratios(one, look))
+    return Figure("support", "What is kept, found and lost as the budget grows?", *_words(one, k_K, cells), panels)
+
+
+def _cells(one: Comparison, k_K: Integer) -> dict[str, Float]:
+    """Expected numbers in each class at each budget; O only where it can be observed."""
+    thin = thinned_cells(one.tally, k_K)
+    cells = {name: np.asarray(getattr(thin, f"{name}_PK").sum(axis=0)) for name in ("P", "E", "S")}
+    if one.tally.per is Per.PROBLEM:
+        rest = thin.determined_PK.sum(axis=0) - sum(cells.values())
+        cells["O"] = np.maximum(rest, 0.0)
+    return cells
+
+
+def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: Look) -> Panel:
+    order = [name for name in ("P", "E", "S", "O") if name in cells]
+    rows: list[Row] = [
+        {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": place}
+        for place, name in enumerate(order)
+        for k, value in zip(k_K, cells[name], strict=True)
+    ]
+    labels = [CLASS_NAMES[name] for name in order]
+    several = legend(labels, look, 4, symbol="square")
+    total = float(sum(cells[name][-1] for name in order))
+    fills = class_fills(look)
+    areas = (
+        alt.Chart(data(rows))
+        .mark_area(opacity=1, strokeWidth=0.6)
+        .encode(
+            x=budget_axis(int(k_K[-1]), look),
+            y=alt.Y("value:Q", title=unit(one), stack="zero", scale=alt.Scale(domain=[0, total], nice=False)),
+            fill=alt.Fill(
+                "class:N",
+                scale=alt.Scale(domain=labels, range=[pale(CLASSES[n], fills[n]) for n in order]),
+                legend=several,
+            ),
+            stroke=alt.Stroke(
+                "class:N", scale=alt.Scale(domain=labels, range=[CLASSES[n] for n in order]), legend=several
+            ),
+            order=alt.Order("place:Q"),
+            tooltip=[
+                alt.Tooltip("class:N", title="class"),
+                alt.Tooltip("k:Q"),
+                alt.Tooltip("value:Q", title=unit(one)),
+            ],
+        )
+    )
+    return sized(areas, look)
+
+
+def _ratios(one: Comparison, look: Look) -> Panel:
+    rows: list[Row] = [
+        {"k": int(k), "ratio": label, "value": rounded(value), "low": rounded(low), "high": rounded(high)}
+        for name, label in METRIC_NAMES.items()
+        for k, value, low, high in zip(
+            one.curves[name].k_K,
+            one.curves[name].value_K,
+            one.curves[name].band_low_K,
+            one.curves[name].band_high_K,
+            strict=True,
+        )
+    ]
+    labels = list(METRIC_NAMES.values())
+    several = legend(labels, look, 3)
+    lowest = min((float(row["low"]) for row in rows if isinstance(row["low"], float)), default=0.0)
+    bottom = 0.0 if lowest >= 0 else max(-1.0, -0.2 * np.ceil(-lowest / 0.2))
+    scale = alt.Scale(domain=[bottom, 1], nice=False)
+    x = budget_axis(int(one.curves["SRR"].k_K[-1]), look)
+    y, low = (alt.Y(field, title="ratio", scale=scale) for field in ("value:Q", "low:Q"))
+    points = alt.Chart(data(rows)).mark_point(filled=True, size=20 if look.paper else 40, opacity=1)
+    marked = points.encode(
+        x=x,
+        y=y,
+        color=alt.Color("ratio:N", scale=alt.Scale(domain=labels, range=list(METRICS.values())), legend=several),
+        shape=alt.Shape("ratio:N", scale=alt.Scale(domain=labels, range=list(METRIC_SHAPES.values())), legend=several),
+        tooltip=[
+            alt.Tooltip("ratio:N"),
+            alt.Tooltip("k:Q"),
+            alt.Tooltip("value:Q"),
+            alt.Tooltip("low:Q", title="band from"),
+            alt.Tooltip("high:Q", title="band to"),
+        ],
+    )
+    traces = {label: (METRICS[name], METRIC_DASHES[name]) for name, label in METRIC_NAMES.items()}
+    zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8).encode(y="value:Q")
+    curves = [*bands(rows, "ratio", traces, x, low), *lines(rows, "ratio", traces, x, y)]
+    return sized(layered(zero, *curves, marked), look)
+
+
+def _words(one: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
+    again, change, (before, _) = one.evidence.retest, one.change, names(one)
+    metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
+    read = f"First panel: how many {unit(one)} each class holds when k samples are drawn of each ({CELLS})"
+    second = f"Second panel: {metrics}. Bands hold a whole curve at once with 95% confidence"
+    note = "" if one.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
+    rule = "" if change.rule is Rule.SEEN else f" Both panels use the rule seen at every k, not {change.rule.value}."
+    chance = ""
+    if again is not None and np.isfinite(again.redraw_SRR):
+        chance = (
+            f" Two draws of {before} itself would show SRR {share(again.redraw_SRR)} at k = {again.k:,} by chance "
+            f"alone, where this pair has {share(again.observed_SRR)}."
+        )
+    mislead = "E and S at small k are mostly luck: a rare success is found by one run and missed by the other."
+    caption = f"{read}. {second}.{note}{rule}{chance} {mislead} {basis(one)}"
+    ends = "; ".join(
+        f"at k = {int(k_K[i]):,} {', '.join(f'{name} {whole(round(float(v[i]), 1))}' for name, v in cells.items())}"
+        for i in (0, -1)
+    )
+    last = ", ".join(f"{name} {share(float(one.curves[name].value_K[-1]))}" for name in METRIC_NAMES)
+    return caption, f"Classes over k: {ends}. At the largest k {last}."

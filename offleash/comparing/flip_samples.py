@@ -1,0 +1,239 @@
+"""The samples that a class rests on: the first k of every problem counted, and the few to look at fetched."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from offleash.data.run import Run
+from offleash.data.samples import TRUNCATED
+from offleash.data.verdict import Verdict
+from offleash.render.escape import clean
+
+Integer = NDArray[np.int64]
+
+TAIL = 4000  # characters at the end of a text in which the answer is looked for
+WIDTH = 120  # of a snippet, and of an answer
+CORRECT = pl.col("verdict") == Verdict.CORRECT.value
+_KEY = ["problem", "index"]
+_SAID = ("verdict", "answer", "reason")
+
+
+@dataclass(frozen=True)
+class Window:
+    """The first k judged samples of every problem of a run, under the rows of a tally."""
+
+    run: Run
+    verdicts: pl.LazyFrame
+    problems: pl.DataFrame  # problem (the run's own id), row, limit: the samples of smaller index are within
+    rows: int
+
+    def within(self, frame: pl.LazyFrame, only: Integer | None = None) -> pl.LazyFrame:
+        """The rows of a table of this run that are within, with the row of the tally; `only` of some rows."""
+        kept = self.problems
+        if only is not None:
+            kept = kept.filter(pl.col("row").is_in(only.tolist()))
+            frame = frame.filter(pl.col("problem").is_in(kept["problem"].to_list()))
+        return frame.join(kept.lazy(), on="problem").filter(pl.col("index") < pl.col("limit")).drop("limit")
+
+    def per_row(self, counts: pl.DataFrame, column: str = "count") -> Integer:
+        """Counts by row as an array; 0 where there is none."""
+        out = np.zeros(self.rows, dtype=np.int64)
+        out[counts["row"].to_numpy()] = counts[column].to_numpy()
+        return out
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the window of a run holds of every problem, by one verifier's verdicts."""
+
+    judged_P: Integer
+    correct_P: Integer
+    failed_P: Integer
+    by_step: dict[str, Integer]  # correct samples by the step that read their answer; "": the verdicts do not say
+    names_steps: bool  # whether any verdict names one
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a verifier said of a sample."""
+
+    verdict: str | None  # None: it has not judged it
+    answer: str | None
+    reason: str | None  # why it is wrong or failed, where the verifier says
+
+
+@dataclass(frozen=True)
+class DecidingSample:
+    """One sample that a class rests on, cleaned for a reader: what a model wrote may steer a terminal."""
+
+    run: str
+    index: int
+    verdict: str | None
+    answer: str | None
+    reason: str | None
+    step: str | None
+    finish: str | None
+    alike: int  # deciding samples of this problem and run with the same answer, this one included
+    others: dict[str, Said]  # by verifier
+    text: str | None  # the end of the text, around the answer; None: not kept
+
+
+def open_window(
+    run: Run, names: pl.DataFrame, problem_P: NDArray[np.str_], k: int, stopped_P: NDArray[np.bool_]
+) -> Window:
+    """The window of a run; where indices have gaps or samples no verdict, the first k that were judged."""
+    assert run.verdicts is not None, "bare counts hold no samples"
+    order = pl.DataFrame({"problem": problem_P, "row": np.arange(len(problem_P))})
+    own = names.join(order, on="problem").select(problem="own", row="row", limit=pl.lit(k, pl.Int64))
+    plain = Window(run, run.verdicts, own, len(problem_P))
+    judged = plain.within(run.verdicts).group_by("row").agg(pl.col("verdict").count().alias("count"))
+    judged_P = plain.per_row(judged.collect(engine="streaming"))
+    short = np.flatnonzero((judged_P < k) & ~stopped_P)
+    if not short.size:
+        return plain
+    gaps = own.filter(pl.col("row").is_in(short.tolist()))
+    ends = (
+        run.verdicts.filter(pl.col("verdict").is_not_null() & pl.col("problem").is_in(gaps["problem"].to_list()))
+        .group_by("problem")
+        .agg((pl.col("index").bottom_k(k).max().cast(pl.Int64) + 1).alias("end"))
+        .collect(engine="streaming")
+    )
+    limit = pl.coalesce("end", "limit").alias("limit")
+    return replace(plain, problems=own.join(ends, on="problem", how="left").with_columns(limit).drop("end"))
+
+
+def held(window: Window, verdicts: pl.LazyFrame) -> Held:
+    """Count the verdicts of one verifier in the window of a run."""
+    counts = (
+        window.within(verdicts)
+        .filter(pl.col("verdict").is_not_null())
+        .group_by("row", "step", "verdict")
+        .agg(pl.len().alias("count"))
+        .collect(engine="streaming")
+        .with_columns(pl.col("step").fill_null(""), pl.col("count").cast(pl.Int64))
+    )
+
+    def total(part: pl.DataFrame) -> Integer:
+        return window.per_row(part.group_by("row").agg(pl.col("count").sum()))
+
+    right = counts.filter(CORRECT)
+    failed = counts.filter(pl.col("verdict") == Verdict.FAILED.value)
+    steps = right["step"].unique().sort().to_list()
+    by_step = {step: total(right.filter(pl.col("step") == step)) for step in steps}
+    return Held(total(counts), total(right), total(failed), by_step, bool((counts["step"] != "").any()))
+
+
+def tells_endings(run: Run) -> bool:
+    """Whether a run says of any sample how it ended."""
+    if run.samples is None:
+        return False
+    return bool(run.samples.select(pl.col("finish").is_not_null().any()).collect(engine="streaming").item())
+
+
+def truncated_correct(window: Window, only: Integer) -> Integer:
+    """Correct samples of the window that were cut at the token limit, of some rows; 0 elsewhere."""
+    if window.run.samples is None or not only.size:
+        return np.zeros(window.rows, dtype=np.int64)
+    right = window.within(window.verdicts.select("problem", "index", "verdict").filter(CORRECT), only)
+    both = right.select("row", "index").join(_cut(window, only), on=["row", "index"], how="semi")
+    counts = both.group_by("row").agg(pl.len().cast(pl.Int64).alias("count")).collect(engine="streaming")
+    return window.per_row(counts)
+
+
+def truncated_of(window: Window, only: Integer) -> pl.DataFrame:
+    """Samples of some rows that were cut at the token limit: row, index."""
+    return _cut(window, only).collect(engine="streaming")
+
+
+def decided(window: Window, verdicts: pl.LazyFrame, only: Integer) -> pl.DataFrame:
+    """Correct and failed samples of some rows: row, index, verdict, answer, step."""
+    telling = CORRECT | (pl.col("verdict") == Verdict.FAILED.value)
+    columns = ["row", "index", "verdict", "answer", "step"]
+    return window.within(verdicts.filter(telling), only).select(columns).collect(engine="streaming")
+
+
+def chosen(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
+    """A few of the deciding samples of every row, different answers first: row, index, alike."""
+    distinct = deciding.unique(["row", "index"], keep="first")
+    ranked = distinct.with_columns(
+        alike=pl.len().over("row", "answer").cast(pl.Int64),
+        place=pl.col("index").rank("ordinal").over("row", "answer"),
+    )
+    ordered = ranked.sort("row", "place", "index")
+    return ordered.filter(pl.int_range(pl.len()).over("row") < shown).select("row", "index", "alike")
+
+
+def fetched(
+    window: Window, picks: pl.DataFrame, others: Mapping[str, pl.LazyFrame]
+) -> dict[int, tuple[DecidingSample, ...]]:
+    """The picked samples with all that is known of them, by row; the only place where texts are read."""
+    where = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
+    told = where.join(_at(window.verdicts, where, "verdict", "answer", "reason", "step"), on=_KEY, how="left")
+    kept = pl.LazyFrame(schema={"problem": pl.String(), "index": pl.UInt32()})
+    samples = kept if window.run.samples is None else window.run.samples
+    told = told.join(_at(samples, where, "finish", "text"), on=_KEY, how="left")
+    views = {
+        name: {(row[0], row[1]): Said(*map(_short, row[2:])) for row in _at(frame, where, *_SAID).rows()}
+        for name, frame in others.items()
+    }
+    out: dict[int, list[DecidingSample]] = {}
+    for one in told.sort("row", "index").iter_rows(named=True):
+        key = one["problem"], one["index"]
+        seen = {name: found.get(key, Said(None, None, None)) for name, found in views.items()}
+        out.setdefault(one["row"], []).append(_sample(window.run.name, one, seen))
+    return {row: tuple(samples) for row, samples in out.items()}
+
+
+def snippet(text: str, answer: str | None, width: int = WIDTH) -> str:
+    """The end of a text around the last place where the answer stands, else its last words; cleaned."""
+    start = text.rfind(answer) if answer else -1
+    middle = len(text) if start < 0 or answer is None else start + min(len(answer), width) // 2
+    low = max(0, min(middle - width // 2, len(text) - width))
+    part = clean(text[low : low + width])
+    return ("…" if low > 0 else "") + part + ("…" if low + width < len(text) else "")
+
+
+def _cut(window: Window, only: Integer) -> pl.LazyFrame:
+    assert window.run.samples is not None, "checked by the caller"
+    ended = window.run.samples.select("problem", "index", "finish").filter(pl.col("finish") == TRUNCATED)
+    return window.within(ended, only).select("row", "index")
+
+
+def _at(frame: pl.LazyFrame, where: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """Some columns of a few samples, null where the table lacks one; of a text only its end."""
+    known = frame.collect_schema().names()
+    read = [pl.col(name) if name in known else pl.lit(None, pl.String).alias(name) for name in columns]
+    ends = [one.str.tail(TAIL) if name == "text" else one for name, one in zip(columns, read, strict=True)]
+    near = frame.filter(pl.col("problem").is_in(where["problem"].unique().to_list()))
+    found = near.join(where.lazy().select(_KEY), on=_KEY, how="semi").select(*_KEY, *ends)
+    return found.unique(_KEY, keep="last").collect(engine="streaming")
+
+
+def _sample(run: str, one: dict[str, object], others: dict[str, Said]) -> DecidingSample:
+    text, answer = _text(one["text"]), _text(one["answer"])
+    read = next((found for found in (answer, *(said.answer for said in others.values())) if found), None)
+    return DecidingSample(
+        run=run,
+        index=int(str(one["index"])),
+        verdict=_text(one["verdict"]),
+        answer=_short(answer),
+        reason=_short(_text(one["reason"])),
+        step=_short(_text(one["step"])),
+        finish=_short(_text(one["finish"])),
+        alike=int(str(one["alike"])),
+        others=others,
+        text=None if text is None else snippet(text, read),
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _short(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return clean(text[:WIDTH]) + ("…" if len(text) > WIDTH else "")

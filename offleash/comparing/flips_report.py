@@ -1,0 +1,178 @@
+"""Flips as JSON and in the terminal: the classes under every way to judge the samples, and the list to review."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from offleash.comparing.flip_samples import DecidingSample, Said
+from offleash.comparing.flips import Alternative, Flip, Flips
+from offleash.render.escape import clean
+from offleash.render.numbers import Json, number
+from offleash.stats.change import METRICS
+
+MOST = 20  # problems shown
+CELLS = ("P", "E", "S", "O")
+
+
+def flips_json(found: Flips) -> Json:
+    """The flips of a comparison for `compare --flips --json`."""
+    return {
+        "k": found.k,
+        "now": _table_json(found.now),
+        "alternatives": [_table_json(way) for way in found.alternatives],
+        "not_tried": [vars(missing) for missing in found.untried],
+        "to_review": len(found.to_review),
+        "problems": [_flip_json(flip) for flip in found.problems],
+    }
+
+
+def show_flips(console: Console, turned: Sequence[Flips]) -> None:
+    """Print the tables and the first problems of the review list; of several comparisons, of the last."""
+    if not turned:
+        return
+    found = turned[-1]
+    title = Text.assemble(("Which classes depend on how the samples are judged?", "bold"))
+    title.append(f"   {clean(found.before)} → {clean(found.after)}, the first {found.k} samples of each problem", "dim")
+    parts: list[RenderableType] = [Text(""), title]
+    if any(way.flips for way in found.alternatives):
+        parts.append(_table(found))
+    parts += [Text(line) for line in _summary(found)]
+    parts += [part for place, flip in enumerate(found.to_review[:MOST], 1) for part in _flip(place, flip, found)]
+    if len(found.to_review) > MOST:
+        parts.append(Text(f"and {len(found.to_review) - MOST:,} more; --json has all"))
+    parts += [Text(f"· {line}", style="dim") for line in _untried(found)]
+    console.print(Group(*parts))
+
+
+def cautions(found: Flips) -> list[str]:
+    """The flips in a sentence for whoever reads the result; none where no class depends on how samples are judged.
+
+    A way to judge that leaves nothing reached (the one step that reads all answers left out) tells nothing.
+    """
+    telling = {way.name for way in found.alternatives if any(way.cells[name] for name in "PES")}
+    review = [flip for flip in found.to_review if telling & flip.under.keys()]
+    if not review:
+        return []
+    changed = sum(flip.now in ("E", "S") for flip in review)
+    which = f", {changed:,} of them lost or found now" if changed else ""
+    first = ", ".join(clean(flip.problem)[:60] for flip in review[:3])
+    return [
+        f"The class of {_problems(len(review))} depends on how samples are judged{which}: {first}"
+        f"{', ...' if len(review) > 3 else ''}. offleash compare --flips shows the samples that decide."
+    ]
+
+
+def _table_json(way: Alternative) -> Json:
+    cells: Json = {name: way.cells[name] for name in CELLS}
+    return {
+        "name": way.name,
+        "kind": "now" if way.kind is None else way.kind.value,
+        **cells,
+        "undetermined": way.cells["U"],
+        **{name: number(way.value[name]) for name in METRICS},
+        "flips": way.flips,
+        "review": way.review,
+        "unchecked": way.unchecked,
+    }
+
+
+def _flip_json(flip: Flip) -> Json:
+    return {
+        "problem": flip.problem,
+        "gold": flip.gold,
+        "now": flip.now,
+        "under": [{"alternative": name, "class": letter} for name, letter in flip.under.items()],
+        "review": flip.review,
+        "correct": {"before": flip.correct[0], "after": flip.correct[1]},
+        "deciding": flip.deciding,
+        "samples": [_sample_json(sample) for sample in flip.samples],
+    }
+
+
+def _sample_json(sample: DecidingSample) -> Json:
+    return vars(sample) | {"others": [{"verifier": name} | vars(said) for name, said in sample.others.items()]}
+
+
+def _table(found: Flips) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("", overflow="fold", min_width=16)
+    untold = any(way.cells["U"] for way in (found.now, *found.alternatives))
+    for column in (*CELLS, *(["?"] if untold else []), *METRICS, "flips"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for way in (found.now, *(way for way in found.alternatives if way.flips)):
+        cells = [f"{way.cells[name]:,}" for name in (*CELLS, *(["U"] if untold else []))]
+        values = ["-" if np.isnan(way.value[name]) else f"{way.value[name]:.3f}" for name in METRICS]
+        table.add_row(clean(way.name), *cells, *values, f"{way.flips:,}" if way.kind is not None else "")
+    return table
+
+
+def _summary(found: Flips) -> list[str]:
+    same = [clean(way.name) for way in found.alternatives if not way.flips]
+    lines = [f"No class changes: {', '.join(same)}."] if same else []
+    lines += [
+        f"{clean(way.name)} has not judged all samples of {_problems(way.unchecked)}, which keep their class."
+        for way in found.alternatives
+        if way.unchecked
+    ]
+    formats = len(found.problems) - len(found.to_review)
+    if formats:
+        verb = "changes" if formats == 1 else "change"
+        lines.append(f"{_problems(formats)} {verb} class only when a whole strict format is not read (see --json).")
+    if found.to_review:
+        first = "E and S first, then by the number of samples that decide"
+        lines.append(f"{_problems(len(found.to_review))} to review, {first}:")
+    elif found.alternatives:
+        lines.append("No problem needs a review.")
+    else:
+        lines.append("Nothing could be tried.")
+    return lines
+
+
+def _flip(place: int, flip: Flip, found: Flips) -> list[RenderableType]:
+    told = {way.name for way in found.alternatives if way.review}
+    head = Text(f"{place:>3}. ")
+    head.append(clean(flip.problem), "bold")
+    by_class: dict[str, list[str]] = {}
+    for name, letter in ((name, letter) for name, letter in flip.under.items() if name in told):
+        by_class.setdefault("undetermined" if letter == "U" else letter, []).append(clean(name))
+    turns = "; ".join(f"{letter} ({', '.join(names)})" for letter, names in by_class.items())
+    gold = "" if flip.gold is None else f"   gold {flip.gold}"
+    head.append(f"   {'undetermined' if flip.now == 'U' else flip.now} → {turns}{gold}")
+    lines = [Padding(Text("\n".join(_sample(sample))), (0, 0, 0, 5), expand=False) for sample in flip.samples]
+    if flip.deciding > len(flip.samples):
+        lines.append(Padding(Text(f"{flip.deciding:,} samples decide it", "dim"), (0, 0, 0, 5), expand=False))
+    return [head, *lines]
+
+
+def _sample(sample: DecidingSample) -> list[str]:
+    said = [f"{clean(sample.run)} {sample.index}: {sample.verdict or 'not judged'}"]
+    if sample.reason:
+        said.append(sample.reason)
+    if sample.answer is not None:
+        said.append(f"answer {sample.answer}{f' by {clean(sample.step)}' if sample.step else ''}")
+    if sample.alike > 1:
+        said.append(f"{sample.alike} alike")
+    if sample.finish == "length":
+        said.append("truncated")
+    said += [f"{clean(name)}: {_said(other)}" for name, other in sample.others.items()]
+    return [", ".join(said), *([f"  {sample.text}"] if sample.text else [])]
+
+
+def _said(other: Said) -> str:
+    read = "" if other.answer is None else f" ({other.answer})"
+    return f"{other.verdict or 'not judged'}{read}{f', {other.reason}' if other.reason else ''}"
+
+
+def _untried(found: Flips) -> list[str]:
+    steps = [f" ({clean(missing.next_step)})" if missing.next_step else "" for missing in found.untried]
+    told = zip(found.untried, steps, strict=True)
+    return [f"not tried: {clean(missing.what)}: {clean(missing.reason)}{step}" for missing, step in told]
+
+
+def _problems(number_: int) -> str:
+    return f"{number_:,} problem" if number_ == 1 else f"{number_:,} problems"

@@ -1,0 +1,105 @@
+"""Guessing: which problems a run reaches only as often as a blind guess would, and the table without them."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offleash.comparing.tally import Counted
+from offleash.data.answers import Answers
+from offleash.data.tally import Float, Per, Tally
+from offleash.errors import OffleashError
+from offleash.stats.change import SupportChange, change_at
+from offleash.stats.classes import AFTER, BEFORE, rule_cells
+from offleash.stats.guessing import GuessFloor, guess_floor, guess_support, guess_test
+from offleash.stats.rules import IN, OUT, Rule
+
+if TYPE_CHECKING:
+    from offleash.comparing.question import Question
+
+
+SIDES = {"before": BEFORE, "after": AFTER}
+
+
+@dataclass(frozen=True)
+class Guessing:
+    """Guess-support of two runs; `floor` says where the floors came from, None when there are none and why."""
+
+    floor: str | None
+    reason: str | None
+    tested: dict[str, int]  # problems with a floor above 0
+    typical: dict[str, float]  # median floor of those
+    problems: dict[str, tuple[str, ...]]  # guess-support: reached, but no more often than the floor explains
+    without: SupportChange | None  # the table with guess-support counted as not reached
+    by_rank: dict[str, int] | None = None  # guess-support by rank among other problems; None with given floors
+
+
+def guessing(pair: Tally, told: list[Answers] | None, counted: Counted, asked: "Question") -> Guessing:
+    """Test what was reached against given floors, or against floors from other problems' wrong answers."""
+    if pair.per is not Per.PROBLEM:
+        return _none("guess floors belong to problems; use --per problem")
+    if (pair.until_R > 0).any():
+        return _none("a run that stopped early has no binomial count to test")
+    given_P = _given(pair, asked.guess)
+    if (given_P > 0).any():
+        return _tested(pair, "given", np.stack([given_P, given_P], axis=1), asked)
+    if told is None:
+        return _none(
+            "no floor: the problems have none (--guess RATE) and the logs keep no answers to estimate one from"
+        )
+    floors = _blind(told, counted)
+    found = _tested(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), asked)
+    ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
+    return found if found.floor is None else replace(found, by_rank=ranks)
+
+
+def _given(pair: Tally, guess: float | None) -> Float:
+    if guess is not None and not 0 <= guess < 1:
+        raise OffleashError(f"A guess floor is a chance, at least 0 and below 1; found --guess {guess}.")
+    return pair.guess_P if guess is None else np.full(len(pair), guess)
+
+
+def _blind(told: list[Answers], counted: Counted) -> list[GuessFloor]:
+    """Floors of each run from its own wrong answers to other problems; an answer any run had right is accepted."""
+    problems = counted.problems.height
+    code = {text: number for number, text in enumerate(told[0].label)}
+    gold_P = np.array([-1 if gold is None else code.get(gold, -1) for gold in counted.problems["gold"]], dtype=np.int64)
+    right = [(run.problem_A[run.correct_A], run.answer_A[run.correct_A]) for run in told]
+    accepted_problem, accepted_answer = (np.concatenate(column) for column in zip(*right, strict=True))
+    return [
+        guess_floor(
+            run.problem_A,
+            run.answer_A,
+            run.count_A,
+            run.correct_A,
+            run.wrong_A,
+            problems,
+            accepted_problem,
+            accepted_answer,
+            gold_P,
+        )
+        for run in told
+    ]
+
+
+def _tested(pair: Tally, floor: str, floor_PR: Float, asked: "Question") -> Guessing:
+    p_PR = np.stack([guess_test(pair.drawn_PR[:, r], pair.correct_PR[:, r], floor_PR[:, r]) for r in (0, 1)], axis=1)
+    blind_PR = guess_support(p_PR, pair.correct_PR > 0)
+    above_PR = np.where((pair.head_PR > 0) & ~blind_PR, IN, OUT).astype(np.int8)
+    sums = rule_cells(pair, above_PR, pair.head).sums(asked.replicates, asked.seed)
+    known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in SIDES.items()}
+    tested = {name: len(floors) for name, floors in known.items()}
+    if not any(tested.values()):
+        return _none("no floor: no wrong answer to one problem is a right answer to another")
+    return Guessing(
+        floor=floor,
+        reason=None,
+        tested=tested,
+        typical={name: float(np.median(floors)) if len(floors) else float("nan") for name, floors in known.items()},
+        problems={name: tuple(str(one) for one in pair.problem_P[blind_PR[:, r]]) for name, r in SIDES.items()},
+        without=change_at(sums, 0, pair, Rule.SEEN),
+    )
+
+
+def _none(reason: str) -> Guessing:
+    return Guessing(None, reason, {}, {}, {}, None)

@@ -1,0 +1,110 @@
+"""Detail: a comparison problem by problem, for figures and for whoever wants to look: classes, rates, evidence."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from offleash.comparing.answers import answers
+from offleash.comparing.compare import Comparison
+from offleash.data.answers import Answers
+from offleash.data.tally import Float, Integer, Tally
+from offleash.stats.change import states
+from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.curves import budgets
+from offleash.stats.diversity import distinct_rarefied
+from offleash.stats.rules import IN, UNDETERMINED, Rule
+
+Flags = NDArray[np.bool_]
+Text = NDArray[np.str_]
+Statistic = Callable[[ArrayLike, ArrayLike, int, ArrayLike], Float]  # counts, their problems, problems, n
+
+UNKNOWN_CLASS = "?"
+
+
+@dataclass(frozen=True)
+class Detail:
+    """A row a problem, in the order of `problems`; columns of runs: before, after."""
+
+    comparison: Comparison
+    problems: pl.DataFrame  # PROBLEMS
+    tally: Tally  # per problem, whatever the comparison counts
+    class_P: Text  # P, E, S, O by the rule in force among the first k samples; "?": it cannot tell
+    rate_PR: Float  # of a record that stopped at its m-th success, (m-1)/(N-1): unbiased
+    p_P: Float  # two-sided: did the rate change? NaN where a run stopped early
+    sure_P: Flags  # on the lists of sure losses and gains (5% false discoveries)
+
+    @cached_property
+    def answers(self) -> list[Answers] | None:
+        """How often each answer was given, per run; None where a run keeps none or stopped early."""
+        one = self.comparison
+        return answers([one.before, one.after], one.counted)
+
+    @cached_property
+    def distinct_KR(self) -> tuple[Integer, Float, int] | None:
+        """Budgets, the mean number of different readable answers in so many samples of each run, and the problems."""
+        told, found = self.answers, self.comparison.diversity
+        if told is None or found is None:
+            return None
+        k_K = budgets(found.n)
+        every = [_readable(run, distinct_rarefied, len(self.tally), k_K) for run in told]
+        known_P = ~np.isnan(np.stack(every)).any(axis=(0, 2))
+        if not known_P.any():
+            return None
+        return k_K, np.stack([one[known_P].mean(axis=0) for one in every], axis=1), int(known_P.sum())
+
+
+def detail(one: Comparison) -> Detail:
+    """The detail of a comparison; what takes a scan of the samples is read when first asked for."""
+    counted = one.counted
+    sure = set(one.evidence.lost) | set(one.evidence.gained)
+    return Detail(
+        comparison=one,
+        problems=counted.problems,
+        tally=counted.tally,
+        class_P=_classes(one),
+        rate_PR=_rates(counted.tally),
+        p_P=_changed_p(counted.tally),
+        sure_P=np.isin(counted.tally.problem_P, sorted(sure)) if sure else np.zeros(len(counted.tally), dtype=bool),
+    )
+
+
+def _classes(one: Comparison) -> Text:
+    tally, change = one.counted.tally, one.change
+    if change.rule is Rule.SEEN:
+        first_PR = tally.first_PR
+        stopped_PR = (first_PR >= 0) & (first_PR < change.k)
+        reached_PR = np.where(tally.until_R > 0, stopped_PR, tally.head_PR >= 1)
+        known_P = np.ones(len(tally), dtype=bool)
+    else:
+        state_PR = states(tally, change.rule, change.k, one.question.tau, one.question.zeta)
+        reached_PR, known_P = state_PR == IN, (state_PR != UNDETERMINED).all(axis=1)
+    names = np.array([["O", "E"], ["S", "P"]])  # before, after
+    return np.where(known_P, names[reached_PR[:, BEFORE].astype(int), reached_PR[:, AFTER].astype(int)], UNKNOWN_CLASS)
+
+
+def _rates(tally: Tally) -> Float:
+    plain = tally.correct_PR / np.maximum(tally.drawn_PR, 1)
+    ended = (tally.correct_PR - 1) / np.maximum(tally.drawn_PR - 1, 1)
+    short = tally.stopped_PR & (tally.correct_PR > 1)
+    return np.where(short, ended, plain)
+
+
+def _changed_p(tally: Tally) -> Float:
+    """Fisher's exact test of each problem, twice the smaller tail."""
+    if (tally.until_R > 0).any():
+        return np.full(len(tally), np.nan)
+    drawn_PR, correct_PR = tally.drawn_PR, tally.correct_PR
+    law = (drawn_PR.sum(axis=1), correct_PR.sum(axis=1), drawn_PR[:, AFTER])
+    low = stats.hypergeom.cdf(correct_PR[:, AFTER], *law)
+    high = stats.hypergeom.sf(correct_PR[:, AFTER] - 1, *law)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(low, high)))
+
+
+def _readable(run: Answers, statistic: Statistic, problems: int, n: ArrayLike) -> Float:
+    seen = run.answer_A >= 0
+    return statistic(run.count_A[seen], run.problem_A[seen], problems, n)

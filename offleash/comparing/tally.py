@@ -1,0 +1,258 @@
+"""Tally: from the verdicts of runs to counts, at one budget for all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from offleash.comparing.align import Matched, match
+from offleash.data.notes import Note
+from offleash.data.run import Run
+from offleash.data.samples import TRUNCATED
+from offleash.data.tally import UNKNOWN, Tally
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError
+
+_COUNTED = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A tally of runs, the problems behind its rows, and the notes on what is not in it."""
+
+    tally: Tally
+    problems: pl.DataFrame  # PROBLEMS, in the order of the tally's rows
+    own: tuple[pl.DataFrame, ...]  # for each run: own id, problem
+    notes: tuple[Note, ...]
+
+
+def tally(runs: Sequence[Run], at: int | None = None, seed: int = 0) -> Counted:
+    """Count the runs' verdicts problem by problem, and among the first k samples in index order.
+
+    k is `at`, or the largest that every problem has in every run. Problems with fewer are left out and noted.
+    """
+    matched = match(runs)
+    counted = [_ordered(_counts(run), names, matched) for run, names in zip(runs, matched.own, strict=True)]
+    column = {name: np.stack([frame[name].to_numpy() for frame in counted], axis=1) for name in _COUNTED}
+    _check(runs, matched, column)
+    stopped_PR = column["stopped"].astype(bool)
+    budget_R = np.array([_budget(run, column["n"][:, r]) for r, run in enumerate(runs)], dtype=np.int64)
+    have_PR = np.where(stopped_PR, budget_R, column["n"])
+    keep_P, head, notes = _budget_for_all(runs, matched, have_PR, at)
+    full = Tally(
+        runs=tuple(run.name for run in runs),
+        problem_P=matched.problems["problem"].to_numpy().astype(np.str_),
+        benchmark_P=matched.problems["benchmark"].fill_null("").to_numpy().astype(np.str_),
+        guess_P=matched.problems["guess"].fill_null(np.nan).to_numpy().astype(np.float64),
+        drawn_PR=column["n"],
+        correct_PR=column["c"],
+        unread_PR=column["unread"],
+        failed_PR=column["failed"],
+        unverified_PR=column["unverified"],
+        truncated_PR=column["truncated"],
+        first_PR=column["first"],
+        head_PR=np.full_like(column["n"], UNKNOWN),
+        head=head,
+        stopped_PR=stopped_PR,
+        budget_R=budget_R,
+        until_R=np.array([run.budget.until for run in runs], dtype=np.int64),
+        ordered_R=np.array([run.verdicts is not None for run in runs]),
+    )
+    head_PR, more = _heads(runs, matched, full, column["rows"], column["last"], seed)
+    kept = replace(full, head_PR=head_PR).rows(keep_P)
+    return Counted(kept, matched.problems.filter(pl.Series(keep_P)), matched.own, tuple(notes + more))
+
+
+def _counts(run: Run) -> pl.DataFrame:
+    """Counts of every problem of a run: its own id and the columns of _COUNTED."""
+    if run.verdicts is None:
+        assert run.counts is not None, "a run has verdicts or counts"
+        zero, none = pl.lit(0, pl.Int64), pl.lit(UNKNOWN, pl.Int64)
+        zeros = [zero.alias(name) for name in ("unread", "failed", "unverified", "truncated", "stopped")]
+        unknown = [none.alias("first"), none.alias("last"), pl.col("n").alias("rows")]
+        return run.counts.with_columns(*zeros, *unknown)
+    counts = _stopped(run) if run.budget.until else _plain(run.verdicts)
+    truncated = pl.lit(0, pl.Int64).alias("truncated")
+    if run.samples is None:
+        return counts.with_columns(truncated)
+    counts = counts.join(_kept(run, counts), on="problem", how="left").with_columns(
+        pl.col("truncated", "samples").fill_null(0)
+    )
+    if run.budget.until:  # the samples after the last success of a record are not missing a verdict
+        return counts.drop("samples")
+    waiting = (pl.col("samples") - pl.col("rows")).clip(lower_bound=0)
+    return counts.with_columns(unverified=pl.col("unverified") + waiting).drop("samples")
+
+
+def _kept(run: Run, counts: pl.DataFrame) -> pl.DataFrame:
+    """How many samples of each problem a run keeps, and how many of them were cut at the token limit."""
+    assert run.samples is not None, "checked by the caller"
+    inside = pl.col("index").cast(pl.Int64) <= pl.col("last") if run.budget.until else pl.lit(True)
+    cut = ((pl.col("finish") == TRUNCATED) & inside).sum().cast(pl.Int64).alias("truncated")
+    size = [pl.len().cast(pl.Int64).alias("samples"), (pl.col("index").max().cast(pl.Int64) + 1).alias("end")]
+    samples = run.samples.join(counts.lazy().select("problem", "last"), on="problem", how="left")
+    kept = samples.group_by("problem").agg(cut, *size).collect(engine="streaming")
+    twice = kept.filter(pl.col("samples") > pl.col("end"))
+    if twice.height:
+        problem, _, rows, end = twice.row(0)
+        raise _copied(run, problem, rows, end)
+    return kept.drop("end")
+
+
+def _copied(run: Run, problem: str, rows: int, end: int) -> OffleashError:
+    return OffleashError(
+        f"{run.name!r} holds samples of problem {problem!r} twice: {rows} rows with indices up to {end - 1}. "
+        "A shard was copied or written twice; remove the copy."
+    )
+
+
+def _plain(verdicts: pl.LazyFrame) -> pl.DataFrame:
+    verdict, index = pl.col("verdict"), pl.col("index").cast(pl.Int64)
+    correct = verdict == Verdict.CORRECT.value
+    return (
+        verdicts.group_by("problem")
+        .agg(
+            verdict.count().cast(pl.Int64).alias("n"),
+            correct.sum().cast(pl.Int64).alias("c"),
+            (verdict == Verdict.UNREAD.value).sum().cast(pl.Int64).alias("unread"),
+            (verdict == Verdict.FAILED.value).sum().cast(pl.Int64).alias("failed"),
+            verdict.null_count().cast(pl.Int64).alias("unverified"),
+            index.filter(correct).min().fill_null(UNKNOWN).alias("first"),
+            index.max().alias("last"),
+            pl.len().cast(pl.Int64).alias("rows"),
+            pl.lit(0, pl.Int64).alias("stopped"),
+        )
+        .collect(engine="streaming")
+    )
+
+
+def _stopped(run: Run) -> pl.DataFrame:
+    """Counts of a run whose records end at their until-th success, in index order: what came later stays out."""
+    assert run.verdicts is not None, "only samples can stop"
+    ordered = run.verdicts.sort("problem", "index").with_columns(
+        place=pl.int_range(pl.len(), dtype=pl.Int64).over("problem"),
+        hits=(pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64).cum_sum().over("problem"),
+    )
+    gaps = ordered.filter(pl.col("place") != pl.col("index")).select("problem").unique().collect()
+    if gaps.height:
+        raise OffleashError(
+            f"{run.name!r}: problem {gaps['problem'][0]!r} has a gap in its sample indices, so where it stopped cannot "
+            "be told; resume its draw."
+        )
+    hit = (pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64)
+    record = ordered.filter(pl.col("hits") - hit < run.budget.until)
+    judged = pl.col("index").filter(pl.col("verdict").is_not_null()).max().over("problem")
+    holes = record.filter(pl.col("verdict").is_null() & (pl.col("index") < judged)).select("problem").unique().collect()
+    if holes.height:
+        raise OffleashError(
+            f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict inside its record, so where "
+            "it stopped cannot be told; judge it with `offleash verify`."
+        )
+    counts = _plain(record.drop("place", "hits"))
+    return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))
+
+
+def _ordered(counts: pl.DataFrame, names: pl.DataFrame, matched: Matched) -> pl.DataFrame:
+    """The counts in the order of the matched problems; a problem of which nothing was drawn has zeros."""
+    renamed = counts.rename({"problem": "own"}).join(names, on="own").drop("own")
+    out = matched.problems.select("problem").join(renamed, on="problem", how="left", maintain_order="left")
+    return out.with_columns(pl.col("first", "last").fill_null(UNKNOWN)).with_columns(
+        pl.col(name).fill_null(0).cast(pl.Int64) for name in _COUNTED
+    )
+
+
+def _check(runs: Sequence[Run], matched: Matched, column: dict[str, np.ndarray]) -> None:
+    drawn_PR, unverified_PR = column["n"], column["unverified"]
+    for r, run in enumerate(runs):
+        twice_P = (column["last"][:, r] >= 0) & (column["rows"][:, r] > column["last"][:, r] + 1)
+        if twice_P.any():
+            row = int(twice_P.argmax())
+            raise _copied(run, matched.problems["problem"][row], column["rows"][row, r], column["last"][row, r] + 1)
+        if drawn_PR[:, r].sum() == 0 and unverified_PR[:, r].sum() > 0:
+            step = run.unverified_hint or "Judge them: offleash verify RUN, or compare with --verify NAME."
+            raise OffleashError(
+                f"None of the {unverified_PR[:, r].sum():,} samples of {run.name!r} has a verdict. {step}"
+            )
+
+
+def _budget(run: Run, drawn_P: np.ndarray) -> int:
+    return int(run.budget.k or drawn_P.max(initial=0))
+
+
+def _budget_for_all(
+    runs: Sequence[Run], matched: Matched, have_PR: np.ndarray, at: int | None
+) -> tuple[np.ndarray, int, list[Note]]:
+    """Which problems to keep and at which k; different budgets are cut to the smaller, never compared raw."""
+    notes = [
+        Note(f"{run.name}: problems that another run lacks were left out", count, left_out=True)
+        for run, count in zip(runs, matched.left_out, strict=True)
+        if count
+    ]
+    if at is not None and at < 1:
+        raise OffleashError(f"k is a number of samples, at least 1; found --at {at}.")
+    least_P = have_PR.min(axis=1)
+    if at is None:
+        drawn = least_P[least_P > 0]
+        if not drawn.size:
+            raise OffleashError("No problem has a verified sample in every run; there is nothing to compare.")
+        head, keep_P = int(drawn.min()), least_P > 0
+    else:
+        head, keep_P = at, least_P >= at
+        if not keep_P.any():
+            raise OffleashError(
+                f"No problem has {at} samples in every run (the most is {least_P.max(initial=0)}); use a smaller --at."
+            )
+    if (~keep_P).any():
+        why = "no verified sample" if at is None else f"fewer than {at} samples"
+        notes.append(Note(f"problems with {why} in some run were left out", int((~keep_P).sum()), left_out=True))
+    usual = int(np.median(least_P[keep_P]))
+    if at is None and usual > head:
+        few = int((least_P[keep_P] < usual).sum())
+        cut = f"budgets are cut to k={head}, the least of any problem"
+        notes.append(Note(f"{cut}; --at {usual} would leave out {few} problems instead"))
+    elif at is None and have_PR[keep_P].max() > head:
+        most = {run.name: int(have_PR[keep_P, r].max()) for r, run in enumerate(runs)}
+        drawn_text = ", ".join(f"{name} {n}" for name, n in most.items())
+        if len(set(most.values())) > 1:
+            notes.append(
+                Note(f"budgets differ ({drawn_text}); all are cut to k={head}: the larger one would look wider")
+            )
+        else:
+            notes.append(Note(f"budgets are cut to k={head}, the least of any problem"))
+    return keep_P, head, notes
+
+
+def _heads(
+    runs: Sequence[Run], matched: Matched, full: Tally, rows_PR: np.ndarray, last_PR: np.ndarray, seed: int
+) -> tuple[np.ndarray, list[Note]]:
+    """Correct among the first `head` samples of every problem; of bare counts, a seeded random subset of that size."""
+    head, notes, columns = full.head, [], []
+    for r, run in enumerate(runs):
+        drawn_P, correct_P = full.drawn_PR[:, r], full.correct_PR[:, r]
+        if run.budget.until or (drawn_P <= head).all():
+            columns.append(correct_P)
+            continue
+        if run.verdicts is None:
+            notes.append(Note(f"{run.name}: the order of its samples is not known; tests use a random {head} of them"))
+            columns.append(_random_head(drawn_P, correct_P, head, np.random.default_rng([seed, r])))
+            continue
+        contiguous = bool((rows_PR[:, r] == drawn_P).all() and (last_PR[:, r] + 1 == drawn_P).all())
+        hits = _first_hits(run.verdicts, head, contiguous)
+        named = hits.rename({"problem": "own"}).join(matched.own[r], on="own")
+        ordered = matched.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
+        columns.append(ordered["hits"].fill_null(0).cast(pl.Int64).to_numpy())
+    return np.stack(columns, axis=1), notes
+
+
+def _first_hits(verdicts: pl.LazyFrame, head: int, contiguous: bool) -> pl.DataFrame:
+    verified = verdicts.filter(pl.col("verdict").is_not_null())
+    place = pl.col("index") if contiguous else pl.col("index").rank("ordinal").over("problem") - 1
+    hits = (pl.col("verdict") == Verdict.CORRECT.value).sum().alias("hits")
+    return verified.filter(place < head).group_by("problem").agg(hits).collect(engine="streaming")
+
+
+def _random_head(drawn_P: np.ndarray, correct_P: np.ndarray, head: int, rng: np.random.Generator) -> np.ndarray:
+    enough = drawn_P >= head
+    drawn = np.where(enough, drawn_P, head)
+    return np.where(enough, rng.hypergeometric(correct_P, drawn - correct_P, head), correct_P)

@@ -1,0 +1,266 @@
+"""Certificates on disk: per problem all completions above epsilon and the mass left unexplored, and verdicts beside.
+
+A certificate folder is a run folder without samples: run.json and problems.parquet are the same, its kind is another.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.facts import CERTIFICATE, RUN_FILE, read_facts, write_facts
+from offleash.data.folder import PROBLEMS_FILE, folder_name, is_run, read_problems
+from offleash.data.run import Budget, Origin, problem_set_hash
+from offleash.data.samples import TRUNCATED
+from offleash.data.shards import SHARD, as_table, scan_shards, write_whole
+from offleash.data.verdict import Verdict
+from offleash.data.verdicts import VERDICT, VERDICTS
+from offleash.errors import OffleashError, unknown
+
+COMPLETIONS: dict[str, pl.DataType] = {
+    "problem": pl.String(),
+    "index": pl.UInt32(),  # 0 is the most probable
+    "text": pl.String(),
+    "token_ids": pl.List(pl.UInt32()),  # without the token that ends it; two sequences may have the same text
+    "finish": pl.String(),  # "length" marks one that is cut at the token limit
+    "logprob_sampled": pl.Float64(),  # under the decoding, its end included
+    "logprob_raw": pl.Float64(),
+}
+
+EXPANSIONS: dict[str, pl.DataType] = {
+    "problem": pl.String(),
+    "completions": pl.UInt32(),  # rows in COMPLETIONS
+    "unexplored": pl.Float64(),  # mass of all that is in none of them
+    "prefixes": pl.UInt64(),  # more probable than epsilon: each went through the model once
+    "deepest": pl.UInt32(),  # tokens of the longest of them
+    "forwarded": pl.UInt64(),  # tokens that went through the model
+}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """All that a certificate depends on."""
+
+    epsilon: float
+    vocabulary: str  # hash of what the token ids stand for
+    origin: Origin  # who answered and how; its seed and grid of chunks mean nothing here
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate as tables."""
+
+    name: str
+    problems: pl.DataFrame  # PROBLEMS
+    terms: Terms
+    verifier: str
+    table: pl.DataFrame  # a row a problem that is certified: see `masses`
+    completions: pl.LazyFrame  # problem, key, finish, p, verdict
+
+
+@dataclass(frozen=True)
+class CertificateFolder:
+    """A certificate on disk, open for writing: the folder must have been claimed."""
+
+    path: Path
+
+    def begin(self, name: str, problems: pl.DataFrame, terms: Terms) -> None:
+        """Write what a certificate starts with: run.json first, so that a kill leaves something to go on with."""
+        origin = terms.origin
+        facts = {
+            "kind": CERTIFICATE,
+            "tool": "offleash certify",
+            "model": origin.model,
+            "decoding": json.dumps(dict(origin.decoding)),
+            "epsilon": repr(terms.epsilon),
+            "vocabulary": terms.vocabulary,
+            "origin": json.dumps(asdict(origin)),
+        }
+        write_facts(self.path, name, problems, facts, Budget())
+        self.keep_problems(problems)
+
+    def keep_problems(self, problems: pl.DataFrame) -> None:
+        """The problems as asked; again where a kill came between the first two files."""
+        if read_facts(self.path).get("problem_set") == problem_set_hash(problems):
+            write_whole(self.path / PROBLEMS_FILE, problems)
+
+    def whole(self) -> bool:
+        return (self.path / PROBLEMS_FILE).is_file()
+
+    def write(self, shard: str, completions: pl.DataFrame, expansion: pl.DataFrame) -> None:
+        """Add a problem: its completions first, since it is done once its expansion is there."""
+        for folder, frame, schema in (
+            ("completions", completions, COMPLETIONS),
+            ("expansions", expansion, EXPANSIONS),
+        ):
+            (self.path / folder).mkdir(exist_ok=True)
+            write_whole(self.path / folder / shard, as_table(frame, schema))
+
+    def write_verdicts(self, verifier: str, shard: str, frame: pl.DataFrame) -> None:
+        folder = self.path / "judged" / folder_name(verifier)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / shard, as_table(frame, VERDICTS).sort("problem", "index"))
+
+    def done(self) -> set[str]:
+        """Shards of problems that are expanded; what a kill left of another is removed."""
+        done = {file.name for file in (self.path / "expansions").glob(SHARD)}
+        for file in (self.path / "completions").glob(SHARD):
+            if file.name not in done:
+                file.unlink()
+        return done
+
+    def completions(self, shard: str) -> pl.DataFrame:
+        return scan_shards(self.path / "completions", COMPLETIONS, shard).collect()
+
+    def verdicts(self, verifier: str, shard: str) -> pl.DataFrame | None:
+        file = self.path / "judged" / folder_name(verifier) / shard
+        return scan_shards(file.parent, VERDICTS, shard).collect() if file.is_file() else None
+
+
+def is_certificate(path: Path) -> bool:
+    """Whether a folder is a certificate."""
+    if not path.is_dir() or not is_run(path):
+        return False
+    facts = read_facts(path).get("facts")
+    return isinstance(facts, dict) and facts.get("kind") == CERTIFICATE
+
+
+def refuse_drawing_into(path: Path) -> None:
+    """Refuse a certificate as the place of a draw."""
+    if is_certificate(path):
+        raise OffleashError(
+            f"{path} is a certificate: it holds completions and their probabilities, and takes no samples; choose "
+            "another folder with -o."
+        )
+
+
+def read_terms(path: Path) -> Terms:
+    """What a certificate depends on."""
+    facts = read_facts(path).get("facts")
+    known = facts if isinstance(facts, dict) else {}
+    try:
+        origin = json.loads(known["origin"])
+        return Terms(
+            float(known["epsilon"]),
+            str(known["vocabulary"]),
+            Origin(**{one.name: origin[one.name] for one in fields(Origin)}),
+        )
+    except (KeyError, ValueError, TypeError):
+        raise OffleashError(
+            f"{path / RUN_FILE} is damaged: it lacks what a certificate depends on; restore it, or certify anew."
+        ) from None
+
+
+def open_certificate(path: Path, name: str | None = None, verifier: str | None = None) -> Certificate:
+    """A certificate folder as tables, with the verdicts of one verifier."""
+    terms, problems = read_terms(path), read_problems(path)
+    if not any((path / "expansions").glob(SHARD)):
+        raise OffleashError(f"{path} holds no certified problem yet; run its `offleash certify` to the end.")
+    chosen = _verifier(path, verifier)
+    expansions = scan_shards(path / "expansions", EXPANSIONS).collect()
+    verdicts = scan_shards(path / "judged" / chosen, VERDICTS).select("problem", "index", "verdict")
+    completions = (
+        scan_shards(path / "completions", COMPLETIONS)
+        .join(verdicts, on=["problem", "index"], how="left")
+        .select(
+            "problem",
+            pl.col("token_ids").cast(pl.List(pl.String)).list.join(" ").alias("key"),
+            "finish",
+            pl.col("logprob_sampled").exp().alias("p"),
+            pl.col("verdict").fill_null(pl.lit(Verdict.FAILED.value, VERDICT)),  # not judged yet: says nothing
+        )
+    )
+    table = masses(completions, expansions, terms.epsilon)
+    short = table.filter(pl.col("found") != pl.col("completions"))
+    if short.height:
+        problem, found, wrote = short.select("problem", "found", "completions").row(0)
+        raise OffleashError(
+            f"{path}: problem {problem!r} has {found} completions and {wrote} were written; a shard was changed or "
+            "removed. Restore it, or delete its shard in 'expansions' and certify again."
+        )
+    label = name or str(read_facts(path).get("name") or path.name)
+    return Certificate(label, problems, terms, chosen, table.drop("found"), completions)
+
+
+def masses(completions: pl.LazyFrame, expansions: pl.DataFrame, epsilon: float) -> pl.DataFrame:
+    """Per problem the mass of every verdict, and what is most probable of the correct ones and of the failed."""
+    p, verdict = pl.col("p"), pl.col("verdict")
+
+    def mass(one: Verdict) -> pl.Expr:
+        return p.filter(verdict == one.value).sum().alias(one.value)
+
+    def largest(one: Verdict) -> pl.Expr:
+        return p.filter(verdict == one.value).max().fill_null(0.0)
+
+    by_problem = completions.group_by("problem").agg(
+        *(mass(one) for one in Verdict),
+        p.filter(pl.col("finish") == TRUNCATED).sum().alias("truncated"),
+        largest(Verdict.CORRECT).alias("largest"),
+        largest(Verdict.FAILED).alias("largest_failed"),
+        ((verdict == Verdict.CORRECT.value) & (p > epsilon)).sum().cast(pl.Int64).alias("correct_completions"),
+        pl.len().cast(pl.Int64).alias("found"),
+    )
+    joined = expansions.join(by_problem.collect(), on="problem", how="left", maintain_order="left")
+    numbers = [*(one.value for one in Verdict), "truncated", "largest", "largest_failed"]
+    return joined.with_columns(
+        pl.col(numbers).fill_null(0.0),
+        pl.col("correct_completions", "found").fill_null(0),
+        pl.col("completions").cast(pl.Int64),
+    )
+
+
+def joined(name: str, some: list[Certificate]) -> Certificate:
+    """Certificates of several sets of problems as one; the coarsest epsilon holds for all."""
+    if len(some) == 1:
+        return some[0]
+    problems = pl.concat([one.problems for one in some])
+    twice = problems.filter(pl.col("problem").is_duplicated())
+    if twice.height:
+        raise OffleashError(
+            f"{name!r}: problem {twice['problem'][0]!r} is in two of the certificates; name one of them."
+        )
+    _same(name, "model", (one.terms.origin.model for one in some))
+    _same(name, "vocabulary", (one.terms.vocabulary for one in some))
+    _same(name, "decoding", (json.dumps(dict(one.terms.origin.decoding)) for one in some))
+    coarsest = max(some, key=lambda one: one.terms.epsilon)
+    verifiers = ", ".join(dict.fromkeys(one.verifier for one in some))
+    return Certificate(
+        name,
+        problems,
+        coarsest.terms,
+        verifiers,
+        pl.concat([one.table for one in some]),
+        pl.concat([one.completions for one in some]),
+    )
+
+
+def _same(name: str, what: str, values: Iterable[str]) -> None:
+    found = list(dict.fromkeys(values))
+    if len(found) > 1:
+        raise OffleashError(f"{name!r} has certificates of different {what} ({', '.join(found)}); name one of them.")
+
+
+def _verifier(path: Path, wanted: str | None) -> str:
+    """The folder of verdicts to read: the one named, else the newest version of the only verifier."""
+    folder = path / "judged"
+    known = sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
+    if wanted is not None:
+        exact = folder_name(wanted)
+        some = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
+        if not some:
+            raise unknown(f"verifier with verdicts in {path}", wanted, known)
+    else:
+        some = known
+        if len({name.partition("@")[0] for name in known}) > 1:
+            raise OffleashError(
+                f"{path} has verdicts of several verifiers: {', '.join(known)}; choose with --verifier."
+            )
+    if not some:
+        raise OffleashError(f"{path} has no verdicts yet; run its `offleash certify` again.")
+    return max(
+        some,
+        key=lambda name: [(int(word), "") if word.isdigit() else (-1, word) for word in re.findall(r"\d+|\D+", name)],
+    )

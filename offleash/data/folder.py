@@ -1,0 +1,285 @@
+"""The run folder on disk: run.json and append-only Parquet shards, safe against a kill at any moment."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+import polars as pl
+
+from offleash.data.facts import (
+    CERTIFICATE,
+    RUN_FILE,
+    WRITING,
+    budget_in,
+    read_facts,
+    read_origin,
+    rewrite_budget,
+    write_facts,
+)
+from offleash.data.problem import as_problems
+from offleash.data.run import Budget, Origin, Run, problem_set_hash
+from offleash.data.samples import SAMPLES
+from offleash.data.shards import (
+    CHECKSUMS,
+    SHARD,
+    add_shard,
+    as_table,
+    first_line,
+    scan_shards,
+    strike_seals,
+    write_whole,
+)
+from offleash.data.verdicts import VERDICTS
+from offleash.errors import OffleashError, unknown
+
+__all__ = [
+    "PROBLEMS_FILE",
+    "RUN_FILE",
+    "RunFolder",
+    "append_to_run",
+    "claim_run",
+    "create_run",
+    "folder_name",
+    "is_run",
+    "open_run",
+    "read_facts",
+    "read_origin",
+    "read_problems",
+    "refuse_certificate",
+    "refuse_other_folder",
+    "verifiers",
+    "write_facts",
+]
+PROBLEMS_FILE = "problems.parquet"
+FAILURES_FILE = "failures.jsonl"
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run on disk, open for appending; made by `create_run`, `append_to_run` or `claim_run`."""
+
+    path: Path
+
+    def begin(self, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget, origin: Origin) -> None:
+        """Write what a draw starts with: run.json first, so that a kill at any moment leaves a run to go on with."""
+        write_facts(self.path, name, problems, facts, budget, origin)
+        self.keep_problems(problems)
+
+    def clear(self) -> None:
+        """Drop what a draw without samples has left: its failures, and notes and verdicts on shards that are gone."""
+        for file in (*self.verdict_shards(), self.path / FAILURES_FILE, self.path / "samples" / CHECKSUMS):
+            file.unlink(missing_ok=True)
+
+    def forget_shards(self) -> None:
+        """Note the shards that are gone as such: what they held is to be drawn again."""
+        strike_seals(self.path / "samples")
+
+    def keep_problems(self, problems: pl.DataFrame) -> None:
+        write_whole(self.path / PROBLEMS_FILE, problems)
+
+    def raise_budget(self, budget: Budget) -> None:
+        rewrite_budget(self.path, budget)
+
+    def write_samples(self, frame: pl.DataFrame) -> str:
+        """Add samples as a new shard; its name."""
+        return add_shard(self.path / "samples", frame, SAMPLES, sealed=True)
+
+    def write_verdicts(self, verifier: str, frame: pl.DataFrame, shard: str | None = None) -> None:
+        """Add verdicts; under the name of a shard of samples they replace those on it: verdicts are opinions."""
+        folder = self.path / "verdicts" / folder_name(verifier)
+        if shard is None:
+            add_shard(folder, frame, VERDICTS)
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / shard, as_table(frame, VERDICTS).sort("problem", "index"))
+
+    def write_about(self, verifier: str, text: str) -> None:
+        """A note beside a verifier's verdicts on what they were made with."""
+        file = self.path / "verdicts" / folder_name(verifier) / "about.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n", encoding="utf-8")
+
+    def sample_shards(self) -> list[Path]:
+        return sorted((self.path / "samples").glob(SHARD))
+
+    def verdict_shards(self) -> list[Path]:
+        return sorted((self.path / "verdicts").glob(f"*/{SHARD}"))
+
+    def verdicts_on(self, verifier: str, shard: str) -> pl.DataFrame | None:
+        """The verdicts already given on a shard of samples."""
+        file = self.path / "verdicts" / folder_name(verifier) / shard
+        return scan_shards(file.parent, VERDICTS, shard).collect() if file.is_file() else None
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is a run; one that was never finished is an error, since its tables would read as logs."""
+    if (path / RUN_FILE).is_file():
+        return True
+    if (path / PROBLEMS_FILE).is_file() and ((path / _LOCK).exists() or (path / "verdicts").is_dir()):
+        raise OffleashError(f"{path} is a run folder whose import did not finish; remove it and import again.")
+    return False
+
+
+@contextlib.contextmanager
+def create_run(
+    path: Path, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget | None = None
+) -> Iterator[RunFolder]:
+    """A new run folder; refused where one exists, since facts are written once."""
+    with claim_run(path) as run:
+        if is_run(path):
+            raise _not_empty(path)
+        problems = as_problems(problems)
+        run.keep_problems(problems)
+        yield run
+        write_facts(path, name, problems, facts, budget or Budget())  # last: a folder without run.json is no run
+
+
+@contextlib.contextmanager
+def append_to_run(path: Path) -> Iterator[RunFolder]:
+    """An existing run folder, for more samples or verdicts; one writer at a time."""
+    refuse_certificate(path)
+    with claim_run(path) as run:
+        yield run
+
+
+@contextlib.contextmanager
+def claim_run(path: Path) -> Iterator[RunFolder]:
+    """A folder that this process alone writes to: a run, or an empty one in which a run may begin."""
+    refuse_other_folder(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OffleashError(f"{path} cannot be made ({error.strerror}); choose another folder with -o.") from None
+    with _locked(path):
+        for leftover in path.rglob(f"*{WRITING}"):
+            leftover.unlink()
+        yield RunFolder(path)
+
+
+def refuse_other_folder(path: Path) -> None:
+    """Refuse a path in which no run is and none may begin."""
+    if path.is_file():
+        raise OffleashError(f"{path} exists and is a file; a run is a folder: choose another name with -o.")
+    own = (_LOCK, RUN_FILE + WRITING)  # left by a draw that was killed before it began
+    if path.is_dir() and not is_run(path) and any(entry.name not in own for entry in path.iterdir()):
+        raise _not_empty(path)
+
+
+def open_run(path: Path, name: str | None = None, verifier: str | None = None) -> Run:
+    """A run folder as a run, read lazily; the verdicts of one verifier."""
+    refuse_certificate(path)
+    document = read_facts(path)
+    problems = read_problems(path)
+    chosen = _verifier(path, verifier)
+    facts, origin = document.get("facts"), read_origin(path)
+    return Run(
+        name=name or str(document.get("name") or path.name),
+        problems=problems,
+        verdicts=scan_shards(path / "verdicts" / folder_name(chosen), VERDICTS) if chosen else _unverified(path),
+        samples=scan_shards(path / "samples", SAMPLES) if any((path / "samples").glob(SHARD)) else None,
+        verifier=chosen,
+        budget=budget_in(document),
+        facts={str(key): str(value) for key, value in facts.items()} if isinstance(facts, dict) else {},
+        unverified_hint=""
+        if chosen
+        else f"Judge them: offleash verify {quote(str(path))}, or compare with --verify NAME.",
+        draw=origin.key if origin is not None else "",
+    )
+
+
+def refuse_certificate(path: Path) -> None:
+    """Refuse a folder whose kind is another, where a run is wanted."""
+    facts = read_facts(path).get("facts")
+    if isinstance(facts, dict) and facts.get("kind") == CERTIFICATE:
+        raise OffleashError(
+            f"{path} is a certificate: it holds completions and their probabilities, not samples. Compare it with "
+            "another certificate (offleash compare), or draw a run."
+        )
+
+
+def read_problems(path: Path) -> pl.DataFrame:
+    """The problems of a run folder, checked against the hash that was written with them."""
+    document = read_facts(path)
+    problems = _problems(path / PROBLEMS_FILE)
+    if document.get("problem_set") != problem_set_hash(problems):
+        raise OffleashError(
+            f"{path / PROBLEMS_FILE} does not hold the {document.get('problems')} problems that {RUN_FILE} names; "
+            "it was changed or cut. Restore it or import the logs again."
+        )
+    return problems
+
+
+def verifiers(path: Path) -> list[str]:
+    """Names of the verifiers whose verdicts a run folder holds."""
+    folder = path / "verdicts"
+    return sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
+
+
+def folder_name(verifier: str) -> str:
+    """A verifier's name as a folder's: lm-eval's 'exact_match,strict' would not do on every system."""
+    return re.sub(r"[^A-Za-z0-9_.@+-]+", "-", verifier).strip("-.") or "verifier"
+
+
+def _verifier(path: Path, wanted: str | None) -> str | None:
+    """The folder of verdicts to read: the one named, else the newest version of the one verifier that there is."""
+    known = verifiers(path)
+    names = {name.partition("@")[0] for name in known if "@" in name}
+    if wanted is not None:
+        exact = folder_name(wanted)
+        versions = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
+        if not versions:
+            raise unknown("verifier with verdicts in " + str(path), wanted, names.union(known))
+        return max(versions, key=_version)
+    if len(known) > 1 and (len(names) > 1 or not all("@" in name for name in known)):
+        raise OffleashError(
+            f"{path} has verdicts of several verifiers: {', '.join(known)}; choose one with --verifier."
+        )
+    return max(known, key=_version, default=None)
+
+
+def _version(name: str) -> list[list[tuple[int, int, str]]]:
+    """A key by which versions sort: revision, then library, numbers by size (10 after 9), a pre-release before it."""
+    parts = (re.findall(r"\d+|[A-Za-z]+", part) for part in name.partition("@")[2].split("+"))
+    end = (0, 0, "")
+    return [[*((1, int(word), "") if word.isdigit() else (-1, 0, word) for word in words), end] for words in parts]
+
+
+def _unverified(path: Path) -> pl.LazyFrame:
+    """Samples that nobody has judged, as verdicts that are null."""
+    samples = scan_shards(path / "samples", SAMPLES).select("problem", "index")
+    return samples.with_columns([pl.lit(None, kind).alias(column) for column, kind in list(VERDICTS.items())[2:]])
+
+
+def _problems(file: Path) -> pl.DataFrame:
+    try:
+        found = pl.read_parquet(file)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise OffleashError(
+            f"{file} cannot be read ({first_line(error)}); restore it or import the logs again."
+        ) from None
+    if "problem" not in found.columns:
+        raise OffleashError(f"{file} has no column 'problem'; restore it or import the logs again.")
+    return as_problems(found)
+
+
+def _not_empty(path: Path) -> OffleashError:
+    return OffleashError(f"{path} exists and is not empty; choose another folder with -o, or remove it first.")
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One writer at a time; the lock goes with the process, also when it is killed."""
+    import fcntl
+
+    with (path / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OffleashError(
+                f"Another process is writing to {path}; wait for it or choose another folder."
+            ) from None
+        yield

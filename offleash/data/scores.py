@@ -1,0 +1,145 @@
+"""Scores: sums over the tokens of given texts under a model, and the tables of a run folder that hold them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, inf
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.beside import read_beside, write_beside
+from offleash.data.facts import WRITING
+from offleash.data.folder import folder_name
+from offleash.data.shards import SHARD, scan_shards
+from offleash.errors import OffleashError
+
+SCORES: dict[str, pl.DataType] = {
+    "problem": pl.String(),
+    "index": pl.UInt32(),
+    "tokens": pl.UInt32(),  # of the text, its end included where it ended by itself; null: there is no text
+    "logprob_raw": pl.Float64(),  # sums over the tokens; null: `reason` says why
+    "entropy_raw": pl.Float64(),
+    "logprob_sampled": pl.Float64(),  # -inf where the decoding leaves a token of the text out
+    "entropy_sampled": pl.Float64(),
+    "windows": pl.UInt32(),  # 1: read whole; more: longer than the model's context, read in so many parts
+    "reason": pl.String(),  # why there are no sums
+}
+SCORES_FOLDER, ABOUT = "scores", "about.json"
+NAMED = ("model", "revision", "adapter")  # what tells a model where its weights cannot be seen
+LARGEST = 700.0  # what exp can take
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A text that is given for a prompt, whoever wrote it."""
+
+    prompt: str  # the message, before any chat template
+    text: str
+    ended: bool = False  # by itself: then its end is a token like the others
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a model says of a trace; sums over its tokens, None where there are none and `reason` says why."""
+
+    tokens: int | None
+    logprob_raw: float | None = None
+    entropy_raw: float | None = None
+    logprob_sampled: float | None = None
+    entropy_sampled: float | None = None
+    windows: int | None = None  # in how many parts it was read; 1: whole
+    reason: str = ""
+
+    @property
+    def perplexity(self) -> float | None:
+        """exp of minus the mean log-probability a token; None without tokens or sums."""
+        if self.logprob_raw is None or not self.tokens:
+            return None
+        mean = -self.logprob_raw / self.tokens
+        return exp(mean) if mean < LARGEST else inf
+
+
+def scored_models(run: Path) -> list[str]:
+    """Names under which a run folder holds scores."""
+    folder = run / SCORES_FOLDER
+    return sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
+
+
+def scan_scores(run: Path, name: str) -> pl.LazyFrame:
+    """All scores of a run that stand under a name (SCORES), read lazily."""
+    return scan_shards(scores_folder(run, name), SCORES)
+
+
+def scores_folder(run: Path, name: str) -> Path:
+    return run / SCORES_FOLDER / folder_name(name)
+
+
+def scores_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
+    """The scores of a shard of samples; None where there are none yet."""
+    return read_beside(scores_folder(run, name) / shard, SCORES, f"score {run} again")
+
+
+def write_scores(run: Path, name: str, frame: pl.DataFrame, shard: str) -> None:
+    """The scores of a shard of samples, under its name; written whole."""
+    write_beside(scores_folder(run, name) / shard, frame, SCORES)
+
+
+def read_about(run: Path, name: str) -> dict[str, object] | None:
+    """What the scores under a name were made with; None where there are none."""
+    file = scores_folder(run, name) / ABOUT
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if any(file.parent.glob(SHARD)):
+            raise OffleashError(
+                f"{file.parent} holds scores and no {ABOUT}, so nothing says which model gave them; delete the folder "
+                "and score again."
+            ) from None
+        return None
+    except ValueError as error:
+        raise OffleashError(f"{file} is damaged ({error}); delete {file.parent} and score again.") from None
+    if not isinstance(document, dict):
+        raise OffleashError(f"{file} is damaged (no object); delete {file.parent} and score again.")
+    return document
+
+
+def write_about(run: Path, name: str, document: Mapping[str, object]) -> None:
+    """Note what the scores under a name are made with, before the first of them."""
+    file = scores_folder(run, name) / ABOUT
+    temporary = file.with_name(file.name + WRITING)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        raise OffleashError(f"{file} could not be written ({error.strerror}); make room for it.") from None
+
+
+def same_model(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Whether two say of themselves that they are one model, by its weights where both can be seen."""
+    if one.get("fingerprint") and other.get("fingerprint"):
+        return one["fingerprint"] == other["fingerprint"]
+    return all(one.get(name) == other.get(name) for name in NAMED)
+
+
+def own_scores(run: Path, drawn: Mapping[str, object]) -> str | None:
+    """The name under which scores of the model that drew a run stand; of several, those by its own distribution."""
+    found = []
+    for name in scored_models(run):
+        told = read_about(run, name) or {}
+        about, decoding = told.get("about"), told.get("decoding")
+        if isinstance(about, dict) and same_model(drawn, about):
+            plain = isinstance(decoding, dict) and decoding.get("temperature") == 1 and decoding.get("top_p") == 1
+            found.append((not plain, name))
+    return min(found)[1] if found else None
+
+
+def a_token(scores: pl.LazyFrame) -> pl.LazyFrame:
+    """Scores with their means a token and the perplexity of each trace; null where it has no tokens or no sums."""
+    tokens = pl.when(pl.col("tokens") > 0).then(pl.col("tokens"))
+    means = scores.with_columns(
+        mean_logprob=pl.col("logprob_raw") / tokens,
+        mean_entropy=pl.col("entropy_raw") / tokens,
+    )
+    return means.with_columns(perplexity=(-pl.col("mean_logprob")).exp())

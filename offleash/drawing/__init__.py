@@ -1,0 +1,1 @@
+"""From problems to samples: the schedule, sampler workers, the loop, the writer, resuming, and fsck."""

@@ -1,0 +1,198 @@
+"""Draw: samples of every problem from a model into a run folder, each exactly once, resumable after a kill."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.folder import RunFolder, claim_run
+from offleash.data.run import Budget, Origin
+from offleash.drawing.bench import Bench
+from offleash.drawing.loop import Exchange, Verification
+from offleash.drawing.pace import Pace
+from offleash.drawing.resume import askable, begin, origin_of
+from offleash.drawing.schedule import Schedule, Stage
+from offleash.drawing.standing import Stands, drop_orphans, standing
+from offleash.errors import OffleashError
+from offleash.progress import Progress, peak_memory_mb, silent
+from offleash.samplers.sampler import Decoding, Sampler
+from offleash.verifying.cases import refuse_unreadable, subjects_of
+from offleash.verifying.judge import Judge
+from offleash.verifying.verify import Subjects, Verifying, judge_of, stored_name, verify_shards
+
+MOST = 16_384 * 64  # samples a problem
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is to be drawn."""
+
+    model: str  # as the user names it: part of the run's seeds
+    k: int
+    until: int = 0  # stop a problem at this many successes; 0: draw all k
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= MOST:
+            raise OffleashError(f"k is a number of samples a problem from 1 to {MOST:,}; found -k {self.k}.")
+        if self.until < 0:
+            raise OffleashError(f"--until is a number of successes, 1 or more; found --until {self.until}.")
+        if self.seed < 0:
+            raise OffleashError(f"A seed is a whole number from 0; found --seed {self.seed}.")
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What is about to be drawn."""
+
+    folder: Path
+    drawing: Drawing
+    decoding: Decoding
+    problems: int
+    settled: int  # that need no more samples
+    samples: int  # that are there already
+    most: int  # samples that there can be in the end
+    verifier: str | None
+
+
+@dataclass(frozen=True)
+class DrawnRun:
+    """What a draw came to. Samples, tokens and truncated are those of the whole run."""
+
+    folder: Path
+    drawing: Drawing
+    problems: int
+    samples: int
+    new: int  # samples of this draw
+    tokens: int
+    truncated: int
+    settled: int
+    reached: int | None  # problems with a success; None where nothing was judged
+    failed: int  # requests
+    missing: int  # samples that they asked for
+    reasons: Mapping[str, int]
+    seconds: float
+    forwarded: int | None
+    peak_memory_mb: float
+    verifier: str | None
+    doubt: str | None = None  # what may be a fault of the sampler, and may not
+    stuck: int = 0  # problems with failed requests
+    barren: int = 0  # of these, problems without any sample
+
+
+Announce = Callable[[Prospect], None]
+
+
+def unannounced(_: Prospect) -> None:
+    """A draw that nobody watches."""
+
+
+def draw(
+    folder: Path,
+    problems: pl.DataFrame,
+    sampler: Sampler,
+    decoding: Decoding,
+    drawing: Drawing,
+    verifying: Verifying | None = None,
+    progress: Progress = silent,
+    announce: Announce = unannounced,
+) -> DrawnRun:
+    """Draw what is missing of a run; with `until`, samples are judged meanwhile, and verdicts stand beside them."""
+    refuse_copies(decoding, drawing.k)
+    with claim_run(folder) as run:
+        origin = origin_of(sampler, drawing.model, decoding, drawing.seed, drawing.until, problems)
+        with _judging(str(folder), problems, origin, drawing.until, verifying or Verifying()) as panel:
+            begun = begin(run, problems, origin, Budget(drawing.k, drawing.until))
+            drop_orphans(run)
+            verification = panel.verification(run, progress) if panel else None
+            stands = standing(run, verification.name if verification else None)
+            names = begun.problems["problem"].to_list()
+            schedule = Schedule(names, stands.problems, begun.chunks, drawing.k, drawing.until)
+            announce(_prospect(folder, drawing, decoding, stands, schedule, verification))
+            exchange = Exchange(run, begun, sampler, decoding, schedule, verification)
+            pace = Pace(progress, schedule, stands.samples)
+            exchange.work(pace)
+            seconds = time.monotonic() - pace.started
+    writer, reasons = exchange.writer, exchange.reasons
+    return DrawnRun(
+        folder=folder,
+        drawing=drawing,
+        problems=len(schedule.records),
+        samples=stands.samples + writer.samples,
+        new=writer.samples,
+        tokens=stands.tokens + writer.tokens,
+        truncated=stands.truncated + writer.truncated,
+        settled=schedule.count(Stage.SETTLED),
+        reached=schedule.reached if verification else None,
+        failed=reasons.total(),
+        missing=exchange.missing,
+        reasons=dict(reasons.most_common()),
+        seconds=seconds,
+        forwarded=sampler.forwarded,
+        peak_memory_mb=peak_memory_mb(),
+        verifier=verification.name if verification else None,
+        doubt=exchange.duplicates.doubt,
+        stuck=schedule.count(Stage.STUCK),
+        barren=sum(record.stage is Stage.STUCK and not record.drawn for record in schedule.records.values()),
+    )
+
+
+def refuse_copies(decoding: Decoding, k: int) -> None:
+    """Refuse to draw one text k times."""
+    if decoding.temperature == 0 and k > 1:
+        raise OffleashError(
+            f"At temperature 0 all {k:,} samples of a problem would be the same text; give --temperature 1, or -k 1."
+        )
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A judge and all that it judges by."""
+
+    judge: Judge
+    subjects: Subjects
+    opened: bool
+
+    def verification(self, run: RunFolder, progress: Progress) -> Verification:
+        """Who judges what is drawn, with all that stands in the run judged."""
+        name = stored_name(self.judge, [verifier for _, verifier in self.subjects.values()])
+        verify_shards(run, self.judge, self.subjects, self.opened, progress)
+        return Verification(name, lambda crew: Bench(self.judge, self.subjects, self.opened, crew.events))
+
+
+@contextmanager
+def _judging(
+    where: str, problems: pl.DataFrame, origin: Origin, until: int, options: Verifying
+) -> Iterator[_Panel | None]:
+    """The judge of a draw that stops early; refused, before anything is written, where a problem cannot be judged."""
+    if not until:
+        yield None
+        return
+    ladder = replace(options.ladder, opened=options.ladder.opened or origin.thinking)
+    subjects = subjects_of(askable(problems), options.verifier, ladder, where)
+    with judge_of(replace(options, ladder=ladder)) as judge:
+        refuse_unreadable(judge, subjects, where)
+        yield _Panel(judge, subjects, ladder.opened)
+
+
+def _prospect(
+    folder: Path,
+    drawing: Drawing,
+    decoding: Decoding,
+    stands: Stands,
+    schedule: Schedule,
+    verification: Verification | None,
+) -> Prospect:
+    return Prospect(
+        folder=folder,
+        drawing=drawing,
+        decoding=decoding,
+        problems=len(schedule.records),
+        settled=schedule.count(Stage.SETTLED),
+        samples=stands.samples,
+        most=schedule.most,
+        verifier=verification.name if verification else None,
+    )

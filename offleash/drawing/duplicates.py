@@ -1,0 +1,246 @@
+"""The duplicate detector: stops a draw whose samples repeat more than the model's own probabilities allow.
+
+Four things are watched (`support.repeats` has the statistics): texts seen more often than their log-probability
+allows, choices that repeat the one before them more often than it allows, over all problems together; choices of one
+request that are copies of each other, and requests that repeat an earlier one choice by choice. The last two need no
+probabilities but two requests of a problem, since they ask whether texts agree more often where a fault would make
+them. With one request a problem and no log-probabilities a server that returns copies cannot be told
+from a model that has one answer a problem, and the run goes on: pooling the problems would not help, since every one of
+them may have such an answer. The same holds for a server that gives one text to every request. `doubt` says so.
+
+Only hashes of texts are kept, for a bounded number of samples: beyond that, the problem that has been quiet longest is
+forgotten, and starts anew if more of it comes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offleash.errors import OffleashError
+from offleash.samplers.sampler import Decoding, Request, Sample
+from offleash.stats.binomials import Float
+from offleash.stats.duplicates import (
+    FALSE_ALARM,
+    SAME,
+    TESTS,
+    CopyingEvidence,
+    Labels,
+    across_requests,
+    at_most,
+    log_chance_of_repeats,
+    log_repeating,
+    within_requests,
+)
+
+REMEMBERED = 4_000_000  # texts in all, about 120 MB
+HELD = 4  # requests of a problem that wait for an earlier one: blocks are formed in index order, not of arrival
+LIMIT = float(np.log(FALSE_ALARM / TESTS))
+
+# One text can come from several token sequences, each with its own log-probability, and long sums carry rounding and
+# batch noise. So a text is tested only while all its samples have the same log-probability: exactly, or, when there
+# are many, but for noise; and then the square root of the probability stands for the probability.
+NOISE, MANY = 2e-3, 16
+SLACK = 0.5
+DOUBTED = 3  # requests that are uniform before that is doubted
+COPIES = 3  # impossible copies in a run before it is stopped: one may be an accident of how tokens become text
+
+_ADVICE = (
+    "A server that returns copies of one choice, a seed that is ignored or used again, or choices that come sorted do "
+    "this. Ask for one choice a request (--set n=1 for endpoint:), or use another server, and draw into a new folder: "
+    "what was drawn before stays, and may hold copies too."
+)
+_OR_ELSE = "If the samples are sound, the log-probabilities are not those they were drawn with."
+
+
+class Duplicates:
+    """Watches the samples of a run as they come; drawing at temperature 0 repeats by design and is let pass."""
+
+    def __init__(self, decoding: Decoding, name: str) -> None:
+        self._name = name
+        self._greedy = decoding.temperature == 0 or decoding.top_k == 1
+        self._plain = decoding.plain
+        self._problems: dict[str, _Problem] = {}  # the one that has been quiet longest comes first
+        self._texts = 0
+        self._started = 0
+        self._copies = 0
+        self._requests = self._uniform = 0  # of two samples or more without log-probabilities; with one text only
+        self._repeating, self._within, self._across = CopyingEvidence(), CopyingEvidence(), CopyingEvidence()
+
+    @property
+    def remembered(self) -> int:
+        """Texts whose hashes are kept."""
+        return self._texts
+
+    @property
+    def doubt(self) -> str | None:
+        """What could be a fault and cannot be told from a model with one answer a problem; None where nothing is."""
+        if self._requests < DOUBTED or self._uniform < self._requests:
+            return None
+        return (
+            f"{self._name}: in each of {self._requests} requests without log-probabilities all samples have the same "
+            "text, at a temperature above 0. A model that has only one answer does that, and so does a server that "
+            "returns copies: if a server answered, try --set n=1 on a few problems."
+        )
+
+    def add(self, request: Request, samples: Sequence[Sample]) -> None:
+        """Take the samples of a request; OffleashError when samples repeat more than can be."""
+        if self._greedy or not samples:
+            return
+        ordered = sorted(samples, key=lambda sample: sample.index)
+        label_N = np.array([_hash(sample.text) for sample in ordered], dtype=np.uint64)
+        known_N = np.array([_log_probability(sample, self._plain) for sample in ordered])
+        unknown = len(label_N) > 1 and bool(np.isnan(known_N).all())
+        self._requests += unknown
+        self._uniform += unknown and bool((label_N == label_N[0]).all())
+        problem = self._problems.pop(request.problem, None)
+        if problem is None:
+            self._started += 1
+            problem = _Problem(self._started)
+        self._problems[request.problem] = problem
+        before, copies = problem.size, problem.copies
+        problem.count(label_N, known_N)
+        blocks = problem.blocks(request.first, label_N)
+        self._texts += problem.size - before
+        self._copies += problem.copies - copies
+        self._forget()
+        if self._copies >= COPIES and problem.copies:
+            raise self._repeated(request, problem)
+        self._repeats(request, label_N, known_N)
+        for first, second in blocks:
+            self._compare(request, first, second)
+
+    def _repeats(self, request: Request, label_N: Labels, known_N: Float) -> None:
+        """Whether choices repeat the one before; over requests they would not be in order, but as they arrive."""
+        if len(label_N) < 2 or np.isnan(known_N).all():
+            return
+        self._repeating = self._repeating.after(log_repeating(label_N, known_N))
+        if self._repeating.log >= -LIMIT and bool((label_N[1:] == label_N[:-1]).any()):
+            what = f"{_most(label_N)} of the {len(label_N)} samples of one request have the same text"
+            raise self._alike(request, what, self._repeating.log, f" {_OR_ELSE}")
+
+    def _compare(self, request: Request, first: Labels, second: Labels) -> None:
+        if len(np.unique(np.concatenate([first, second]))) == len(first) + len(second):
+            return  # nothing repeats, wherever it stands
+        self._within = self._within.after(within_requests(first, second))
+        self._across = self._across.after(across_requests(first, second))
+        if self._within.log >= -LIMIT:
+            most, size = max((_most(one), len(one)) for one in (first, second))
+            what = f"{most} of the {size} samples of one request have the same text, and another request gave others"
+            raise self._alike(request, what, self._within.log)
+        if self._across.log >= -LIMIT:
+            both = min(len(first), len(second))
+            same = int((first[:both] == second[:both]).sum())
+            what = f"{same} of {both} samples of one request have the text of the same choice of another request"
+            raise self._alike(request, what, self._across.log)
+
+    def _repeated(self, request: Request, problem: "_Problem") -> OffleashError:
+        count, log_p, log_chance = problem.worst
+        return OffleashError(
+            f"{self._name}: problem {request.problem!r} has {count} identical samples of {problem.drawn}, each of "
+            f"probability {_power(log_p)}: independent samples do that with a chance below {_power(log_chance)}. "
+            f"{_ADVICE} {_OR_ELSE}"
+        )
+
+    def _alike(self, request: Request, what: str, evidence: float, or_else: str = "") -> OffleashError:
+        return OffleashError(
+            f"{self._name}: samples repeat by request. Of problem {request.problem!r} {what}; over the run so far, "
+            f"independent samples agree like this with a chance below {_power(-evidence)}. {_ADVICE}{or_else}"
+        )
+
+    def _forget(self) -> None:
+        while self._texts > REMEMBERED and len(self._problems) > 1:
+            quiet = next(iter(self._problems))
+            self._texts -= self._problems.pop(quiet).size
+
+
+@dataclass
+class _Problem:
+    """The texts of one problem, as hashes: how often each came, and between which log-probabilities."""
+
+    place: int
+    drawn: int = 0
+    copies: int = 0  # beyond the first of each text that cannot have come so often
+    worst: tuple[int, float, float] = (0, 0.0, 0.0)  # count, log-probability, log chance of the least possible text
+    label_U: Labels = field(default_factory=lambda: np.empty(0, np.uint64))
+    count_U: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    low_U: Float = field(default_factory=lambda: np.empty(0))
+    high_U: Float = field(default_factory=lambda: np.empty(0))
+    expected: int = 0  # first index of the request that comes next in index order
+    waiting: dict[int, Labels] = field(default_factory=dict)
+    single: Labels | None = None  # a request without another to compare it with
+
+    @property
+    def size(self) -> int:
+        held = sum(len(one) for one in self.waiting.values()) + (0 if self.single is None else len(self.single))
+        return len(self.label_U) + held
+
+    def count(self, label_N: Labels, log_probability_N: Float) -> None:
+        """Add samples, and find the texts that came more often than their probability allows."""
+        self.drawn += len(label_N)
+        if np.isnan(log_probability_N).all() and not len(self.label_U):
+            return  # nothing to be had from counts without probabilities
+        label = np.concatenate([self.label_U, label_N])
+        order = np.argsort(label, kind="stable")
+        label = label[order]
+        start = np.flatnonzero(np.r_[True, label[1:] != label[:-1]])
+        self.label_U = label[start]
+        self.count_U = np.add.reduceat(np.concatenate([self.count_U, np.ones(len(label_N), np.int64)])[order], start)
+        self.low_U = np.minimum.reduceat(np.concatenate([self.low_U, log_probability_N])[order], start)
+        self.high_U = np.maximum.reduceat(np.concatenate([self.high_U, log_probability_N])[order], start)
+        self._test()
+
+    def _test(self) -> None:
+        spread_U = self.high_U - self.low_U  # NaN, and so not tested, where a log-probability is not known
+        noise_U = NOISE * (1 - self.high_U)
+        one_U = (spread_U <= SAME) | ((spread_U <= noise_U) & (self.count_U >= MANY))
+        rows = np.flatnonzero(one_U & (self.count_U >= 2))
+        high = self.high_U[rows]
+        log_p = np.where(spread_U[rows] <= SAME, at_most(high), SLACK * high)
+        log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.place)
+        self.copies = int((self.count_U[rows] - 1)[log_chance <= LIMIT].sum())
+        if self.copies:
+            worst = int(log_chance.argmin())
+            row = rows[worst]
+            self.worst = (int(self.count_U[row]), float(self.high_U[row]), float(log_chance[worst]))
+
+    def blocks(self, first: int, label_N: Labels) -> list[tuple[Labels, Labels]]:
+        """Take a request; pairs of requests, neighbours in index order, that are complete now and were not before.
+
+        In order of arrival requests of short answers would meet each other, and not be exchangeable any more.
+        """
+        self.waiting[first] = label_N
+        found = []
+        while self.waiting and (self.expected in self.waiting or len(self.waiting) > HELD):
+            start = self.expected if self.expected in self.waiting else min(self.waiting)
+            one = self.waiting.pop(start)
+            self.expected = start + len(one)
+            if self.single is None:
+                self.single = one
+            else:
+                found.append((self.single, one))
+                self.single = None
+        return found
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def _log_probability(sample: Sample, plain: bool) -> float:
+    """Of the whole sample under the law it was drawn from; NaN where that is not known."""
+    known = sample.logprob_raw if sample.logprob_sampled is None and plain else sample.logprob_sampled
+    return known if known is not None and isfinite(known) else float("nan")
+
+
+def _most(label_N: Labels) -> int:
+    return int(np.unique(label_N, return_counts=True)[1].max())
+
+
+def _power(log_chance: float) -> str:
+    """A small chance in words that no float is too short for: 1e-300 and below."""
+    digits = log_chance / np.log(10)
+    return f"{np.exp(log_chance):.2g}" if digits > -5 else f"1e{int(np.ceil(digits))}"

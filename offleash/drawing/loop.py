@@ -1,0 +1,143 @@
+"""The exchange of a draw: chunks go to the crew, answers to the writer and the bench, verdicts back to the schedule."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from offleash.data.folder import RunFolder
+from offleash.data.verdict import Verdict
+from offleash.drawing.bench import Bench
+from offleash.drawing.duplicates import Duplicates
+from offleash.drawing.pace import Pace
+from offleash.drawing.resume import Begun, problem_seed
+from offleash.drawing.schedule import Chunk, Schedule
+from offleash.drawing.workers import Broken, Crew, Event, Judged, Rested
+from offleash.drawing.writer import Writer
+from offleash.errors import OffleashError
+from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
+
+BACKLOG = 128 << 20  # characters that may wait for the judge before samplers wait too
+AHEAD = 2  # fills of the sampler that may be with the judge before no more problems are opened
+FRUITLESS = 20  # requests that may fail alike from the start before it is no use to go on
+PATIENCE, INTERRUPTED = 5.0, 1.0  # seconds that a sampler has to end after an error, and after Ctrl-C
+BEAT = 0.2  # seconds
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Who judges, where a draw stops early."""
+
+    name: str
+    start: Callable[[Crew], Bench]
+
+
+class Exchange:
+    """One draw, in the thread that writes."""
+
+    def __init__(
+        self,
+        run: RunFolder,
+        begun: Begun,
+        sampler: Sampler,
+        decoding: Decoding,
+        schedule: Schedule,
+        verification: Verification | None,
+    ) -> None:
+        self._sampler, self._decoding = sampler, decoding
+        self._schedule, self._verification = schedule, verification
+        self._key = begun.origin.key
+        columns = begun.problems.select("problem", "prompt", "images").iter_rows()
+        self._asked = {problem: (prompt, tuple(images or ())) for problem, prompt, images in columns}
+        self.writer = Writer(run, verification.name if verification else None)
+        self.duplicates = Duplicates(decoding, begun.origin.model)
+        self._sound = False  # whether what comes late, after the draw has ended, may be kept
+        self._good = 0
+        self._judging = 0  # samples that are with the judge
+        self.missing = 0  # samples that failed requests asked for
+        self.reasons: Counter[str] = Counter()
+
+    def work(self, pace: Pace) -> None:
+        """Draw until every problem is settled or stuck."""
+        if not self._schedule.unfinished:
+            return
+        crew = Crew(self._sampler, self._decoding)
+        bench = self._verification.start(crew) if self._verification else None
+        patience = PATIENCE
+        try:
+            while self._schedule.unfinished:
+                self._give(crew, bench)
+                event = crew.next(BEAT)
+                if event is not None:
+                    self._take(event, crew, bench)
+                self.writer.write_due()
+                pace.tell(self.writer.samples, self.writer.tokens)
+        except KeyboardInterrupt:
+            self._sound, patience = True, INTERRUPTED
+            raise
+        finally:
+            try:
+                self.writer.write()  # before the sampler is waited for
+                self._keep_late(crew.stop(patience))
+            finally:
+                if bench is not None:
+                    bench.stop(patience)
+
+    def _give(self, crew: Crew, bench: Bench | None) -> None:
+        """Keep the sampler busy, unless the judge is far behind."""
+        appetite = self._sampler.appetite
+        while crew.idle and (bench is None or bench.backlog < BACKLOG):
+            # what is being judged comes back as further rounds: a judge that is behind opens no more problems
+            admit = self._judging < AHEAD * appetite * (crew.idle + crew.busy)
+            batch = self._schedule.take(appetite, crew.idle, admit)
+            if not batch:
+                return
+            crew.ask([self._request(chunk) for chunk in batch])
+
+    def _request(self, chunk: Chunk) -> Request:
+        problem, first, size = chunk
+        prompt, images = self._asked[problem]
+        again = first + size < self._schedule.k
+        return Request(problem, prompt, first, size, problem_seed(self._key, problem), images, again)
+
+    def _take(self, event: Event, crew: Crew, bench: Bench | None) -> None:
+        match event:
+            case Drawn() if event.trouble:
+                self._failed(event, crew)
+            case Drawn():
+                self._good += 1
+                self.duplicates.add(event.request, event.samples)
+                self.writer.add(event)
+                if bench is not None:
+                    self._judging += event.request.size
+                    bench.give(event)
+                else:
+                    self._close(self._schedule.done(event.request.problem, event.request.size, 0), event.request, crew)
+            case Judged():
+                self._judging -= event.request.size
+                self.writer.judged(event.request, event.verdicts)
+                hits = int((event.verdicts["verdict"] == Verdict.CORRECT.value).sum())
+                self._close(self._schedule.done(event.request.problem, event.request.size, hits), event.request, crew)
+            case Rested() if event.error is not None:
+                self._sound = True
+                raise event.error
+            case Broken():
+                raise event.error
+
+    def _failed(self, drawn: Drawn, crew: Crew) -> None:
+        self.writer.failed(drawn)
+        self.reasons[drawn.trouble] += 1
+        self.missing += drawn.request.size
+        if not self._good and len(self.reasons) == 1 and self.reasons.total() >= FRUITLESS:
+            raise OffleashError(f"The first {FRUITLESS} requests all failed alike, so none was drawn: {drawn.trouble}")
+        self._close(self._schedule.failed(drawn.request.problem), drawn.request, crew)
+
+    def _close(self, closed: bool, request: Request, crew: Crew) -> None:
+        if closed:
+            crew.forget(request.problem)
+
+    def _keep_late(self, late: list[Drawn]) -> None:
+        if self._sound:
+            for drawn in late:
+                if not drawn.trouble:
+                    self.writer.add(drawn)
+            self.writer.write()

@@ -1,0 +1,191 @@
+"""Scheduling: which chunks are to be drawn next, so that few problems are open and the sampler is never idle.
+
+A problem is open from its first chunk until its last: a sampler keeps what it knows of it in memory meanwhile. Chunks
+of the problem that was opened first go first, and another problem is opened only when the chunks that are ready do not
+fill the sampler.
+"""
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from offleash.drawing.rounds import Chunks
+
+Span = tuple[int, int]  # from the first index to the one after the last
+Chunk = tuple[str, int, int]  # problem, first index, size
+
+
+class Stage(StrEnum):
+    WAITING = "waiting"
+    OPEN = "open"
+    SETTLED = "settled"  # its successes are there, or its budget is used up
+    STUCK = "stuck"  # a request failed, so that its record has a gap
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What there is of a problem when a draw begins."""
+
+    spans: tuple[Span, ...] = ()
+    hits: int = 0  # samples that were judged correct
+
+
+@dataclass
+class Record:
+    """A problem in the course of a draw."""
+
+    problem: str
+    order: int
+    holes: list[Span]  # indices below `end` that are to be drawn when it is opened
+    end: int  # of its round
+    drawn: int
+    hits: int
+    stage: Stage = Stage.WAITING
+    left: int = 0  # chunks of its round that are not done
+    failed: bool = False
+
+
+class Schedule:
+    """The records of a run. With `until`, a problem's next round is asked for when all of its last one is judged."""
+
+    def __init__(
+        self, problems: Sequence[str], standing: Mapping[str, Standing], chunks: Chunks, k: int, until: int
+    ) -> None:
+        self.k, self.until, self.chunks = k, until, chunks
+        self.records = {
+            problem: self._record(problem, order, standing.get(problem, Standing()))
+            for order, problem in enumerate(problems)
+        }
+        self._waiting = deque(record for record in self.records.values() if record.stage is Stage.WAITING)
+        self._ready: list[tuple[int, int, int, str]] = []  # order, first, size, problem
+        self._samples = 0  # in the chunks that are ready
+        self.unfinished = len(self._waiting)  # problems that are neither settled nor stuck
+
+    def take(self, appetite: int, idle: int, admit: bool = True) -> list[Chunk]:
+        """About `appetite` samples in chunks for one of `idle` callers: less when all of them can have some.
+
+        Without `admit` no problem is opened for it.
+        """
+        while admit and self._samples < appetite * idle and self._waiting:
+            self._ask(self._waiting.popleft())
+        share = min(appetite, math.ceil(self._samples / max(1, idle)))
+        batch: list[Chunk] = []
+        taken = 0
+        while self._ready and (not batch or taken + self._ready[0][2] <= share):
+            _, first, size, problem = heapq.heappop(self._ready)
+            batch.append((problem, first, size))
+            taken += size
+        self._samples -= taken
+        return batch
+
+    def done(self, problem: str, size: int, hits: int) -> bool:
+        """A chunk is drawn, and judged where that is needed; whether its problem is closed by it."""
+        record = self.records[problem]
+        record.drawn += size
+        record.hits += hits
+        return self._one_less(record)
+
+    def failed(self, problem: str) -> bool:
+        """A chunk could not be drawn; whether its problem is closed by it."""
+        self.records[problem].failed = True
+        return self._one_less(self.records[problem])
+
+    def count(self, stage: Stage) -> int:
+        return sum(record.stage is stage for record in self.records.values())
+
+    @property
+    def reached(self) -> int:
+        return sum(record.hits > 0 for record in self.records.values())
+
+    @property
+    def most(self) -> int:
+        """Samples that this draw can come to at most."""
+        return sum(
+            record.drawn + (0 if record.stage is Stage.SETTLED else max(0, self.k - record.drawn))
+            for record in self.records.values()
+        )
+
+    def expected(self) -> float:
+        """Samples still to be drawn, by the rates seen so far; problems without a success count with all they can."""
+        closed = [record.drawn for record in self.records.values() if record.stage is Stage.SETTLED]
+        usual = sum(closed) / len(closed) if closed and self.until else float(self.k)
+        total = 0.0
+        for record in self.records.values():
+            left = max(0, self.k - record.drawn)
+            if record.stage is Stage.WAITING and not record.drawn:
+                total += min(left, usual)
+            elif record.stage in (Stage.WAITING, Stage.OPEN):
+                rate = record.hits / record.drawn if record.drawn else 0.0
+                wanted = (self.until - record.hits) / rate if self.until and rate else left
+                total += min(left, max(0.0, wanted))
+        return total
+
+    def _record(self, problem: str, order: int, standing: Standing) -> Record:
+        """A problem as it stands. The round that its samples reach into is completed, as if nothing had stopped it."""
+        high = max((right for _, right in standing.spans), default=0)
+        end = self.k if not self.until else min(self.k, self.chunks.round_end(max(0, high - 1)))
+        drawn = sum(right - left for left, right in standing.spans)
+        record = Record(problem, order, holes(standing.spans, end), end, drawn, standing.hits)
+        if not record.holes:
+            self._next_round(record)
+        return record
+
+    def _ask(self, record: Record) -> None:
+        """Open a problem, or its next round: its chunks are ready."""
+        record.stage = Stage.OPEN
+        for left, right in record.holes:
+            for first, size in self.chunks.between(left, right):
+                heapq.heappush(self._ready, (record.order, first, size, record.problem))
+                self._samples += size
+                record.left += 1
+        record.holes = []
+
+    def _one_less(self, record: Record) -> bool:
+        record.left -= 1
+        if record.left:
+            return False
+        if record.failed:
+            record.stage = Stage.STUCK
+        else:
+            self._next_round(record)
+        if record.stage is Stage.OPEN:
+            self._ask(record)
+            return False
+        self.unfinished -= 1
+        return True
+
+    def _next_round(self, record: Record) -> None:
+        """After a whole round: the problem is settled, or its next round is what is to be drawn."""
+        if record.end >= self.k or (self.until and record.hits >= self.until):
+            record.stage = Stage.SETTLED
+            return
+        start, record.end = record.end, min(self.k, self.chunks.round_end(record.end))
+        record.holes = [(start, record.end)]
+
+
+def holes(spans: Sequence[Span], end: int) -> list[Span]:
+    """What is missing of the indices below `end`."""
+    return [(left, min(right, end)) for left, right in _gaps(spans, end) if left < end]
+
+
+def overlap(spans: Sequence[Span]) -> Span | None:
+    """The first indices that two spans share."""
+    reach = 0
+    for left, right in sorted(spans):
+        if left < reach:
+            return left, min(right, reach)
+        reach = right
+    return None
+
+
+def _gaps(spans: Sequence[Span], end: int) -> Iterator[Span]:
+    reach = 0
+    for left, right in sorted(spans):
+        if left > reach:
+            yield reach, left
+        reach = max(reach, right)
+    if reach < end:
+        yield reach, end

@@ -1,0 +1,109 @@
+"""Writing what was drawn: chunks gathered to shards, and verdicts beside a shard once all of its are there."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from offleash.data.folder import RunFolder
+from offleash.data.samples import SAMPLES
+from offleash.errors import OffleashError
+from offleash.samplers.sampler import TRUNCATED, Drawn, Request
+
+SAMPLES_A_SHARD = 4_096
+BYTES_A_SHARD = 64 << 20  # of text
+SOON, LATE, SHARE = 2.0, 60.0, 0.01  # seconds between two shards: a share of the time so far, so that they stay few
+FAILURES = "failures.jsonl"
+
+Place = tuple[str, int]  # problem and first index of a chunk
+
+
+@dataclass
+class _Shard:
+    """A shard of samples whose verdicts are not all there."""
+
+    name: str
+    left: set[Place]
+    frames: list[pl.DataFrame] = field(default_factory=list)
+
+
+class Writer:
+    """Appends to a run. A chunk is never cut in two: what a kill loses is drawn again, whole."""
+
+    def __init__(self, run: RunFolder, verifier: str | None) -> None:
+        self._run, self._verifier = run, verifier
+        self._held: list[Drawn] = []
+        self._samples = self._bytes = 0
+        self._early: dict[Place, pl.DataFrame] = {}  # verdicts on what is not yet written
+        self._shards: dict[Place, _Shard] = {}  # of chunks that are written and not judged
+        self._started = self._last = time.monotonic()
+        self.samples = self.tokens = self.truncated = 0  # of this draw
+
+    def add(self, drawn: Drawn) -> None:
+        self._held.append(drawn)
+        self._samples += len(drawn.samples)
+        self._bytes += sum(len(sample.text) for sample in drawn.samples)
+        self.samples += len(drawn.samples)
+        self.tokens += sum(sample.tokens or 0 for sample in drawn.samples)
+        self.truncated += sum(sample.finish == TRUNCATED for sample in drawn.samples)
+
+    def judged(self, request: Request, verdicts: pl.DataFrame) -> None:
+        """Take the verdicts on a chunk; those on a whole shard are written."""
+        place = (request.problem, request.first)
+        shard = self._shards.pop(place, None)
+        if shard is None:
+            self._early[place] = verdicts
+            return
+        shard.left.discard(place)
+        shard.frames.append(verdicts)
+        self._finish(shard)
+
+    def failed(self, drawn: Drawn) -> None:
+        """Note a request that failed."""
+        request = drawn.request
+        row = {"problem": request.problem, "first": request.first, "size": request.size, "reason": drawn.trouble}
+        file = self._run.path / FAILURES
+        try:
+            with file.open("a", encoding="utf-8") as opened:
+                opened.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise OffleashError(f"{file} could not be written ({error.strerror}); make room for it.") from None
+
+    def write_due(self) -> None:
+        """Write a shard where one is full or its time has come."""
+        now = time.monotonic()
+        pause = min(LATE, max(SOON, SHARE * (now - self._started)))
+        full = self._samples >= SAMPLES_A_SHARD or self._bytes >= BYTES_A_SHARD
+        if self._held and (full or now - self._last >= pause):
+            self.write()
+
+    def write(self) -> None:
+        """Write what is held."""
+        if not self._held:
+            return
+        held, self._held, self._samples, self._bytes = self._held, [], 0, 0
+        name = self._run.write_samples(table_of(held))
+        self._last = time.monotonic()
+        if self._verifier is None:
+            return
+        places = [(drawn.request.problem, drawn.request.first) for drawn in held]
+        shard = _Shard(name, {place for place in places if place not in self._early})
+        shard.frames = [self._early.pop(place) for place in places if place in self._early]
+        self._shards.update(dict.fromkeys(shard.left, shard))
+        self._finish(shard)
+
+    def _finish(self, shard: _Shard) -> None:
+        if not shard.left:
+            assert self._verifier is not None, "only what is judged has verdicts"
+            self._run.write_verdicts(self._verifier, pl.concat(shard.frames), shard=shard.name)
+
+
+def table_of(some: Sequence[Drawn]) -> pl.DataFrame:
+    """Samples as a table (SAMPLES)."""
+    columns: dict[str, list[object]] = {
+        "problem": [drawn.request.problem for drawn in some for _ in drawn.samples],
+        **{name: [getattr(sample, name) for drawn in some for sample in drawn.samples] for name in list(SAMPLES)[1:]},
+    }
+    return pl.DataFrame(columns, schema=SAMPLES)

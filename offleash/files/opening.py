@@ -1,0 +1,113 @@
+"""What a log reader is: how a file is recognised by its content, and what reading it gives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.files.archive import unzipping
+from offleash.files.lines import Repairs, array_rows, decode, document, reading, text_lines
+from offleash.files.parquet import damage
+from offleash.files.rows import fields_of, shown
+from offleash.files.tabular import SEPARATORS, csv_records
+
+
+class Container(StrEnum):
+    JSONL = "jsonl"
+    JSON = "json"
+    PARQUET = "parquet"
+    CSV = "csv"
+    ZIP = "zip"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file: enough to recognise its format by, cheap to get."""
+
+    path: Path
+    container: Container
+    # keys of the first row, Parquet columns, CSV header, top-level keys of a JSON object, names in a zip
+    columns: tuple[str, ...]
+    first: Mapping[str, object]  # the first row (JSON, JSONL, CSV, Parquet); empty for a zip
+
+
+PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
+
+
+def head_of(path: Path) -> Head:
+    """The container, the columns and the first row of a file, told by its first bytes."""
+    if path.is_dir():
+        raise OffleashError(f"{path} is a folder. Give the log file itself, for example {path}/*.jsonl.")
+    if not path.exists():
+        raise OffleashError(f"There is no file {path}. Check the path.")
+    with reading(path), path.open("rb") as file:
+        start = file.read(4)
+    if not start:
+        raise OffleashError(f"{path} is empty. Was the run that wrote it stopped before its first sample?")
+    if start == PARQUET:
+        return _parquet_head(path)
+    if start == ZIP:
+        return _zip_head(path)
+    return _text_head(path)
+
+
+def _parquet_head(path: Path) -> Head:
+    with path.open("rb") as file:
+        file.seek(-4, 2)
+        if file.read(4) != PARQUET:
+            raise OffleashError(f"{path}: the Parquet file is cut off: its end is missing. Copy it again.")
+    with damage(path):
+        first = pl.scan_parquet(path, glob=False).head(1).collect()
+    if first.is_empty():
+        raise OffleashError(f"{path} has the columns {', '.join(first.columns)} and no rows.")
+    return Head(path, Container.PARQUET, tuple(first.columns), first.row(0, named=True))
+
+
+def _zip_head(path: Path) -> Head:
+    with unzipping(path) as archive:
+        return Head(path, Container.ZIP, tuple(archive.namelist()), {})
+
+
+def _text_head(path: Path) -> Head:
+    line = next((line for line in text_lines(path, Repairs()) if line.strip()), "").strip()
+    if not line:
+        raise OffleashError(f"{path} has only blank lines, no rows.")
+    if line.startswith("{"):
+        return _object_head(path, line)
+    if line.startswith("["):
+        row = next(array_rows(path, Repairs()), None)
+        if row is None:
+            raise OffleashError(f"{path} is an empty JSON array: no rows.")
+        return Head(path, Container.JSON, tuple(row.values), row.values)
+    return _csv_head(path, line)
+
+
+def _object_head(path: Path, line: str) -> Head:
+    try:
+        value = decode(line, path, 1)
+    except ValueError:
+        value = None
+    if isinstance(value, dict):
+        return Head(path, Container.JSONL, tuple(value), value)
+    fields = fields_of(document(path))
+    return Head(path, Container.JSON, tuple(fields), fields)
+
+
+def _csv_head(path: Path, line: str) -> Head:
+    if "\x00" in line or "\ufffd" in line or not any(mark in line for mark in SEPARATORS):
+        raise OffleashError(
+            f"{path} is neither JSON, JSONL, CSV, Parquet nor zip: it begins with {shown(line[:40])}. "
+            "`offleash formats` lists what can be read."
+        )
+    records = csv_records(path, Repairs())
+    _, header = next(records)
+    twice = {name for name in header if header.count(name) > 1}
+    if twice:
+        raise OffleashError(f"{path}: the header has the column {min(twice)!r} more than once. Rename one of them.")
+    first = next(records, None)
+    if first is None:
+        raise OffleashError(f"{path} has the columns {', '.join(header)} and no rows.")
+    return Head(path, Container.CSV, tuple(header), dict(zip(header, first[1], strict=True)))

@@ -1,0 +1,130 @@
+"""One row of a log with typed access to its fields, and one entry: what a reader makes of it."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from offleash.data.problem import question_hash
+from offleash.errors import OffleashError
+
+BIGGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row and where it came from."""
+
+    path: Path
+    number: int
+    values: Mapping[str, object]
+
+    def text(self, *names: str) -> str | None:
+        """The first of these fields that has a value, as text."""
+        for name in names:
+            value = text_of(self.values.get(name))
+            if value is not None:
+                return value
+        return None
+
+    def whole(self, name: str) -> int | None:
+        value = self.values.get(name)
+        number = whole_of(value)
+        if number is None and text_of(value) is not None:
+            self.wrong(f"{name!r} is {shown(value)}, not a whole number")
+        return number
+
+    def number_of(self, name: str) -> float | None:
+        value = self.values.get(name)
+        if value is None or isinstance(value, bool):
+            return None
+        try:
+            return float(str(value))
+        except ValueError:
+            self.wrong(f"{name!r} is {shown(value)}, not a number")
+
+    def items(self, name: str) -> list[object]:
+        """A field that must be a list."""
+        value = self.values.get(name)
+        if not isinstance(value, list):
+            self.wrong(f"{name!r} is {shown(value)}, not a list")
+        return value
+
+    def fields(self, name: str) -> Mapping[str, object]:
+        """A field that is an object, or nothing."""
+        return fields_of(self.values.get(name))
+
+    def problem(self, *names: str, question: str | None) -> str:
+        """The log's own id of the problem; the hash of the question where it has none."""
+        name = self.text(*names)
+        if name is None and question is None:
+            keys = " nor ".join([*(repr(name) for name in names), "a question"])
+            self.wrong(f"it has neither {keys} to know the problem by")
+        return name if name is not None else question_hash(question or "")
+
+    def wrong(self, what: str) -> NoReturn:
+        raise OffleashError(f"{self.path}: row {self.number}: {what}. Mend the row or leave it out.")
+
+
+def fields_of(value: object) -> Mapping[str, object]:
+    """An object's fields; none for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(value: object) -> str | None:
+    """A value as text: numbers as written, structures as JSON, null and NaN as nothing."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return (
+            str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+        )  # ids turned to 3.0 by a null
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, dict | list):
+        return _json(value)
+    return str(value)
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    except (RecursionError, ValueError) as error:
+        raise OffleashError(f"A value is nested too deeply to be read as text ({error}).") from None
+
+
+def whole_of(value: object) -> int | None:
+    """A value as an integer, when it is one that fits a column."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        return None
+    same = isinstance(value, str) or number == value
+    return number if same and abs(number) <= BIGGEST else None
+
+
+def chat_text(value: object, role: str) -> str | None:
+    """Text of a prompt or completion: as it is, or the messages of one role when it is a chat."""
+    if not isinstance(value, list) or not value or not all(isinstance(message, dict) for message in value):
+        return text_of(value)
+    said = [message for message in value if message.get("role", role) == role] or value
+    return "\n\n".join(content_text(message.get("content")) for message in said)
+
+
+def content_text(content: object) -> str:
+    """Text of a message whose content is a string or a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(text_of(fields_of(part).get("text", "")) or "" for part in content)
+    return text_of(content) or ""
+
+
+def shown(value: object) -> str:
+    """A value as it can stand in a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,102 @@
+"""CSV and tab-separated files: records one at a time, or whole blocks of them as columns of text."""
+
+import csv
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+
+import polars as pl
+
+from offleash.errors import OffleashError
+from offleash.files.lines import Repairs, text_blocks, text_lines
+from offleash.files.rows import Row
+
+CHUNK = 50_000
+SEPARATORS = (",", "\t", ";")  # the one that the header has most of; a comma if none
+
+Record = tuple[int, list[str]]  # its number, from 1 for the header, and its fields
+Table = tuple[pl.Series, pl.DataFrame]  # the numbers of the rows, and their fields
+
+
+def csv_records(path: Path, repairs: Repairs) -> Iterator[Record]:
+    """The records of a file, the header first."""
+    lines = text_lines(path, repairs)
+    before = []
+    for line in lines:
+        before.append(line)
+        if line.strip():
+            break
+    return _records(path, chain(before, lines), _separator("".join(before)))
+
+
+def csv_rows(path: Path, repairs: Repairs) -> Iterator[Row]:
+    """The records after the header, with the header's names; an empty field is null."""
+    records = csv_records(path, repairs)
+    _, header = next(records, (1, []))
+    for number, record in records:
+        yield Row(path, number, {name: value or None for name, value in zip(header, record, strict=True)})
+
+
+def csv_tables(path: Path, columns: tuple[str, ...], repairs: Repairs) -> Iterator[Table]:
+    """The records after the header as frames of text with their numbers; Polars cuts up blocks without a quote."""
+    blocks = text_blocks(path, repairs)
+    first = next(blocks, "")
+    body = first.lstrip("\r\n")
+    separator, before = _separator(body.partition("\n")[0]), first.count("\n") - body.count("\n")
+    header = before + 1
+    for block in chain([body], blocks):
+        if '"' in block or "\r" in block.replace("\r\n", "\n"):
+            lines = (line for part in chain([block], blocks) for line in io.StringIO(part, newline="\n"))
+            records = _records(path, lines, separator, before, len(columns))
+            yield from _collected(columns, islice(records, int(before < header), None))
+            return
+        yield from _cut(path, columns, block, separator, before, header)
+        before += block.count("\n")
+
+
+def _separator(header: str) -> str:
+    return max(SEPARATORS, key=header.count)
+
+
+def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, width: int = 0) -> Iterator[Record]:
+    csv.field_size_limit(sys.maxsize)  # a completion is often longer than the default limit of 128 kB
+    number = before
+    try:
+        for number, record in enumerate(csv.reader(lines, delimiter=separator, strict=True), before + 1):
+            if not record:
+                continue
+            width = width or len(record)
+            if len(record) != width:
+                raise _uneven(path, number, len(record), width)
+            yield number, record
+    except csv.Error as error:
+        raise OffleashError(f"{path}: row {number + 1} is not CSV ({error}). Mend its quotes.") from None
+
+
+def _collected(columns: tuple[str, ...], records: Iterator[Record]) -> Iterator[Table]:
+    schema = dict.fromkeys(columns, pl.String)
+    while chunk := list(islice(records, CHUNK)):
+        numbers, fields = zip(*chunk, strict=True)
+        yield pl.Series("row", numbers, pl.Int64), pl.DataFrame(list(zip(*fields, strict=True)), schema=schema)
+
+
+def _cut(path: Path, columns: tuple[str, ...], block: str, separator: str, before: int, header: int) -> Iterator[Table]:
+    lines = pl.Series("line", [block]).str.split("\n").explode().str.strip_suffix("\r")
+    numbers = pl.Series(range(before + 1, before + 1 + len(lines)), dtype=pl.Int64)
+    table = pl.DataFrame({"row": numbers, "line": lines}).filter((pl.col("line") != "") & (pl.col("row") > header))
+    width = table["line"].str.count_matches(separator, literal=True) + 1
+    uneven = width != len(columns)
+    if uneven.any():
+        raise _uneven(path, int(table["row"].filter(uneven)[0]), int(width.filter(uneven)[0]), len(columns))
+    fields = table["line"].str.split_exact(separator, len(columns) - 1).struct.unnest()
+    fields.columns = list(columns)
+    if table.height:
+        yield table["row"], fields
+
+
+def _uneven(path: Path, number: int, found: int, width: int) -> OffleashError:
+    return OffleashError(
+        f"{path}: row {number} has {found} fields and the header {width}. Quote fields that hold a comma."
+    )

@@ -1,0 +1,213 @@
+"""Load: from what the user names (run folders, logs, counts) to runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.facts import read_origin
+from offleash.data.folder import is_run, open_run
+from offleash.data.notes import Note
+from offleash.data.positions import has_positions, scan_positions
+from offleash.data.run import Run
+from offleash.data.scores import own_scores, scan_scores, scored_models
+from offleash.data.verdicts import VERDICTS
+from offleash.errors import OffleashError, unknown
+from offleash.files.opening import head_of
+from offleash.loading.arguments import Argument, distinct_names, distinct_paths, one_line, parse_argument
+from offleash.loading.merge import Part, gather, part_of
+from offleash.logs.format import Log, Options
+from offleash.logs.registry import FORMATS, open_log, recognised
+from offleash.progress import Progress, silent
+
+TRAINING = {"trl", "verl"}  # formats written by a trainer, one file a step
+UNJUDGED = (
+    "`compare` judges them with --verify NAME (for example --verify math); for other verbs, offleash import LOGS -o "
+    "RUN, then offleash verify RUN. A column of verdicts is named with --map verdict=COLUMN."
+)
+SHORT = 4096  # bytes: verdicts alone, without texts, can be the same by chance
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How logs are to be read."""
+
+    options: Options = field(default_factory=lambda: Options(texts=False))
+    format: str | None = None  # force a format instead of recognising it
+    verifier: str | None = None  # whose verdicts, where a run folder has several
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise unknown("format", self.format, FORMATS)
+
+
+def refuse_unused(arguments: Sequence[str], given: Mapping[str, str]) -> None:
+    """Refuse options for logs, by name with their values, where every argument is a run folder."""
+    paths = [path for argument in arguments for path in parse_argument(argument).paths] if given else []
+    if paths and all(is_run(path) for path in paths):
+        told = ", ".join(f"{option} {value}" for option, value in given.items())
+        raise OffleashError(
+            f"{told}: for logs, and these are run folders, which have columns of their own; leave it out, or name logs."
+        )
+
+
+def load(*arguments: str | Path, reading: Reading | None = None, progress: Progress = silent) -> list[Run]:
+    """The runs that the arguments name, in their order; several from one argument with `split_by`."""
+    if not arguments:
+        raise OffleashError("Name at least one run: a run folder, a log file, a folder of logs or a quoted glob.")
+    reading = reading or Reading()
+    parsed = distinct_paths([parse_argument(str(text)) for text in arguments])
+    runs = [run for argument in parsed for run in _load(argument, reading, progress)]
+    names = distinct_names([run.name for run in runs])
+    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+
+
+def read_parts(argument: Argument, reading: Reading, progress: Progress) -> tuple[list[Part], list[Log]]:
+    """Every file of an argument as a part; files of a folder that are no logs come back as a note of the first log."""
+    parts: list[Part] = []
+    logs: list[Log] = []
+    found = [path for path in argument.paths if not argument.folder or _is_log(path, reading)]
+    logged = set(found)
+    skipped = [path.name for path in argument.paths if path not in logged]
+    for path in found:
+        log = open_log(path, reading.options, reading.format)
+        parts.append(part_of(path, _watched(log, path, progress)))
+        logs.append(log)
+    if (twice := _twice(found)) is not None:
+        logs[0].notes.append(twice)
+    if not parts:
+        shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        raise OffleashError(f"No log of a known format for {argument.name!r}: found {shown}. See `offleash formats`.")
+    if skipped:
+        logs[0].notes.append(Note(f"files that are no logs were skipped: {', '.join(skipped[:5])}", len(skipped)))
+    if len({log.counts for log in logs}) > 1:
+        raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples; name them as two runs.")
+    return parts, logs
+
+
+def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
+    """What the logs say of who answered, and which files they were."""
+    facts = {key: value for log in reversed(logs) for key, value in log.facts.items()}
+    formats = ", ".join(dict.fromkeys(log.format for log in logs))
+    files = ", ".join(path.name for path in paths[:20]) + (", ..." if len(paths) > 20 else "")
+    return facts | {"format": formats, "files": files, "file_count": str(len(paths))}
+
+
+def _load(argument: Argument, reading: Reading, progress: Progress) -> list[Run]:
+    if all(is_run(path) for path in argument.paths):
+        runs = [_opened(path, argument.name, reading.verifier) for path in argument.paths]
+        return [runs[0] if len(runs) == 1 else _joined(runs)]
+    parts, logs = read_parts(argument, reading, progress)
+    if reading.options.split_by is None:
+        return [_run(argument, parts, logs, argument.name)]
+    return [_run(argument, _with_split(parts, value), logs, one_line(value)) for value in _split_values(parts)]
+
+
+def _opened(path: Path, name: str, verifier: str | None) -> Run:
+    run, origin, models = open_run(path, name, verifier), read_origin(path), scored_models(path)
+    return replace(
+        run,
+        scores={model: scan_scores(path, model) for model in models},
+        positions={model: scan_positions(path, model) for model in models if has_positions(path, model)},
+        own=own_scores(path, origin.about) if origin is not None else None,
+    )
+
+
+def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: str) -> Run:
+    problems, rows, notes = gather(parts, argument.name)
+    all_notes = tuple(note for log in logs for note in log.notes) + tuple(notes)
+    verifier = next((log.verifier for log in logs if log.verifier), None)
+    hint = next((log.unverified_hint.rstrip(".") + ". " for log in logs if log.unverified_hint), "") + UNJUDGED
+    facts = merged_facts(logs, argument.paths)
+    pooled = rows["split"].null_count() == rows.height
+    if len(logs) > 1 and pooled and {log.format for log in logs} & TRAINING:
+        steps = "files of several training steps come from different weights; --split-by step keeps them apart"
+        all_notes = (Note(f"{len(logs)} {steps}"), *all_notes)
+    if logs[0].counts:
+        counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
+        return Run(name, problems, None, counts=counts, verifier=verifier, notes=all_notes, facts=facts)
+    unsaid = rows.with_columns(step=pl.lit(None, pl.String), reason=pl.lit(None, pl.String))
+    verdicts = unsaid.select(*VERDICTS).lazy()
+    samples = rows.select("problem", "index", "tokens", "finish").lazy()
+    return Run(name, problems, verdicts, samples, verifier=verifier, notes=all_notes, facts=facts, unverified_hint=hint)
+
+
+def _joined(runs: Sequence[Run]) -> Run:
+    """Several run folders as one run: other problems stand side by side, more samples of the same are counted on."""
+    offset = pl.LazyFrame(schema={"problem": pl.String(), "offset": pl.UInt32()})
+    verdicts, samples = [], []
+    for run in runs:
+        assert run.verdicts is not None, "a run folder has samples"
+        shift = (pl.col("index") + pl.col("offset").fill_null(0)).alias("index")
+        moved = run.verdicts.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
+        verdicts.append(moved)
+        if run.samples is not None:  # not every sample need have a verdict of this verifier
+            moved = run.samples.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
+            samples.append(moved)
+        drawn = moved.group_by("problem").agg((pl.col("index").max() + 1).alias("offset"))
+        offset = pl.concat([offset, drawn]).group_by("problem").agg(pl.col("offset").max()).collect().lazy()
+    asked = pl.concat([run.problems for run in runs])
+    told = pl.coalesce("hash", "gold")
+    clash = asked.filter(told.is_not_null()).filter(told.n_unique().over("problem") > 1)
+    if clash.height:
+        raise OffleashError(
+            f"{runs[0].name!r}: problem {clash['problem'][0]!r} stands for different things in the run folders; import "
+            "their logs together with one quoted glob, so that benchmarks are told apart."
+        )
+    problems = asked.unique("problem", keep="first", maintain_order=True)
+    return replace(
+        runs[0], problems=problems, verdicts=pl.concat(verdicts), samples=pl.concat(samples) if samples else None
+    )
+
+
+def _split_values(parts: Sequence[Part]) -> list[str]:
+    """Values of the splitting column, numbers (training steps) by size, names in the order of the file."""
+    values = dict.fromkeys(v for part in parts for v in part.rows["split"].drop_nulls().unique(maintain_order=True))
+    try:
+        return sorted(values, key=float)
+    except ValueError:
+        return list(values)
+
+
+def _with_split(parts: Sequence[Part], value: str) -> list[Part]:
+    kept = []
+    for part in parts:
+        rows = part.rows.filter(pl.col("split") == value)
+        if rows.height:
+            asked = part.problems.join(rows.select("problem").unique(), on="problem", how="semi")
+            kept.append(Part(part.path, asked, rows))
+    return kept
+
+
+def _watched(log: Log, path: Path, progress: Progress) -> Iterator[pl.DataFrame]:
+    rows = 0
+    for frame in log.frames:
+        rows += frame.height
+        progress(f"{path.name}: {rows:,} rows read as {log.format}")
+        yield frame
+
+
+def _is_log(path: Path, reading: Reading) -> bool:
+    try:
+        return recognised(head_of(path), reading.options) is not None
+    except OffleashError:
+        return False
+
+
+def _twice(paths: Sequence[Path]) -> Note | None:
+    """Files with the same content: an error, since samples would count twice; a note where it may well be chance."""
+    seen: dict[tuple[int, str], Path] = {}
+    for path in paths:
+        with path.open("rb") as file:
+            key = path.stat().st_size, blake2b(file.read(1 << 20)).hexdigest()
+        other = seen.setdefault(key, path)
+        if other is path or path.read_bytes() != other.read_bytes():
+            continue
+        if key[0] < SHORT:
+            return Note(f"{path.name} and {other.name} have the same content; leave one out unless that is by chance")
+        raise OffleashError(
+            f"{path} and {other} have the same content; its samples would be counted twice. Leave one out."
+        )
+    return None

@@ -1,0 +1,183 @@
+"""From the entries of one or more files to one run: problems told apart, samples numbered, repeats found."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.notes import Note
+from offleash.data.problem import PROBLEMS, as_problems, question_hash
+from offleash.errors import OffleashError
+
+ASKED = ["problem", "question", "gold", "benchmark", "guess"]
+
+
+@dataclass
+class Part:
+    """One file as read: its problems, and its samples without their texts (or its counts)."""
+
+    path: Path
+    problems: pl.DataFrame  # PROBLEMS, distinct, as the file has them
+    rows: pl.DataFrame  # of entries without the text of problem and sample, or of counts
+
+
+def part_of(path: Path, frames: Iterable[pl.DataFrame]) -> Part:
+    """The frames of one file as a part; texts of problems are kept once, texts of samples only as a fingerprint."""
+    problems, rows, place = [], [], 0
+    for frame in frames:
+        problems.append(_problems(frame))
+        slim = frame.drop("question", "gold", "guess").with_row_index("place", place)
+        rows.append(slim.with_columns(text=pl.col("text").hash()) if "text" in slim.columns else slim)
+        place += frame.height
+    return Part(path, pl.concat(problems).unique(maintain_order=True), pl.concat(rows))
+
+
+def gather(parts: Sequence[Part], name: str) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
+    """Problems (PROBLEMS) and numbered rows of all parts, with the notes on repeats.
+
+    Samples of a problem that several files hold are counted on: seeds add up, benchmarks stand side by side.
+    """
+    notes: list[Note] = []
+    parts = [_told_by_text(_ordered_by_row(part, notes), notes) for part in _distinct_benchmarks(parts)]
+    everything = pl.concat(
+        [part.rows.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)]
+    )
+    problems = pl.concat([part.problems for part in parts])
+    problems, everything = _labelled(problems, everything)
+    _check_ids(problems, parts)
+    shared = everything.group_by("problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
+    if shared:
+        notes.append(
+            Note(f"{shared} problems stand in several of the {len(parts)} files: their samples add up (seeds)")
+        )
+    if "sample" in everything.columns:
+        everything, found = _without_repeats(everything, parts)
+        notes += found
+        everything = everything.sort("problem", "part", "sample", "place")
+        everything = everything.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("problem"))
+    _one_text_each(problems, parts, name)
+    merged = problems.group_by("problem", maintain_order=True).agg(pl.exclude("problem").drop_nulls().first())
+    return merged.select(*PROBLEMS), everything, notes
+
+
+def _problems(frame: pl.DataFrame) -> pl.DataFrame:
+    distinct = frame.select(ASKED).unique(maintain_order=True)
+    hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
+    return as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
+
+
+def _distinct_benchmarks(parts: Sequence[Part]) -> list[Part]:
+    """Files that number their problems alike (0, 1, ...) but ask different things are different benchmarks."""
+    asked = pl.concat([part.problems.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)])
+    told = pl.coalesce("hash", "gold")  # without a text, another gold answer means another problem
+    clash = (
+        asked.filter(pl.col("benchmark").is_null() & told.is_not_null())
+        .group_by("problem")
+        .agg(told.n_unique().alias("texts"), pl.col("part").n_unique().alias("files"))
+        .filter((pl.col("texts") > 1) & (pl.col("files") > 1))
+    )
+    if clash.is_empty():
+        return list(parts)
+    folders = len({part.path.parent for part in parts}) > 1
+    return [_named(part, part.path.parent.name if folders else part.path.stem) for part in parts]
+
+
+def _ordered_by_row(part: Part, notes: list[Note]) -> Part:
+    """A number that is the same in every row (the seed of the run) does not number the samples."""
+    if "sample" not in part.rows.columns or part.rows["sample"].n_unique() > 1 or part.rows["sample"][0] is None:
+        return part
+    if part.rows.height == part.rows["problem"].n_unique():
+        return part
+    number = part.rows["sample"][0]
+    notes.append(Note(f"{part.path.name}: every row has sample number {number}; the rows are numbered instead"))
+    return Part(part.path, part.problems, part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
+
+
+def _told_by_text(part: Part, notes: list[Note]) -> Part:
+    """Where every row has an id of its own and texts repeat, the ids name samples: problems are told by their text."""
+    texts = part.problems["hash"]
+    one_each = "sample" in part.rows.columns and part.rows["problem"].n_unique() == part.rows.height
+    if not one_each or texts.null_count() or texts.n_unique() * 2 > part.problems.height:
+        return part
+    first = part.problems.group_by("hash", maintain_order=True).agg(label=pl.col("problem").first())
+    label = part.problems.select("problem", "hash").join(first, on="hash").select("problem", "label")
+    rows = part.rows.join(label, on="problem", maintain_order="left").drop("problem").rename({"label": "problem"})
+    kept = part.problems.unique("hash", keep="first", maintain_order=True)
+    text = (
+        f"{part.path.name}: every row has its own id while {texts.n_unique()} texts repeat; problems are told by text"
+    )
+    notes.append(Note(text, part.rows.height))
+    return Part(part.path, kept, rows.select(part.rows.columns))
+
+
+def _named(part: Part, benchmark: str) -> Part:
+    fill = pl.col("benchmark").fill_null(pl.lit(benchmark))
+    return Part(part.path, part.problems.with_columns(fill), part.rows.with_columns(fill))
+
+
+def _labelled(problems: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Put the benchmark before ids that several benchmarks use."""
+    shared = (
+        problems.select("problem", pl.col("benchmark").fill_null(""))
+        .unique()
+        .filter(pl.len().over("problem") > 1)["problem"]
+        .unique()
+    )
+    if not shared.len():
+        return problems, rows
+    label = (
+        pl.when(pl.col("problem").is_in(shared.implode()) & pl.col("benchmark").is_not_null())
+        .then(pl.concat_str("benchmark", "problem", separator="/"))
+        .otherwise("problem")
+        .alias("problem")
+    )
+    return problems.with_columns(label), rows.with_columns(label)
+
+
+def _without_repeats(rows: pl.DataFrame, parts: Sequence[Part]) -> tuple[pl.DataFrame, list[Note]]:
+    """Rows that a file holds twice are kept once and counted; the same sample with different contents is an error."""
+    numbered = pl.col("sample").is_not_null()
+    key = ["part", "problem", "sample"]
+    repeated = rows.filter(numbered).filter(pl.len().over(key) > 1)
+    if repeated.is_empty():
+        return rows, []
+    content = ["text", "answer", "verdict", "score"]
+    clash = repeated.filter(pl.struct(content).n_unique().over(key) > 1).sort(*key, "row")
+    if clash.height:
+        first = clash.row(0, named=True)
+        same = clash.select(pl.struct(key) == pl.struct(pl.lit(first[name]).alias(name) for name in key)).to_series()
+        lines = clash.filter(same)["row"].to_list()
+        raise OffleashError(
+            f"{parts[first['part']].path}: sample {first['sample']} of problem {first['problem']!r} stands in rows "
+            f"{', '.join(map(str, lines[:5]))} with different contents. If that column is not the number of the "
+            "sample, say --map sample= to number the rows in their order."
+        )
+    kept = rows.filter(~numbered | pl.struct(key).is_first_distinct())
+    extra = repeated.filter(~pl.struct(key).is_first_distinct()).group_by("part").len().sort("part").rows()
+    text = "rows that repeat a sample were counted once"
+    return kept, [Note(f"{parts[number].path.name}: {text}", height, left_out=True) for number, height in extra]
+
+
+def _check_ids(problems: pl.DataFrame, parts: Sequence[Part]) -> None:
+    """Ids whose bytes could not be read would fuse different problems."""
+    lost = problems.filter(pl.col("problem").str.contains("\ufffd", literal=True))
+    if lost.height:
+        raise OffleashError(
+            f"{parts[0].path}: the id {lost['problem'][0]!r} holds bytes that are not UTF-8; different problems would "
+            "look the same. Save the file as UTF-8."
+        )
+
+
+def _one_text_each(problems: pl.DataFrame, parts: Sequence[Part], name: str) -> None:
+    clash = problems.filter(pl.col("hash").is_not_null()).unique(["problem", "hash"], maintain_order=True)
+    clash = clash.filter(pl.len().over("problem") > 1)
+    if clash.is_empty():
+        return
+    label = clash["problem"][0]
+    texts = [text[:60] for text in clash.filter(pl.col("problem") == label)["question"].to_list()[:2]]
+    raise OffleashError(
+        f"{name}: problem {label!r} has two different texts ({texts[0]!r} and {texts[1]!r}) in "
+        f"{', '.join(sorted({part.path.name for part in parts})[:3])}. Map the right id with --map problem=COLUMN, "
+        "or the benchmark with --map benchmark=COLUMN."
+    )

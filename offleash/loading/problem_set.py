@@ -1,0 +1,136 @@
+"""problems: a benchmark by name, Reasoning Gym tasks, or a user's file, in one schema and reproducible."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.notes import Note
+from offleash.data.problem import as_problems
+from offleash.errors import OffleashError, unknown
+from offleash.loading.sampling import sampled
+from offleash.problems import countdown
+from offleash.problems.benchmark import Benchmark
+from offleash.problems.benchmarks import GYM, PROBLEMS
+from offleash.problems.hub import from_hub
+from offleash.problems.problem import Loaded, content_hash
+from offleash.problems.read import read_problems
+from offleash.verifiers.registry import verifier
+
+LEVELS = ("easy", "hard")
+GENERATED = 50  # problems of a Reasoning Gym task when no size is given, as in the paper
+FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".gz")
+
+
+def problem_set(
+    name: str | Path,
+    *,
+    size: int | None = None,
+    seed: int = 0,
+    source: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> pl.DataFrame:
+    """Problems of a benchmark (`aime24`), of a Reasoning Gym task (`reasoning_gym:leg_counting:hard`) or of a file.
+
+    `source` is a local copy of the benchmark; `columns` maps our names to the file's. A `size` below what there is
+    takes a random sample, the same for the same seed.
+    """
+    return load_problems(name, size=size, seed=seed, source=source, columns=columns).frame
+
+
+def load_problems(
+    name: str | Path,
+    *,
+    size: int | None = None,
+    seed: int = 0,
+    source: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Loaded:
+    """The same, with what was noted on the way."""
+    if str(name).split(":")[0] in (GYM, countdown.NAME):
+        if source is not None or columns:
+            raise OffleashError(f"{name} is generated; --from and --map are for benchmarks and files.")
+        return Loaded(_finished(_generated(str(name), size, seed)))
+    read, benchmark = _read(name, source, columns)
+    size = size if size is not None or benchmark is None else _share(benchmark, read)
+    if size is None:
+        return replace(read, frame=_finished(read.frame))
+    frame = sampled(read.frame, size, seed, str(name))
+    note = Note(f"{name}: a random sample of {size} of {read.frame.height} problems, seed {seed}.")
+    return Loaded(_finished(frame), (*read.notes, note), read.rows)
+
+
+def _read(
+    name: str | Path, source: str | Path | None, columns: Mapping[str, str] | None
+) -> tuple[Loaded, Benchmark | None]:
+    benchmark = PROBLEMS.get(str(name))
+    if benchmark is not None and source is not None:
+        return _counted(read_problems(Path(source), columns=columns, benchmark=benchmark), benchmark), benchmark
+    if benchmark is not None:
+        return from_hub(benchmark, columns=columns), benchmark
+    path = Path(name)
+    if source is not None and path.exists():
+        raise OffleashError(
+            f"--from gives a local copy of a benchmark, and {name} is a file already; leave out --from."
+        )
+    if source is not None or (isinstance(name, str) and not _is_path(name)):
+        raise _nowhere(str(name))
+    return read_problems(path, columns=columns), None
+
+
+def _counted(read: Loaded, benchmark: Benchmark) -> Loaded:
+    """The problems of a local copy, with a note where it is not of the benchmark's size: it may be another file."""
+    if benchmark.paper is None or benchmark.share is not None or read.frame.height == benchmark.paper:
+        return read
+    said = (
+        f"{benchmark.name} has {benchmark.paper} problems in the paper, this copy {read.frame.height}: is it the one?"
+    )
+    return replace(read, notes=(*read.notes, Note(said)))
+
+
+def _is_path(name: str) -> bool:
+    return Path(name).exists() or "/" in name or "\\" in name or name.lower().endswith(FILES)
+
+
+def _nowhere(name: str) -> OffleashError:
+    """No benchmark and no file of that name."""
+    error = unknown("benchmark or file", name, [*PROBLEMS, countdown.NAME, f"{GYM}:<task>"])
+    return OffleashError(f"{error} A file is given by its path.")
+
+
+def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
+    from offleash.data.gym_tasks import TASKS
+    from offleash.problems.reasoning_gym import generate
+
+    if size is not None and size < 1:
+        raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
+    if seed < 0:
+        raise OffleashError(f"A seed is 0 or more; found --seed {seed}.")
+    kind, _, rest = name.partition(":")
+    if kind == countdown.NAME:
+        return countdown.generate(rest or "test", size or countdown.USUAL, seed)
+    task, _, level = rest.partition(":")
+    if not task:
+        raise OffleashError(f"{GYM} needs a task: {GYM}:leg_counting, for example. Known: {', '.join(sorted(TASKS))}.")
+    if task not in TASKS:
+        raise unknown("Reasoning Gym task", task, TASKS)
+    if level and level not in LEVELS:
+        raise unknown(f"level of {GYM}:{task}", level, LEVELS)
+    return as_problems(generate(task, size or GENERATED, seed, level or "easy"))
+
+
+def _share(benchmark: Benchmark, read: Loaded) -> int | None:
+    """The size of the paper's sample, where it took one and there is more than that."""
+    return benchmark.share if benchmark.share is not None and read.frame.height > benchmark.share else None
+
+
+def _finished(frame: pl.DataFrame) -> pl.DataFrame:
+    """Every problem with its hash and its prompt, and judged by a verifier that exists."""
+    for name in frame["verifier"].drop_nulls().unique():
+        verifier(name)
+    hashes = [
+        content_hash(question, images or ())
+        for question, images in zip(frame["question"], frame["images"].to_list(), strict=True)
+    ]
+    return frame.with_columns(pl.Series("hash", hashes, pl.String), pl.coalesce("prompt", "question").alias("prompt"))

@@ -1,0 +1,170 @@
+"""What a log's own mark of a sample means: words, booleans and scores turned into verdicts."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.notes import Note
+from offleash.data.verdict import Verdict
+from offleash.data.verdicts import VERDICT
+from offleash.errors import OffleashError
+from offleash.files.rows import shown
+
+WORDS: dict[str, Verdict] = {
+    "true": Verdict.CORRECT,
+    "correct": Verdict.CORRECT,
+    "right": Verdict.CORRECT,
+    "pass": Verdict.CORRECT,
+    "passed": Verdict.CORRECT,
+    "yes": Verdict.CORRECT,
+    "c": Verdict.CORRECT,
+    "false": Verdict.WRONG,
+    "incorrect": Verdict.WRONG,
+    "wrong": Verdict.WRONG,
+    "fail": Verdict.WRONG,
+    "failed": Verdict.WRONG,
+    "no": Verdict.WRONG,
+    "i": Verdict.WRONG,
+    "unread": Verdict.UNREAD,
+}
+
+
+@dataclass
+class Judge:
+    """Reads marks by one threshold and counts what a user should know of them."""
+
+    path: Path
+    threshold: float
+    partial: int = 0
+    above: int = 0
+    missing: int = 0
+    first_missing: int = 0
+    empty: int = 0
+    first_empty: int = 0
+    shared: int = 0
+
+    def mark(self, value: object, row: int) -> tuple[str | None, float | None]:
+        """Verdict and score of one mark; a null mark is no verdict, and is counted."""
+        if isinstance(value, bool):
+            return (Verdict.CORRECT if value else Verdict.WRONG), None
+        if isinstance(value, str):
+            word = WORDS.get(value.strip().lower())
+            if word is not None:
+                return word, None
+        score = _number(value)
+        if score is None:
+            raise self.not_a_mark(value, row)
+        if math.isnan(score):
+            self._miss(1, row)
+            return None, None
+        self.partial += 0 < score < min(1.0, self.threshold)
+        self.above += score > 1
+        return (Verdict.CORRECT if score >= self.threshold else Verdict.WRONG), score
+
+    def marks(self, values: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series]:
+        """Verdicts and scores of a whole column."""
+        if values.dtype.is_numeric():
+            return self._scores(values.cast(pl.Float64), rows)
+        seen = values.unique(maintain_order=True)
+        if values.dtype == pl.String and len(seen) > 100:  # graded scores written as text, as in a CSV file
+            scores = values.str.strip_chars().cast(pl.Float64, strict=False)
+            if scores.null_count() == values.null_count():
+                return self._scores(scores, rows)
+        before = self.partial, self.above, self.missing
+        read = {value: self.mark(value, self._row_of(values, rows, value)) for value in seen.to_list()}
+        self.partial, self.above, self.missing = before  # the marks were read once each, not once a row
+        verdicts = pl.Series([read[value][0] for value in values.to_list()], dtype=VERDICT)
+        scores = pl.Series([read[value][1] for value in values.to_list()], dtype=pl.Float64)
+        self._count(scores, verdicts, rows)
+        return verdicts, scores
+
+    def no_sample(self, row: int, count: int = 1) -> None:
+        """Rows of a problem for which nothing was drawn."""
+        self.empty += count
+        self.first_empty = self.first_empty or row
+
+    def notes(self) -> list[Note]:
+        """What the marks were that a count of correct and wrong does not show."""
+        notes = []
+        if self.empty:
+            text = (
+                f"{self.path.name}: {self.empty} rows hold no sample (first row {self.first_empty}) and were left out."
+            )
+            notes.append(Note(text, self.empty, left_out=True))
+        if self.shared:
+            notes.append(
+                Note(
+                    f"{self.path.name}: {self.shared} samples share one verdict a problem; it says nothing of each, so "
+                    "they are kept as unverified.",
+                    self.shared,
+                )
+            )
+        if self.partial:
+            notes.append(
+                Note(
+                    f"{self.path.name}: {self.partial} scores are above 0 and below the threshold {self.threshold:g}; "
+                    "these partial credits count as wrong. --threshold sets another bar.",
+                    self.partial,
+                )
+            )
+        if self.above:
+            text = f"{self.path.name}: {self.above} scores are above 1; correct is {self.threshold:g} or more"
+            notes.append(Note(f"{text} (--threshold).", self.above))
+        if self.missing:
+            notes.append(
+                Note(
+                    f"{self.path.name}: {self.missing} samples have no verdict (null or NaN, first in row "
+                    f"{self.first_missing}); they are kept as unverified, not as wrong.",
+                    self.missing,
+                )
+            )
+        return notes
+
+    def not_a_mark(self, value: object, row: int) -> OffleashError:
+        return OffleashError(
+            f"{self.path}: row {row}: the verdict is {shown(value)}. A verdict is true or false, 0 or 1, a score, or a "
+            f"word such as correct, incorrect, passed, failed. --map verdict=NAME reads it from another column."
+        )
+
+    def _scores(self, scores: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series]:
+        scores = scores.fill_nan(None)
+        verdicts = pl.select(
+            pl.when(scores.is_null())
+            .then(None)
+            .when(scores >= self.threshold)
+            .then(pl.lit(Verdict.CORRECT.value))
+            .otherwise(pl.lit(Verdict.WRONG.value))
+            .cast(VERDICT)
+        ).to_series()
+        self._count(scores, verdicts, rows)
+        return verdicts, scores
+
+    def _count(self, scores: pl.Series, verdicts: pl.Series, rows: pl.Series) -> None:
+        self.partial += int(((scores > 0) & (scores < min(1.0, self.threshold))).sum())
+        self.above += int((scores > 1).sum())
+        empty = verdicts.is_null()
+        if empty.any():
+            self._miss(int(empty.sum()), int(rows.filter(empty)[0]))
+
+    def _miss(self, count: int, row: int) -> None:
+        self.missing += count
+        self.first_missing = self.first_missing or row
+
+    @staticmethod
+    def _row_of(values: pl.Series, rows: pl.Series, value: object) -> int:
+        where = values.is_null() if value is None else values == value
+        return int(rows.filter(where)[0])
+
+
+def _number(value: object) -> float | None:
+    """A mark as a number: NaN for null, nothing for what is no mark at all."""
+    if value is None or value == "":
+        return math.nan
+    if not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None

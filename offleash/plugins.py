@@ -1,0 +1,81 @@
+"""A user's own fingerprint: `function(problem, text) -> str | None`, loaded and called in a worker that can be killed.
+
+`problem` is a dict with id, question, gold and details. The worker runs the user's own code as the user would; what a
+model wrote is handed to it as text.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache
+from hashlib import blake2b
+from inspect import getsourcefile
+from pathlib import Path
+from types import ModuleType
+
+Function = Callable[[dict[str, object], str], object]
+
+
+class OwnTroubleError(Exception):
+    """The function cannot be loaded, or gives something else than a text; the message says what."""
+
+
+def called(place: str, problem: dict[str, object], text: str) -> str | None:
+    """What the function says of a text."""
+    found = loaded(place)(problem, text)
+    if found is None or isinstance(found, str):
+        return found or None
+    raise OwnTroubleError(f"{place} gave {type(found).__name__} {found!r:.60}; a way is a str, or None")
+
+
+def source_hash(place: str) -> str:
+    """A hash of the file that the function stands in, and of the local modules loaded with it: others, other ways."""
+    file = getsourcefile(loaded(place))
+    if not file:
+        return "0"
+    source = Path(file).resolve()
+    local = {Path(str(getattr(module, "__file__", None) or "")) for module in list(sys.modules.values())}
+    files = [
+        source,
+        *sorted(path for path in local if path.suffix == ".py" and path != source and _local(path, source)),
+    ]
+    return blake2b(b"\0".join(path.read_bytes() for path in files), digest_size=6).hexdigest()
+
+
+def _local(path: Path, source: Path) -> bool:
+    """Whether a module is the user's own: below the folder one is in, or beside the function, and not installed."""
+    installed = any(path.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix, Path(__file__).parent))
+    return not installed and any(path.is_relative_to(root) for root in (Path.cwd(), source.parent)) and path.is_file()
+
+
+@cache
+def loaded(place: str) -> Function:
+    """The function of FILE.py:NAME or package.module:NAME."""
+    where, _, name = place.rpartition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    if where.endswith(".py"):
+        path = Path(where).resolve()
+        sys.path.insert(1, str(path.parent))  # helpers may stand beside it
+        spec = importlib.util.spec_from_file_location(f"offleash_own_{path.stem}", path)
+        if spec is None or spec.loader is None or not path.is_file():
+            raise OwnTroubleError(f"there is no file {where}")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(where)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise OwnTroubleError(_no_function(module, where, name))
+    out: Function = function
+    return out
+
+
+def _no_function(module: ModuleType, where: str, name: str) -> str:
+    if name in vars(module):
+        return f"{name} in {where} is of the type {type(vars(module)[name]).__name__}, not a function"
+    own = [word for word, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__]
+    near = get_close_matches(name, own, n=1)
+    return f"{where} has no function {name}" + (f"; the nearest is {near[0]}" if near else "")

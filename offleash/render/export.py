@@ -1,0 +1,127 @@
+"""Figures as files: PNG, SVG and PDF in a light theme, as wide as was asked for; nothing is fetched from anywhere."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import altair as alt
+import vl_convert
+
+from offleash.errors import OffleashError
+from offleash.render.figure import Figure, Look
+from offleash.render.output import write_bytes
+
+Spec = dict[str, object]
+
+VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+SCALE = 3  # of PNG
+WIDTH = 620  # of a figure that would fill a page
+NARROW, NARROWEST = 150, 90  # panels: below the first they are stacked, none is below the second
+GAP = {True: 10, False: 24}  # between panels, on paper and elsewhere
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+INK, PALE = "#222222", "#d9d9d9"
+_WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9.]+)"')
+
+
+def write_figure(figure: Figure, path: Path, option: str = "-o") -> None:
+    """Write a figure to a file, which `option` names; the end of its name says whether as PNG, SVG or PDF."""
+    write_bytes(path, WRITERS[kind_of(path)](_fitted(figure)), option)
+
+
+def kind_of(path: Path) -> str:
+    """The kind of file that a name asks for: .png, .svg or .pdf."""
+    kind = path.suffix.lower()
+    if kind not in WRITERS:
+        raise OffleashError(
+            f"A figure is written as .png, .svg or .pdf, and {path.name!r} ends in none of them; "
+            f"choose one, for example {path.stem + '.pdf'!r}."
+        )
+    return kind
+
+
+def specification(figure: Figure, width: int | None = None, stacked: bool | None = None) -> Spec:
+    """A figure as one Vega-Lite document: panels below each other on paper, side by side elsewhere."""
+    look = figure.look
+    plot = width if width is not None else _asked(look)
+    panels = [panel.properties(width=plot) for panel in figure.panels]
+    if len(panels) == 1:
+        whole: alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart = panels[0]
+    else:
+        below = look.paper if stacked is None else stacked
+        joined = (alt.vconcat if below else alt.hconcat)(*panels, spacing=GAP[look.paper])
+        whole = joined.resolve_scale(
+            color="independent",
+            fill="independent",
+            stroke="independent",
+            shape="independent",
+            strokeDash="independent",
+            size="independent",
+        )
+    document: Spec = whole.to_dict()
+    document["config"] = _theme(look)
+    return document
+
+
+def _asked(look: Look) -> int:
+    return WIDTH if look.width is None else look.width
+
+
+def _fitted(figure: Figure) -> Spec:
+    """The document whose axes and labels too fit into the width asked for; panels that get narrow are stacked."""
+    stacked = figure.look.paper
+    width = _plot_width(figure, stacked)
+    if width < NARROW and not stacked and len(figure.panels) > 1:
+        stacked, width = True, _plot_width(figure, True)
+    return specification(figure, max(NARROWEST, width), stacked)
+
+
+def _plot_width(figure: Figure, stacked: bool) -> int:
+    """The width of a panel without its axis, found by drawing the figure once."""
+    asked, across = _asked(figure.look), 1 if stacked else len(figure.panels)
+    first = max(NARROWEST, asked // across - 50)
+    found = _WIDTH.search(_svg(specification(figure, first, stacked)).decode())
+    beside = float(found.group(1)) - across * first if found else 0.0
+    return int((asked - beside) // across)
+
+
+def _theme(look: Look) -> Spec:
+    font = 8 if look.paper else 11
+    text: Spec = {"labelFontSize": font, "titleFontSize": font, "labelColor": INK, "titleColor": INK}
+    axis = text | {
+        "gridColor": "#e8e8e8",
+        "domainColor": "#888888",
+        "tickColor": "#888888",
+        "tickSize": 3 if look.paper else 5,
+        "titleFontWeight": "normal",
+        "titlePadding": 4,
+    }
+    return {
+        "background": "#ffffff",
+        "font": FONT,
+        "padding": 2 if look.paper else 6,
+        "axis": axis,
+        "legend": text | {"symbolSize": 40 if look.paper else 70, "columnPadding": 8, "rowPadding": 1, "offset": 4},
+        "title": {"fontSize": font, "color": INK, "fontWeight": "bold", "offset": 4},
+        "text": {"color": INK, "fontSize": font},
+        "rule": {"color": "#555555"},
+        "line": {"strokeWidth": 1.3 if look.paper else 2},
+        "view": {"stroke": PALE},
+    }
+
+
+def _svg(document: Spec) -> bytes:
+    text: str = vl_convert.vegalite_to_svg(document, vl_version=VERSION, allowed_base_urls=[])
+    return text.encode()
+
+
+def _png(document: Spec) -> bytes:
+    content: bytes = vl_convert.vegalite_to_png(document, vl_version=VERSION, scale=SCALE, allowed_base_urls=[])
+    return content
+
+
+def _pdf(document: Spec) -> bytes:
+    content: bytes = vl_convert.vegalite_to_pdf(document, vl_version=VERSION, allowed_base_urls=[])
+    return content
+
+
+WRITERS: dict[str, Callable[[Spec], bytes]] = {".png": _png, ".svg": _svg, ".pdf": _pdf}

@@ -1,1 +1,0 @@
-"""Results for people and programs: the terminal, and the JSON document."""

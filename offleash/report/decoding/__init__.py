@@ -1,1 +1,0 @@
-"""Decoding controls for people and programs."""

@@ -1,1 +1,0 @@
-"""Entropies for people and programs."""

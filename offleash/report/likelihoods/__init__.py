@@ -1,1 +1,0 @@
-"""Likelihoods for people and programs."""

@@ -1,1 +1,0 @@
-"""Ways of solving for people and programs."""

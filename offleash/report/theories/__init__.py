@@ -1,1 +1,0 @@
-"""The theory for people and programs."""

@@ -1,1 +1,0 @@
-"""View: the page served from run folders on this machine alone, with every sample."""

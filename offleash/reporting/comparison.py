@@ -1,0 +1,288 @@
+"""The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from offleash.analyses.entropy.entropy import entropies_of
+from offleash.analyses.entropy.report import entropy_section
+from offleash.analyses.entropy.words import square_words
+from offleash.comparing.budgets import crossing_section, equivalent_budget_section, forecast_section, portfolio_section
+from offleash.comparing.chance import chance_section
+from offleash.comparing.checkpoints import Union
+from offleash.comparing.compare import Comparison
+from offleash.comparing.flips import Flips
+from offleash.comparing.flips_report import flips_json
+from offleash.comparing.json_sections import (
+    benchmark_section,
+    curve_section,
+    diversity_section,
+    guessing_section,
+    least_drawn,
+    macro_section,
+    max_at_k_section,
+    notes_section,
+    pass_at_k_section,
+    run_section,
+    sensitivity_section,
+    support_section,
+    union_section,
+)
+from offleash.comparing.metrics import MEANING
+from offleash.comparing.sentences import finding, warnings
+from offleash.data.notes import Note
+from offleash.data.tally import Per
+from offleash.render.numbers import Json, number
+from offleash.stats.change import METRICS
+from offleash.stats.rules import epsilon
+from offleash.verifying.disagreements import disagreements_json
+from offleash.verifying.logs import Disagreement
+
+SCHEMA = 1
+
+
+def document(
+    comparisons: Sequence[Comparison],
+    together: Union | None = None,
+    turned: Sequence[Flips] = (),
+    judged: Sequence[Disagreement] = (),
+) -> Json:
+    """The document of one comparison, or of the last of several with all of them under `comparisons`.
+
+    `turned` has the flips of each comparison and `judged` the runs that were verified first, where asked for.
+    """
+    every = [_comparison_json(one) for one in comparisons]
+    for one, found in zip(every, turned, strict=bool(turned)):
+        one["flips"] = flips_json(found)
+    whole: Json = {"schema": SCHEMA} | every[-1]
+    if len(comparisons) > 1:
+        whole["comparisons"] = every
+        whole["notes"] = notes_section(dict.fromkeys(note for one in comparisons for note in one.notes))
+    if together is not None:
+        whole["union"] = union_section(together)
+    if judged:
+        whole["verified"] = disagreements_json(judged)
+    return whole
+
+
+def _comparison_json(one: Comparison) -> Json:
+    sides = ((one.before, "before", 0), (one.after, "after", 1))
+    return {
+        "support": support_section(one.change),
+        "pass_at_k": pass_at_k_section(one),
+        "curves": {name: curve_section(one.curves[name]) for name in METRICS},
+        "chance": chance_section(one),
+        "guessing": guessing_section(one),
+        "crossing": crossing_section(one),
+        "equivalent_budget": equivalent_budget_section(one),
+        "portfolio": portfolio_section(one),
+        "forecast": forecast_section(one),
+        "diversity": diversity_section(one.diversity),
+        "entropy": entropy_section(entropies_of(one)),
+        "max_at_k": max_at_k_section(one),
+        "sensitivity": sensitivity_section(one),
+        "epsilon": {name: number(float(epsilon(least_drawn(one.tally, r)))) for _, name, r in sides},
+        "runs": {name: run_section(run, one.tally, r) for run, name, r in sides},
+        "benchmarks": {part.name or "all": benchmark_section(part) for part in one.benchmarks},
+        "macro": macro_section(one.macro),
+        "notes": notes_section(one.notes),
+    }
+
+
+MOST = 20  # benchmarks shown, those with most problems
+
+
+def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:
+    """Print what was found: one comparison in full, several as a table of steps and the last in full."""
+    if len(comparisons) > 1:
+        console.print(_steps(comparisons, together))
+    console.print(_comparison(comparisons[-1], [note for one in comparisons for note in one.notes]))
+
+
+def _comparison(one: Comparison, notes: Sequence[Note]) -> RenderableType:
+    change = one.change
+    title = Text.assemble((f"{change.before} → {change.after}", "bold"))
+    problems = len(set(one.tally.problem_P))
+    many = f"{problems:,} problems" if problems != 1 else "1 problem"
+    how = f"   {many}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
+    title.append(how, style="dim")
+    parts: list[RenderableType] = [title, Text(_plain(finding(one))), Text(""), _cells(one), _metrics(one), _pass(one)]
+    if len(one.benchmarks) > 1:
+        parts.append(_benchmarks(one))
+    parts.append(_evidence(one))
+    if words := square_words(entropies_of(one), 1):
+        parts.append(Text(_plain(words)))
+    parts += [Text(f"! {warning}", style="yellow") for warning in warnings(one)]
+    parts += [Text(f"· {note}", style="dim") for note in _notes(notes)]
+    return Group(*parts)
+
+
+def _cells(one: Comparison) -> Table:
+    change, null = one.change, one.evidence.null
+    table = Table(box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("")
+    for name in ("P kept", "E found", "S lost", "O neither"):
+        table.add_column(name, justify="right")
+    table.add_row("observed", *(_count(getattr(change, name)) for name in "PESO"))
+    found = one.evidence
+    if found.basis != "all samples" and found.E is not None and found.S is not None:
+        table.add_row(f"tested: {found.basis}", "", str(found.E), str(found.S), "")
+    if null is not None:
+        table.add_row("by chance alone", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
+        table.add_row("p (a rate rose / fell)", "", _p(null.p_E), _p(null.p_S), "")
+    if one.guessing.without is not None:
+        table.add_row("without guess-support", *(_count(getattr(one.guessing.without, name)) for name in "PESO"))
+    return table
+
+
+def _metrics(one: Comparison) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("", "value", "95% interval", ""):
+        table.add_column(column, justify="right" if column == "value" else "left")
+    for name in METRICS:
+        value, interval = one.change.value[name], one.change.interval[name]
+        if np.isnan(value):
+            table.add_row(name, "-", "", one.change.reason(name) or "")
+        else:
+            table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
+    again = one.evidence.retest
+    if again is not None and np.isfinite(again.SRR):
+        same = f"the same model drawn twice, at k = {again.k}, where this pair has {again.observed_SRR:.3f}"
+        table.add_row("SRR redraw", _value(again.redraw_SRR), "", same)
+        ends = f"[{again.SRR_interval.low:.3f}, {again.SRR_interval.high:.3f}]"
+        table.add_row("SRR retest", _value(again.SRR), ends, "the ratio of the two: 1 for the same model")
+    return table
+
+
+def _pass(one: Comparison) -> Table:
+    before, after, difference = (one.curves[name] for name in ("before", "after", "difference"))
+    name = "reach" if one.tally.per is not Per.PROBLEM else "pass@k"
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("k", one.change.before, one.change.after, "difference", "95% interval"):
+        table.add_column(column if column != "k" else name, justify="right")
+    if one.tally.per is not Per.PROBLEM:
+        return Table.grid()
+    for i, k in enumerate(before.k_K):
+        table.add_row(
+            f"{k}",
+            f"{before.value_K[i]:.4f}",
+            f"{after.value_K[i]:.4f}",
+            f"{difference.value_K[i]:+.4f}",
+            f"[{difference.low_K[i]:+.4f}, {difference.high_K[i]:+.4f}]",
+        )
+    return table
+
+
+def _benchmarks(one: Comparison) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
+        table.add_column(column, justify="left" if column == "benchmark" else "right")
+    widest = sorted(one.benchmarks, key=lambda part: -part.problems)[:MOST]
+    for part in sorted(widest, key=lambda part: part.name):
+        change = part.change
+        ends = change.interval["NSCR"]
+        table.add_row(
+            _plain(part.name) or "(unnamed)",
+            str(part.problems),
+            *(_count(getattr(change, name)) for name in "PESO"),
+            *(_value(change.value[name]) for name in ("SRR", "NDR", "NSCR")),
+            f"[{_value(ends.low)}, {_value(ends.high)}]",
+        )
+    if len(one.benchmarks) > MOST:
+        table.add_row(f"and {len(one.benchmarks) - MOST} more (--json)")
+    if one.macro is not None:
+        ends = one.macro.interval["NSCR"]
+        values = [_value(one.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
+        table.add_row("mean of benchmarks", "", "", "", "", "", *values, f"[{_value(ends.low)}, {_value(ends.high)}]")
+    return table
+
+
+def _evidence(one: Comparison) -> RenderableType:
+    found, lines = one.evidence, []
+    for label, problems in (("lost", found.lost), ("gained", found.gained)):
+        if problems:
+            shown = _plain(", ".join(problems[:8])) + (", ..." if len(problems) > 8 else "")
+            lines.append(f"Surely {label} (5% false discoveries): {len(problems)}: {shown}")
+    if found.fallen or found.risen:
+        lines.append(
+            f"Still reached, but the rate fell on {len(found.fallen)} problems and rose on {len(found.risen)}."
+        )
+    for cell, by in found.strength.items():
+        total = by.weak + by.middle + by.strong
+        if total:
+            what = "found" if cell == "E" else "lost"
+            lines.append(
+                f"Of the {total} {what}: {by.weak} rest on 1 success, {by.middle} on 2-4, {by.strong} on 5 or more."
+            )
+    if found.smallest_certain_loss is not None:
+        lines.append(f"A loss of one problem is certain from {found.smallest_certain_loss} successes against 0.")
+    best = one.portfolio
+    if best is not None and best.best is not None and best.k > 1:
+        gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better one alone"
+        if best.gain_high == best.gain_low:
+            lines.append(f"Splitting {best.k} samples between the two gains nothing over one alone.")
+        elif best.gain_low > 0:
+            split = f"{best.best} from {one.before.name} and {best.k - best.best} from {one.after.name}"
+            lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f}, {gain}.")
+        else:
+            lines.append(f"No split of {best.k} samples between the two is surely better than one alone ({gain}).")
+    if one.guessing.floor is None and one.guessing.reason:
+        lines.append(f"Guessing: {one.guessing.reason}.")
+    return Text("\n".join(lines))
+
+
+def _steps(comparisons: Sequence[Comparison], together: Union | None) -> RenderableType:
+    k = comparisons[0].change.k
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        title=f"each against {comparisons[0].change.before}, k = {k}",
+    )
+    table.add_column("run", overflow="fold", min_width=12)
+    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "certain"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in comparisons:
+        change, found = one.change, one.evidence
+        table.add_row(
+            _plain(change.after),
+            _value(float(one.curves["after"].value_K[0])),
+            _value((change.P + change.E) / change.problems),
+            *(_count(getattr(change, name)) for name in "PESO"),
+            *(_value(change.value[name]) for name in ("SRR", "NDR")),
+            "-" if found.losses_at_least is None else f"-{found.losses_at_least} +{found.gains_at_least}",
+        )
+    if together is None:
+        return table
+    table.add_row(f"any of {together.checkpoints}, {k} each", "", "", *map(_count, together.each_k))
+    if together.equal_k is not None:
+        table.add_row(f"any of {together.checkpoints}, {k} in all", "", "", *map(_count, together.equal_k))
+    return table
+
+
+def _notes(notes: Sequence[Note]) -> list[str]:
+    counted = [f"{_plain(note.text)}{f' ({note.rows:,})' if note.rows else ''}" for note in notes]
+    return list(dict.fromkeys(counted))
+
+
+def _plain(text: str) -> str:
+    """A name from a log without control characters: it may have been written to move the cursor."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def _count(value: float) -> str:
+    if np.isnan(value):
+        return "?"
+    return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
+
+
+def _value(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"

@@ -1,0 +1,77 @@
+r"""A comparison as rows of a LaTeX table, in the layout of Table 1 of arXiv:2507.14843.
+
+\begin{tabular}{llrrrrrrrr} \toprule ... \midrule \input{rows} \bottomrule \end{tabular}
+"""
+
+import math
+from collections.abc import Sequence
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.metrics import SPELT_OUT
+from offleash.render.escaping import tex
+from offleash.reporting.amounts import cells, rule_in_words, targets
+from offleash.stats.change import METRICS, SupportChange
+from offleash.stats.intervals import Interval
+from offleash.version import __version__
+
+COLUMNS = ("model", "domain", *METRICS, "P", "E", "S", "O")
+OVERALL = "Overall"
+UNDEFINED = "--"
+
+
+def latex(comparisons: Sequence[Comparison], intervals: bool = False) -> str:
+    """A row a benchmark and one over all of them, for each comparison; with `intervals` the 95% ones beside values."""
+    lines = [
+        f"% {' & '.join(COLUMNS)} \\\\",
+        f"% {', '.join(f'{short}: {name}' for short, name in SPELT_OUT.items())}",
+        "% P: preserved, E: found, S: lost, O: neither; counts with a decimal are means over ways to take k samples",
+        *map(_about, comparisons),
+        f"% offleash {__version__}",
+    ]
+    for number, one in enumerate(comparisons):
+        if number:
+            lines.append("\\midrule")
+        lines += rows(one, intervals)
+    return "\n".join(lines) + "\n"
+
+
+def rows(one: Comparison, intervals: bool = False) -> list[str]:
+    """The rows of one comparison: its benchmarks, then all of it; one row where there is one benchmark."""
+    model, several = one.change.after, len(one.benchmarks) > 1
+    out = [row(model, part.name, part.change, intervals) for part in one.benchmarks] if several else []
+    alone = OVERALL if several or not one.benchmarks else one.benchmarks[0].name
+    return [*out, row(model, alone, one.change, intervals)]
+
+
+def row(model: str, domain: str, change: SupportChange, intervals: bool = False) -> str:
+    """One row, ended as LaTeX ends it."""
+    names = [tex(model), tex(domain) or OVERALL]
+    metrics = [_metric(change.value[name], change.interval[name] if intervals else None) for name in METRICS]
+    return " & ".join([*names, *metrics, *map(_cell, cells(change))]) + r" \\"
+
+
+def _about(one: Comparison) -> str:
+    change = one.change
+    runs = f"{tex(change.before)} -> {tex(change.after)}"
+    per = f"per {change.per.value}, {targets(one)}"
+    return f"% {runs}: k = {change.k}, rule {change.rule.value} (reached: {tex(rule_in_words(one))}), {per}"
+
+
+def _metric(value: float, ends: Interval | None) -> str:
+    if math.isnan(value):
+        return UNDEFINED
+    if ends is None or math.isnan(ends.low):
+        return _number(value)
+    return f"{_number(value)} {{\\scriptsize [{_number(ends.low)}, {_number(ends.high)}]}}"
+
+
+def _number(value: float) -> str:
+    """Two digits, as in the paper, which prints a small loss as -0.00; the minus is one of mathematics."""
+    told = f"{value:.2f}"
+    return f"${told}$" if told.startswith("-") else told
+
+
+def _cell(value: float) -> str:
+    if math.isnan(value):
+        return UNDEFINED
+    return f"{round(value)}" if abs(value - round(value)) < 1e-9 else f"{value:.1f}"

@@ -1,0 +1,64 @@
+"""Results as a notebook shows them: a small piece of HTML, without script and without figures."""
+
+from functools import singledispatch
+
+import numpy as np
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.sentences import chance_rates, finding, shown, warnings
+from offleash.render.page import template
+from offleash.stats.change import METRICS, SupportChange
+from offleash.stats.passes import PassCurve
+
+TITLES = {"P": "P kept", "E": "E found", "S": "S lost", "O": "O neither"}
+
+
+@singledispatch
+def notebook_html(result: object) -> str:
+    """A result as HTML for a notebook."""
+    raise TypeError(f"{type(result).__name__} has no way to be shown in a notebook")
+
+
+@notebook_html.register
+def _(result: Comparison) -> str:
+    null, rates = result.evidence.null, chance_rates(result)
+    chance: list[str] = []
+    if null is not None and rates:
+        counts = ["by chance alone", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""]
+        chance = counts + [f"{rates[name]:.3f}" if name in rates else "" for name in METRICS]
+    return _change(result.change, finding(result), chance, warnings(result))
+
+
+@notebook_html.register
+def _(result: SupportChange) -> str:
+    return _change(result, "", [], [])
+
+
+@notebook_html.register
+def _(result: PassCurve) -> str:
+    k_K = next(iter(result.runs.values())).k_K
+    return template("curve.html.j2").render(
+        runs=list(result.runs),
+        rows=[
+            [
+                f"{int(k):,}",
+                *(f"{c.value_K[i]:.4f} [{c.low_K[i]:.3f}, {c.high_K[i]:.3f}]" for c in result.runs.values()),
+            ]
+            for i, k in enumerate(k_K)
+        ],
+    )
+
+
+def _change(change: SupportChange, found: str, chance: list[str], doubts: list[str]) -> str:
+    cells = {title: shown(float(getattr(change, name))) for name, title in TITLES.items()}
+    return template("notebook.html.j2").render(
+        change=change, finding=found, cells=cells, rates=_rates(change), chance=chance, warnings=doubts
+    )
+
+
+def _rates(change: SupportChange) -> dict[str, str]:
+    def one(name: str) -> str:
+        value, ends = change.value[name], change.interval[name]
+        return "–" if np.isnan(value) else f"{value:.3f} [{ends.low:.3f}, {ends.high:.3f}]"
+
+    return {name: one(name) for name in METRICS}

@@ -1,0 +1,122 @@
+"""Figures as the page draws them: compiled beforehand, so that a browser has less to do, their colours left to it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup
+
+from offleash.render.escape import script_json
+from offleash.render.figure import Figure, Panel
+
+# Colours that stand for those of the page, light or dark; the page puts its own in their place.
+INK, QUIET, LINE = "#010101", "#020202", "#030303"
+FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'
+CONFIG: dict[str, object] = {
+    "background": "transparent",
+    "font": FONT,
+    "view": {"stroke": "transparent"},
+    "axis": {
+        "labelColor": QUIET,
+        "titleColor": INK,
+        "gridColor": LINE,
+        "gridOpacity": 0.6,
+        "domainColor": QUIET,
+        "tickColor": QUIET,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": 500,
+    },
+    "legend": {
+        "labelColor": INK,
+        "titleColor": QUIET,
+        "orient": "top",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "labelLimit": 220,
+    },
+    "title": {"color": INK, "fontSize": 13, "anchor": "start", "fontWeight": 600},
+    "header": {"labelColor": INK, "titleColor": QUIET},
+    "text": {"color": INK, "fontSize": 12},
+    "rule": {"color": QUIET},
+    "tick": {"color": INK},
+}
+LARGE = 60_000  # letters of a panel's JSON, beyond which a browser draws it faster without an element a mark
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A panel as JSON for its place in the page, and how a browser is to draw it."""
+
+    json: Markup
+    renderer: str
+
+
+def unchecked() -> AbstractContextManager[None]:
+    """Figures drawn without holding every row of their data against a schema: the tests do that."""
+    from altair.utils.schemapi import debug_mode
+
+    return debug_mode(False)
+
+
+def panels(figure: Figure) -> list[Compiled]:
+    """The panels of a figure as the page holds them."""
+    found = [script_json(_vega(panel)) for panel in figure.panels]
+    return [Compiled(Markup(text), "canvas" if len(text) > LARGE else "svg") for text in found]
+
+
+def _vega(panel: Panel) -> dict[str, object]:
+    import vl_convert
+
+    spec = panel.to_dict(validate=False)
+    spec["config"] = CONFIG
+    tips = list(_tips(spec))
+    vega = dict(vl_convert.vegalite_to_vega(spec, vl_version=_version()))
+    for mark in _marks(vega):
+        _lighten(mark)
+    return vega | {"usermeta": {"tips": tips}}
+
+
+def _tips(spec: Mapping[str, Any]) -> Iterator[list[list[str]]]:
+    """What each layer tells of a mark under the pointer: fields and their titles."""
+    for layer in spec.get("layer", [spec]):
+        told = layer.get("encoding", {}).get("tooltip")
+        if isinstance(told, list):
+            yield [[one["field"], one.get("title", one["field"])] for one in told]
+        if "layer" in layer and layer is not spec:
+            yield from _tips(layer)
+
+
+def _marks(vega: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for mark in vega.get("marks", []):
+        yield mark
+        yield from _marks(mark)
+
+
+def _lighten(mark: dict[str, Any]) -> None:
+    """Take from a mark what would be worked out for each of thousands, and is asked for one, or never.
+
+    The page tells the tip of a mark when the pointer is on it, and each figure has one text for those who cannot see.
+    """
+    update = mark.get("encode", {}).get("update", {})
+    for name in ("description", "ariaRoleDescription"):
+        update.pop(name, None)
+    mark["aria"] = False
+    if "tooltip" in update:
+        update["tooltip"] = {"signal": "datum"}
+    if mark.get("name") == "dots_marks":
+        update |= {"stroke": {"value": "transparent"}, "strokeWidth": {"value": 4}}
+        mark["encode"]["hover"] = {"stroke": {"value": "#e6b800"}}
+
+
+@cache
+def _version() -> str:
+    """The version of Vega-Lite that charts are written in, as the converter names it."""
+    import altair
+
+    found = re.search(r"v(\d+)\.(\d+)", altair.SCHEMA_VERSION)
+    assert found is not None, altair.SCHEMA_VERSION
+    return f"{found[1]}.{found[2]}"

@@ -1,0 +1,97 @@
+"""Which problems a page holds with their samples: those lost and found first, then a sample of the others."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import zip_longest
+
+import numpy as np
+
+from offleash.comparing.per_problem import Detail
+from offleash.render.escape import script_json
+from offleash.render.numbers import Json
+from offleash.reporting.documents import problem_documents
+from offleash.reporting.samples import Shelf
+
+EMBED_ALL = 300  # problems of a study whose every problem is held
+OTHERS = {"P": 60, "O": 40, "?": 40}  # of a larger one
+BYTES = 2_800_000
+EACH, ANSWERS = 2, 12  # samples of a verdict, answers
+LONGEST, SHORTEST = 2400, 240  # letters of a text
+BATCH = 400  # problems fetched at a time
+
+
+@dataclass(frozen=True)
+class Held:
+    """The problems of a page by row, each as the text of its JSON, and what is to be said of the choice."""
+
+    documents: dict[int, str]
+    words: str
+
+
+def chosen(detail: Detail, shelf: Shelf, most: int = BYTES) -> Held:
+    """Problems with their samples until the page is full; a fifth of it is kept for those that did not change."""
+    changed, others = order(detail)
+    letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
+    out: dict[int, str] = {}
+    for rows, room in ((changed, most * 4 // 5 if others else most), (others, most)):
+        _fill(out, rows, room, shelf, letters)
+    return Held(out, _words(detail, out, len(detail.class_P)))
+
+
+def _fill(out: dict[int, str], wanted: list[int], room: int, shelf: Shelf, letters: int) -> None:
+    """Add problems, in their order, while all together fit into so many bytes."""
+    size = sum(len(text.encode()) for text in out.values())
+    for start in range(0, len(wanted), BATCH):
+        rows = wanted[start : start + BATCH]
+        found = problem_documents(shelf, rows, EACH, letters * 2 // 3, letters // 3, ANSWERS)
+        for row in rows:
+            text = script_json(_small(found[row], letters))
+            size += len(text.encode())
+            if size > room and out:
+                return
+            out[row] = text
+
+
+def order(detail: Detail) -> tuple[list[int], list[int]]:
+    """Rows by how much a reader would miss them: losses and gains, the surest first; and some of the others, mixed."""
+    classes = detail.class_P
+    changed = np.flatnonzero(np.isin(classes, ["E", "S"]))
+    strength = detail.tally.correct_PR[changed].max(axis=1)
+    first = changed[np.lexsort((changed, -strength, ~detail.sure_P[changed]))]
+    rest: list[list[int]] = []
+    for name, most in OTHERS.items():
+        rows = np.flatnonzero(classes == name).tolist()
+        mixed = sorted(rows, key=lambda row: blake2b(str(detail.tally.problem_P[row]).encode()).digest())
+        rest.append(mixed if len(classes) <= EMBED_ALL else mixed[:most])
+    turns = [row for turn in zip_longest(*rest) for row in turn if row is not None]  # each class has its share
+    return [int(row) for row in first], turns
+
+
+def _small(document: Json, letters: int) -> Json:
+    """The document with a question of bounded length."""
+    question = document.get("question")
+    if isinstance(question, str) and len(question) > 2 * letters:
+        return {**document, "question": question[: 2 * letters] + "…"}
+    return document
+
+
+def _words(detail: Detail, held: dict[int, str], total: int) -> str:
+    if len(held) == total:
+        return f"All {total:,} problems are here, with up to {EACH} samples of each verdict of each run."
+    classes = detail.class_P
+    parts = []
+    for name, what in (
+        ("S", "lost"),
+        ("E", "found"),
+        ("P", "kept"),
+        ("O", "reached by neither"),
+        ("?", "undetermined"),
+    ):
+        every = int((classes == name).sum())
+        if every:
+            have = sum(classes[row] == name for row in held)
+            parts.append(f"{have:,} of {every:,} {what}")
+    return (
+        f"This page holds {len(held):,} of {total:,} problems with up to {EACH} samples of each verdict of each run "
+        f"({', '.join(parts)}); the counts of all are in the table. offleash view shows every sample."
+    )

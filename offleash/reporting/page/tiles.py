@@ -1,0 +1,100 @@
+"""What stands at the top of the page: the four classes and the rates made of them, beside what chance would give."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.metrics import FORMULAS, MEANING, SPELT_OUT
+from offleash.comparing.sentences import chance_rates, shown
+from offleash.render.numbers import count
+from offleash.render.style import CLASS_NAMES
+from offleash.stats.change import METRICS
+
+MEANS = {
+    "P": "reached by both runs",
+    "E": "reached by {after} alone",
+    "S": "reached by {before} alone",
+    "O": "reached by neither",
+}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One class of problems."""
+
+    name: str
+    title: str
+    value: str
+    exact: float | int | None
+    meaning: str
+    chance: str  # what chance alone would give; empty where that is no question
+    certain: str
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One rate with its interval, placed on a line from 0 (NSCR: from -1) to 1; places in per cent of the line."""
+
+    name: str
+    words: str
+    formula: str
+    meaning: str
+    value: str
+    exact: float | None
+    interval: str
+    reason: str
+    at: float
+    left: float
+    width: float
+    chance_at: float | None
+    chance: str
+    zero_at: float | None  # where 0 lies, of a rate that may be negative
+
+
+def tiles(one: Comparison) -> list[Tile]:
+    """P, E, S and O."""
+    change, found = one.change, one.evidence
+    expected = {} if found.null is None else {"E": found.null.expected_E, "S": found.null.expected_S}
+    surely = {"E": found.gains_at_least, "S": found.losses_at_least}
+    out = []
+    for name in ("P", "E", "S", "O"):
+        value = float(getattr(change, name))
+        chance = f"{expected[name]:.1f} by chance alone" if name in expected else ""
+        least = surely.get(name)
+        certain = "" if least is None else f"{f'at least {least:,}' if least else 'none surely'} real (95% confidence)"
+        meaning = MEANS[name].format(before=change.before, after=change.after)
+        out.append(Tile(name, CLASS_NAMES[name][2:], shown(value), count(value), meaning, chance, certain))
+    return out
+
+
+def rates(one: Comparison) -> list[Rate]:
+    """SRR, NDR, SDS and NSCR."""
+    by_chance = chance_rates(one)
+    return [_rate(one, name, by_chance.get(name)) for name in METRICS]
+
+
+def _rate(one: Comparison, name: str, chance: float | None) -> Rate:
+    value, interval = one.change.value[name], one.change.interval[name]
+    floor = -1.0 if name == "NSCR" else 0.0
+    known = bool(np.isfinite(value))
+
+    def place(where: float) -> float:
+        return round(100 * (min(max(where, floor), 1.0) - floor) / (1.0 - floor), 2)
+
+    return Rate(
+        name=name,
+        words=SPELT_OUT[name],
+        formula=FORMULAS[name],
+        meaning=MEANING[name],
+        value=f"{value:.3f}" if known else "–",
+        exact=float(value) if known else None,
+        interval=f"[{interval.low:.3f}, {interval.high:.3f}]" if known else "",
+        reason=one.change.reason(name) or "",
+        at=place(value) if known else 0.0,
+        left=place(interval.low) if known else 0.0,
+        width=round(place(interval.high) - place(interval.low), 2) if known else 0.0,
+        chance_at=None if chance is None else place(chance),
+        chance="" if chance is None else f"{chance:.3f} by chance alone",
+        zero_at=place(0.0) if floor < 0 else None,
+    )

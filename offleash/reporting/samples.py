@@ -1,0 +1,238 @@
+"""Shelf: the samples of two compared runs, found problem by problem; texts are read only when asked for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import polars as pl
+
+from offleash.comparing.compare import Comparison
+from offleash.data.run import Run
+from offleash.data.samples import SAMPLES
+from offleash.data.verdict import Verdict
+from offleash.data.verdicts import VERDICT
+
+UNVERIFIED = "unverified"
+AT_ONCE = 1_000_000  # verdicts held at a time
+HELD = 8  # problems of which the verdicts are held
+_KEY = ["problem", "index"]
+_SAID = ["verdict", "answer", "reason", "step"]
+_ANSWER = ["problem", "answer", "verdict"]
+_FACTS = ["finish", "tokens", "text"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample as it was written: the beginning of its text and its end; `letters` is the length of the whole."""
+
+    index: int
+    verdict: str
+    answer: str | None
+    reason: str | None
+    step: str | None
+    finish: str | None
+    tokens: int | None
+    head: str | None  # None: the run keeps no texts
+    tail: str  # empty where the head is the whole text
+    letters: int
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How often an answer was given; None: no answer was found."""
+
+    answer: str | None
+    verdict: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a run said to one problem."""
+
+    kinds: dict[str, int]  # how many samples have each verdict
+    different: int  # answers, of which the most frequent follow
+    answers: list[Answered]
+    samples: list[Sample]  # some of each verdict, different answers first
+
+
+@dataclass(frozen=True)
+class Much:
+    """How much to tell of a problem: samples of each verdict, letters of both ends of their texts, and answers."""
+
+    each: int
+    head: int
+    tail: int
+    answers: int
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The samples of the runs before (0) and after (1) of a comparison, by row of its problems."""
+
+    one: Comparison
+
+    def run(self, r: int) -> Run:
+        return (self.one.before, self.one.after)[r]
+
+    def own(self, row: int, r: int) -> str:
+        """The id that a run itself gives to a problem."""
+        return self._own[r][row]
+
+    def told(self, rows: Sequence[int], r: int, much: Much) -> dict[int, Told]:
+        """What a run said to some problems; its files are scanned once for all of them."""
+        if self.run(r).verdicts is None:
+            return {row: Told({}, 0, [], []) for row in rows}
+        return {row: told for some in self._batches(rows, r) for row, told in self._told(some, r, much)}
+
+    def page(
+        self, row: int, r: int, verdict: str | None, start: int, size: int, head: int, tail: int
+    ) -> tuple[list[Sample], int]:
+        """Some samples of one problem in the order of their index, and how many there are, of one verdict or of all."""
+        if self.run(r).verdicts is None:
+            return [], 0
+        near = self._near(self.own(row, r), r)
+        wanted = near if verdict is None else near.filter(_verdict_is(verdict))
+        return [sample for _, sample in self._written(wanted.slice(start, size), r, head, tail)], wanted.height
+
+    def text(self, row: int, r: int, index: int, start: int, size: int) -> tuple[str, int] | None:
+        """A part of the text of one sample, and the length of the whole; None where there is no such text."""
+        one = self._samples(r).filter((pl.col("problem") == self.own(row, r)) & (pl.col("index") == index))
+        text = pl.col("text")
+        part = one.select(text.str.slice(start, size), letters=text.str.len_chars()).collect()
+        return None if part.is_empty() or part["text"][0] is None else (part["text"][0], part["letters"][0])
+
+    @cached_property
+    def _own(self) -> list[list[str]]:
+        """For each run, its own ids of the problems in the order of the rows."""
+        problems = self.one.counted.problems["problem"].to_list()
+        named = [dict(names.select("problem", "own").iter_rows()) for names in self.one.counted.own]
+        return [[names[problem] for problem in problems] for names in named]
+
+    @cached_property
+    def _near(self) -> Callable[[str, int], pl.DataFrame]:
+        """The verdicts of one problem by index; those of the last few are held, since one turns pages."""
+        return lru_cache(maxsize=HELD)(
+            lambda own, r: self._verdicts(r).filter(pl.col("problem") == own).collect().sort("index")
+        )
+
+    def _batches(self, rows: Sequence[int], r: int) -> Iterator[list[int]]:
+        """The rows in parts whose verdicts can be held at a time."""
+        tally = self.one.counted.tally
+        some: list[int] = []
+        held = 0
+        for row in rows:
+            some.append(row)
+            held += int(tally.drawn_PR[row, r] + tally.unverified_PR[row, r])
+            if held >= AT_ONCE:
+                yield some
+                some, held = [], 0
+        if some:
+            yield some
+
+    def _told(self, rows: list[int], r: int, much: Much) -> Iterator[tuple[int, Told]]:
+        own = pl.Series("problem", [self.own(row, r) for row in rows])
+        near = self._verdicts(r).filter(_one_of(own)).collect() if len(rows) > 1 else self._near(own[0], r)
+        grouped = near.group_by(_ANSWER).agg(pl.col("index").min(), count=pl.len())
+        out = {problem: Told({}, 0, [], []) for problem in own}
+        for problem, answer, verdict, count in _most_frequent(grouped, much.answers).iter_rows():
+            out[problem].answers.append(Answered(answer, verdict, count))
+        page = _different_first(near, grouped, much.each).join(near, on=_KEY, how="left", maintain_order="left")
+        for problem, sample in self._written(page, r, much.head, much.tail):
+            out[problem].samples.append(sample)
+        for problem, verdict, count in _kinds(grouped).iter_rows():
+            out[problem].kinds[verdict] = count
+        different = dict(grouped.group_by("problem").len().iter_rows())
+        for row, problem in zip(rows, own, strict=True):
+            told = out[problem]
+            yield row, Told(told.kinds, different.get(problem, 0), told.answers, told.samples)
+
+    def _verdicts(self, r: int) -> pl.LazyFrame:
+        verdicts = self.run(r).verdicts
+        assert verdicts is not None, "a run of counts has no samples to look at"
+        return verdicts.select(*_KEY, *_SAID)
+
+    def _samples(self, r: int) -> pl.LazyFrame:
+        """What is known of the samples of a run, null where it keeps nothing."""
+        samples = self.run(r).samples
+        if samples is None:
+            return pl.LazyFrame(schema={name: SAMPLES[name] for name in (*_KEY, *_FACTS)})
+        known = samples.collect_schema().names()
+        lacking = [pl.lit(None, SAMPLES[name]).alias(name) for name in _FACTS if name not in known]
+        return samples.with_columns(lacking).select(*_KEY, *_FACTS)
+
+    def _written(self, page: pl.DataFrame, r: int, head: int, tail: int) -> list[tuple[str, Sample]]:
+        """The samples of a page of verdicts, in its order, with both ends of their texts."""
+        if page.is_empty():
+            return []
+        text, letters = pl.col("text"), pl.col("text").str.len_chars()
+        whole = letters <= head + tail
+        ends = self._samples(r).select(
+            *_KEY,
+            "finish",
+            "tokens",
+            head=pl.when(whole).then(text).otherwise(text.str.head(head)),
+            tail=pl.when(whole).then(pl.lit("")).otherwise(text.str.tail(tail)),
+            letters=letters,
+        )
+        told = page.join(_those(ends, page), on=_KEY, how="left", maintain_order="left")
+        kept = [pl.col("tail").fill_null(""), pl.col("letters").fill_null(0)]
+        full = told.select(*_KEY, _word(), *_SAID[1:], "finish", "tokens", "head", *kept)
+        return [(problem, Sample(*rest)) for problem, *rest in full.iter_rows()]
+
+
+def _those(frame: pl.LazyFrame, page: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a frame whose problem and index stand on a page.
+
+    A filter lets the scan leave out files and texts, a join does not: so first a filter that may let more through.
+    Of one problem it lets through just what is wanted; of several it may be much, so it is not to be held at once.
+    """
+    near = frame.filter(*(_one_of(page[name].unique()) for name in _KEY))
+    found = near.join(page.lazy().select(_KEY), on=_KEY, how="semi")
+    return found.collect(engine="streaming" if page["problem"].n_unique() > 1 else "in-memory")
+
+
+def _one_of(values: pl.Series) -> pl.Expr:
+    """Whether a column has one of the values; one alone is compared, which lets a scan skip the most."""
+    return pl.col(values.name) == values[0] if values.len() == 1 else pl.col(values.name).is_in(values.implode())
+
+
+def _verdict_is(word: str) -> pl.Expr:
+    return pl.col("verdict").is_null() if word == UNVERIFIED else pl.col("verdict") == pl.lit(word, VERDICT)
+
+
+def _word() -> pl.Expr:
+    return pl.col("verdict").cast(pl.String).fill_null(UNVERIFIED)
+
+
+def _kinds(grouped: pl.DataFrame) -> pl.DataFrame:
+    """How many samples of each problem have each verdict, in the usual order of verdicts."""
+    counted = grouped.group_by("problem", "verdict").agg(pl.col("count").sum())
+    return counted.sort("verdict", nulls_last=True).select("problem", _word(), "count")
+
+
+def _most_frequent(grouped: pl.DataFrame, most: int) -> pl.DataFrame:
+    """The answers to list, by frequency; half of the places are for correct ones, which may be rare among many."""
+    order = {"problem": False, "count": True, "verdict": False, "answer": False}
+    ordered = grouped.sort(*order, descending=list(order.values()), nulls_last=True)
+    right = pl.col("verdict").eq_missing(pl.lit(Verdict.CORRECT.value, VERDICT))
+    first = right & (right.cast(pl.Int64).cum_sum().over("problem") <= (most + 1) // 2)
+    chosen = ordered.with_columns(later=~first).sort("problem", "later", maintain_order=True)
+    listed = chosen.group_by("problem", maintain_order=True).head(most).drop("later")
+    again = listed.sort(*order, descending=list(order.values()), nulls_last=True)
+    return again.select("problem", "answer", _word(), "count")
+
+
+def _different_first(near: pl.DataFrame, grouped: pl.DataFrame, each: int) -> pl.DataFrame:
+    """The samples to look at: of every verdict first one of each answer, by index, then a second of each."""
+    few = grouped.group_by("problem", "verdict").len().filter(pl.col("len") < each)
+    place = pl.col("index").rank("ordinal").over(_ANSWER)
+    more = near.join(few, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(place=place)
+    every = pl.concat(
+        [
+            grouped.select("problem", "verdict", "index", place=pl.lit(1, more.schema["place"])),
+            more.filter(pl.col("place").is_between(2, each)).select("problem", "verdict", "index", "place"),
+        ]
+    )
+    ordered = every.sort("problem", "verdict", "place", "index", nulls_last=True)
+    return ordered.group_by("problem", "verdict", maintain_order=True).head(each).select(_KEY)

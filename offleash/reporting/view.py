@@ -1,0 +1,163 @@
+"""Server: a page and the samples behind it on a loopback port, for the person at this machine alone."""
+
+import errno
+import socket
+import sys
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from types import TracebackType
+from typing import Any, Self, cast
+
+from offleash.errors import OffleashError
+from offleash.reporting.routes import HTML, Reply, answer, refusal
+from offleash.reporting.samples import Shelf
+
+HERE = "127.0.0.1"
+SECONDS = 60  # that a connection may be silent
+METHODS = "GET, HEAD"
+OTHER_SITES = ("cross-site", "same-site")  # what a browser calls a page that is not ours; another port is same-site
+BODY = ("Content-Length", "Transfer-Encoding")  # what follows a GET is not read, least of all as the next request
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+POLICY = {HTML: "frame-ancestors 'none'"}  # the page carries its own beside it
+NOTHING = "default-src 'none'; frame-ancestors 'none'"
+
+
+class Server:
+    """Serves a page and the samples of a shelf on 127.0.0.1 until it is closed."""
+
+    def __init__(self, shelf: Shelf, page: str, port: int = 0) -> None:
+        check_port(port)
+        try:
+            self._listener = _Listener(shelf, page.encode(), port)
+        except OSError as error:
+            raise _not_free(port, error) from None
+        self._started = False
+
+    @property
+    def url(self) -> str:
+        return f"http://{HERE}:{self._listener.server_port}/"
+
+    def serve(self) -> None:
+        """Answer requests until Ctrl-C, or until another thread closes the server."""
+        self._started = True
+        with suppress(KeyboardInterrupt):
+            self._listener.serve_forever(poll_interval=0.2)
+
+    def close(self) -> None:
+        """Stop answering and free the port."""
+        if self._started:
+            self._listener.shutdown()
+        self._listener.server_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that cannot be had, before long work is done for it."""
+    if not 0 <= port <= 65_535:
+        raise OffleashError(f"A port is a number from 0 (any free one) to 65535; found --port {port}.")
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((HERE, port))
+            trial.listen()
+        except OSError as error:
+            raise _not_free(port, error) from None
+
+
+def _not_free(port: int, error: OSError) -> OffleashError:
+    why = "is taken by another program" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+    return OffleashError(f"Port {port} of {HERE} {why}; choose another with --port, or any free one with --port 0.")
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False  # a browser keeps connections open; Ctrl-C does not wait for it
+    allow_reuse_port = False
+
+    def __init__(self, shelf: Shelf, page: bytes, port: int) -> None:
+        self.shelf, self.page = shelf, page
+        super().__init__((HERE, port), _Request)
+        names = (HERE, "localhost")
+        self.hosts = {f"{name}:{self.server_port}" for name in names} | (
+            set(names) if self.server_port == 80 else set()
+        )
+
+    def server_bind(self) -> None:
+        """Bind without asking the name service for the name of this machine, which can take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = HERE, int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that went away, one line of anything else."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError | TimeoutError):
+            print(f"offleash: a request failed ({type(error).__name__}: {error}).", file=sys.stderr)
+
+
+class _Request(BaseHTTPRequestHandler):
+    """One request; only GET and HEAD, only under our own name, and never anything but the page and its documents."""
+
+    protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.1"  # of a line without one: else the answer would go without headers
+    timeout = SECONDS
+    disable_nagle_algorithm = True  # else a body waits for the word that its headers have come
+
+    def parse_request(self) -> bool:
+        """Refuse other names in the Host header at once: a foreign site that leads its name to 127.0.0.1 comes so."""
+        if not super().parse_request():
+            return False
+        hosts, given = cast(_Listener, self.server).hosts, self.headers.get_all("Host", [])
+        if len(given) != 1 or given[0].strip().lower() not in hosts:
+            self._send(refusal(421, f"This server answers to {' and '.join(sorted(hosts))} only."), close=True)
+            return False
+        return True
+
+    def do_GET(self) -> None:
+        listener = cast(_Listener, self.server)
+        if self.path != "/" and self.headers.get("Sec-Fetch-Site", "") in OTHER_SITES:
+            self._send(refusal(403, "Another site's page asked for this; open the address itself."), close=True)
+            return
+        more = any(name in self.headers for name in BODY)
+        self._send(answer(listener.shelf, listener.page, self.path), close=more)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the standard library finds wrong with a request, in our form; a method it does not know is 405."""
+        if code == 501:
+            code, message = 405, f"Only {METHODS} are answered; found {str(self.command)[:40]!r}."
+        self._send(refusal(code, message or "The request cannot be read."), close=True)
+
+    def _send(self, reply: Reply, close: bool = False) -> None:
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.kind)
+        if reply.status != 204:
+            self.send_header("Content-Length", str(len(reply.body)))
+        self.send_header("Content-Security-Policy", POLICY.get(reply.kind, NOTHING))
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        if reply.status == 405:
+            self.send_header("Allow", METHODS)
+        if close:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(reply.body)
+
+    def version_string(self) -> str:
+        return "offleash"
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing: what was looked at is nobody else's business."""

@@ -1,0 +1,1 @@
+"""Models behind an OpenAI-compatible server: requests, rate limits, what each server can do, and chat."""

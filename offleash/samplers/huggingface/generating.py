@@ -1,0 +1,125 @@
+"""The plain engine: `generate` of transformers, for models and prompts (images) that the shared one does not do.
+
+Only the choice of a token is ours: by the same numbers as in the shared engine, so both give the same samples.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from offleash.samplers.huggingface.distribution import distribution
+from offleash.samplers.huggingface.loading import Loaded
+from offleash.samplers.huggingface.text import Asking, cut, decoded, stop_finder
+from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request, Sample
+from offleash.samplers.seeds import sample_seeds, uniform
+
+
+def generated(
+    loaded: Loaded, asking: Asking, request: Request, tokens: list[int], decoding: Decoding, rows: int
+) -> tuple[Sample, ...]:
+    """The samples of one request, at most `rows` of them at a time."""
+    transformers: Any = import_module("transformers")
+    device, samples = loaded.model.device, []
+    inputs = _inputs(loaded, asking, request, tokens)
+    seeds = sample_seeds(request.seed, request.first, request.size)
+    for start in range(0, request.size, rows):
+        part = seeds[start : start + rows]
+        choosing = _Choosing(loaded, decoding, part)
+        settings = transformers.GenerationConfig(
+            do_sample=True,
+            temperature=1.0,
+            top_k=0,
+            top_p=1.0,
+            repetition_penalty=1.0,
+            max_new_tokens=decoding.max_tokens,
+            num_return_sequences=len(part),
+            eos_token_id=None,
+            pad_token_id=loaded.tokenizer.pad_token_id or 0,
+        )
+        with torch.inference_mode():
+            loaded.model.generate(
+                **{name: value.to(device) for name, value in inputs.items()},
+                generation_config=settings,
+                logits_processor=transformers.LogitsProcessorList([choosing.choose]),
+                stopping_criteria=transformers.StoppingCriteriaList([choosing.done]),
+            )
+        samples += choosing.samples(request.first + start)
+    return tuple(samples)
+
+
+def _inputs(loaded: Loaded, asking: Asking, request: Request, tokens: list[int]) -> Mapping[str, Tensor]:
+    if not request.images:
+        ids = torch.tensor([tokens])
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    assert loaded.processor is not None
+    parts: list[dict[str, str]] = [{"type": "image", "url": address} for address in request.images]
+    message: Any = [{"role": "user", "content": [*parts, {"type": "text", "text": request.prompt}]}]
+    found: Mapping[str, Tensor] = loaded.processor.apply_chat_template(
+        message, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
+    )
+    return found
+
+
+@dataclass
+class _Choosing:
+    """Chooses the tokens of some samples as `generate` asks for them, and remembers what it chose."""
+
+    loaded: Loaded
+    decoding: Decoding
+    seed_N: NDArray[np.uint64]
+    _tokens: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._sums_N4 = np.zeros((len(self.seed_N), 4))
+        self._length_N = np.zeros(len(self.seed_N), np.int64)
+        self._said_N = np.zeros(len(self.seed_N), np.int64)
+        self._open_N = np.ones(len(self.seed_N), np.bool_)
+        self._stops = stop_finder(self.loaded.tokenizer, self.decoding.stop) if self.decoding.stop else None
+
+    def choose(self, _: Tensor, scores: Tensor) -> Tensor:
+        """Scores that leave only the token chosen."""
+        found, row = distribution(scores, self.decoding), torch.arange(len(scores), device=scores.device)
+        number = torch.from_numpy(uniform(self.seed_N, len(self._tokens))).to(scores.device)
+        token = found.choose(row, number)
+        both = [found.raw_RV[row, token], found.sampled_RV[row, token], found.entropy_raw_R, found.entropy_sampled_R]
+        self._sums_N4[self._open_N] += torch.stack(both, 1).double().cpu().numpy()[self._open_N]
+        self._tokens.append(token.cpu().numpy())
+        self._length_N[self._open_N] += 1
+        self._close()
+        return torch.full_like(scores, -torch.inf).scatter_(-1, token[:, None], 0.0)
+
+    def done(self, ids: Tensor, _: Tensor, **__: object) -> Tensor:
+        return torch.from_numpy(~self._open_N).to(ids.device)
+
+    def samples(self, first: int) -> list[Sample]:
+        """What was chosen, as samples with their indices from `first` on."""
+        token_NT = np.stack(self._tokens, 1)
+        rows = [token_NT[place, :said].tolist() for place, said in enumerate(self._said_N)]
+        texts = decoded(self.loaded.tokenizer, rows)
+        return [
+            Sample(
+                first + place,
+                cut(text, self.decoding.stop),
+                int(self._length_N[place]),
+                TRUNCATED if self._open_N[place] else FINISHED,
+                int(self.seed_N[place]),
+                *self._sums_N4[place].tolist(),
+            )
+            for place, text in enumerate(texts)
+        ]
+
+    def _close(self) -> None:
+        """End the samples whose last token says so, or whose text has come to a stop."""
+        ends_N = self._open_N & np.isin(self._tokens[-1], self.loaded.ends)
+        self._said_N[self._open_N & ~ends_N] += 1
+        self._open_N &= ~ends_N
+        if self._stops is not None and self._open_N.any():
+            place_N = np.flatnonzero(self._open_N)
+            tokens = np.stack(self._tokens, 1)[place_N].astype(np.int32)
+            self._open_N[place_N] = ~self._stops(tokens)

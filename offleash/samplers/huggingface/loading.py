@@ -1,0 +1,186 @@
+"""Loading: a model and its tokenizer from a folder or the hub, with what to do where a folder is something else."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offleash.errors import OffleashError, unknown
+from offleash.samplers.models import Model
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
+
+# name: default. Options of the hf: sampler, as --set gives them
+SETTINGS: dict[str, str] = {
+    "device": "auto",  # cuda where there is one, else cpu
+    "dtype": "auto",  # as the weights are stored; float32 on a CPU
+    "memory": "2",  # GB for keys and values of samples in work, and as much again for prefixes that are kept
+    "rows": "2048",  # in one forward pass
+    "merge": "on",  # one forward pass for samples that share a prefix
+    "engine": "auto",  # shared: the fast one; generate: that of transformers; auto: the fast one where it is exact
+    "trust_remote_code": "no",
+}
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to be asked."""
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    processor: "ProcessorMixin | None"  # of a model that sees images
+    ends: tuple[int, ...]  # tokens that end a sample
+    context: int | None  # tokens it can read
+    versions: dict[str, str]
+
+
+def settings_of(model: Model) -> dict[str, str]:
+    """The settings of the sampler, checked by name."""
+    for name in model.settings:
+        if name not in SETTINGS:
+            raise unknown("setting of hf:", name, SETTINGS)
+    found = {**SETTINGS, **model.settings}
+    _one_of("dtype", found, DTYPES)
+    _one_of("merge", found, ("on", "off"))
+    _one_of("engine", found, ("auto", "shared", "generate"))
+    _one_of("trust_remote_code", found, ("yes", "no"))
+    for name, least in (("memory", 0.0), ("rows", 1.0)):
+        try:
+            good = least <= float(found[name]) < 1e9 and float(found[name]) > 0
+        except ValueError:
+            good = False
+        if not good:
+            raise OffleashError(f"--set {name}= takes a number above 0; found {found[name]!r}.")
+    return found
+
+
+def loaded(model: Model, settings: Mapping[str, str]) -> Loaded:
+    """The model and its tokenizer in memory; an OffleashError with the next step where they cannot be."""
+    transformers: Any = import_module("transformers")  # its own types say too little
+    check_folder(model.name)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    revision = model.revision or None
+    trusted = settings["trust_remote_code"] == "yes"
+    try:
+        config = transformers.AutoConfig.from_pretrained(model.name, revision=revision, trust_remote_code=trusted)
+        sees = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+        kind = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+        device = _device(settings["device"])
+        network = kind.from_pretrained(
+            model.name, revision=revision, dtype=_dtype(settings["dtype"], device), trust_remote_code=trusted
+        )
+        processor = transformers.AutoProcessor.from_pretrained(model.name, revision=revision) if sees else None
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model.name, revision=revision, trust_remote_code=trusted)
+        if model.adapter:
+            network = _adapted(network, model.adapter)
+        network = network.to(device).eval()
+        ends = _ends(network, tokenizer)
+        network.generation_config = transformers.GenerationConfig()  # the decoding is ours alone
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+        raise OffleashError(f"{model} cannot be loaded: {_first_line(error)}") from None
+    names = ["torch", "transformers", *(["peft"] if model.adapter else [])]
+    return Loaded(
+        network,
+        tokenizer,
+        processor,
+        ends,
+        getattr(config.get_text_config(), "max_position_embeddings", None),
+        {name: version(name) for name in names},
+    )
+
+
+def check_folder(name: str) -> None:
+    """Refuse a path that holds no model, with the command that makes one of what it holds."""
+    path = Path(name).expanduser()
+    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or path.exists()
+    if not looks_local:
+        return
+    if not path.is_dir():
+        what = "a file" if path.is_file() else "no folder"
+        raise OffleashError(f"{name} is {what}; a model is a folder with config.json, or a name on the hub (org/name).")
+    if (path / "config.json").is_file() and any(path.glob("*.safetensors*")):
+        return
+    raise OffleashError(f"{name} holds no model that can be loaded{_instead(path)}")
+
+
+def _instead(path: Path) -> str:
+    """What a folder without weights in Hugging Face format is, and how to make a model of it."""
+    names = {entry.name for entry in path.iterdir()}
+    if "adapter_config.json" in names:
+        text = (path / "adapter_config.json").read_text(encoding="utf-8", errors="replace")
+        try:
+            base = json.loads(text).get("base_model_name_or_path") or "BASE"
+        except (ValueError, AttributeError):
+            base = "BASE"
+        return f": it is a PEFT adapter. Name its base model before it: hf:{base}+{path}"
+    if any(name.startswith("model_world_size_") for name in names):
+        return (
+            ": it is a sharded checkpoint of verl. Merge it first: python -m verl.model_merger merge --backend fsdp "
+            f"--local_dir {path} --target_dir {path}-merged"
+        )
+    if "actor" in names:
+        return f": it is a checkpoint of verl with its actor inside; name {path / 'actor'}."
+    if "zero_to_fp32.py" in names or any(name.startswith("global_step") for name in names):
+        return f": it is a DeepSpeed checkpoint. Merge it first: python {path}/zero_to_fp32.py {path} {path}-merged"
+    if any(name.endswith(".distcp") for name in names) or "pytorch_model_fsdp_0" in names:
+        inner = path / "pytorch_model_fsdp_0" if "pytorch_model_fsdp_0" in names else path
+        return f": it is a sharded FSDP checkpoint. Merge it first: accelerate merge-weights {inner} {path}-merged"
+    steps = sorted((name for name in names if name.startswith("checkpoint-")), key=lambda name: (len(name), name))
+    if steps:
+        return f": it holds checkpoints of a training. Name one of them, for example {path / steps[-1]}."
+    if "pytorch_model.bin" in names:
+        return ": its weights are pickled, which can run code. Save them as safetensors with save_pretrained first."
+    return f": it has no {'weights (*.safetensors)' if 'config.json' in names else 'config.json'}."
+
+
+def _adapted(network: "PreTrainedModel", adapter: str) -> "PreTrainedModel":
+    try:
+        from peft import PeftModel
+    except ImportError:
+        raise OffleashError("An adapter (+PATH) needs peft; pip install peft.") from None
+    merged: PreTrainedModel = PeftModel.from_pretrained(network, adapter).merge_and_unload()
+    return merged
+
+
+def _ends(network: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
+    found = getattr(network.generation_config, "eos_token_id", None)
+    if found is None:
+        found = tokenizer.eos_token_id
+    return tuple(found) if isinstance(found, list) else () if found is None else (int(found),)
+
+
+def _device(name: str) -> "torch.device":
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise OffleashError(f"There is no device {name!r} here; leave out --set device= or give cpu.") from None
+    return device
+
+
+def _dtype(name: str, device: "torch.device") -> "torch.dtype | str":
+    import torch
+
+    if name == "auto" and device.type == "cpu":
+        return torch.float32  # half precision is several times slower on most CPUs
+    return name if name == "auto" else {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(name, torch.float16)
+
+
+def _one_of(name: str, settings: Mapping[str, str], known: tuple[str, ...]) -> None:
+    if settings[name] not in known:
+        raise unknown(f"value of --set {name}=", settings[name], known)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,73 @@
+"""Between texts and tokens: prompts in their chat template, samples as text, stop texts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offleash.samplers.chat_template import Asked, chat
+from offleash.samplers.huggingface.rows import Ended
+from offleash.samplers.sampler import Request
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, ProcessorMixin
+
+TAIL = 4  # tokens beyond the bytes of a stop text that are read to find it: some tokens are no text
+
+
+@dataclass(frozen=True)
+class Asking:
+    """From a message to what the model reads."""
+
+    tokenizer: "PreTrainedTokenizerBase"
+    processor: "ProcessorMixin | None"
+    raw: bool  # without a chat template
+
+    def text(self, prompt: str) -> Asked:
+        return Asked(prompt, templated=False, thinking=False) if self.raw else chat(prompt, self.tokenizer)
+
+    def tokens(self, request: Request) -> tuple[list[int], str]:
+        """The tokens of a prompt, or why there are none; those of one with images are its processor's to make."""
+        if request.images:
+            if self.processor is None:
+                return [], "the problem has images, and this model does not see"
+            return [], "the problem has images, which only a chat template places: leave out --raw" if self.raw else ""
+        asked = self.text(request.prompt)
+        # a template writes its own first token
+        tokens: list[int] = self.tokenizer.encode(asked.text, add_special_tokens=not asked.templated)
+        if not tokens and self.tokenizer.bos_token_id is not None:
+            tokens = [int(self.tokenizer.bos_token_id)]
+        return tokens, "" if tokens else "the prompt is empty, and the model has no token to begin with"
+
+
+def texts_of(tokenizer: "PreTrainedTokenizerBase", ended: Ended, stop: Sequence[str]) -> list[str]:
+    """The texts of the distinct sequences, cut where a stop text begins."""
+    texts = decoded(tokenizer, ended.token_ET[:, : ended.said].tolist())
+    return [cut(text, stop) for text in texts] if stop else texts
+
+
+def decoded(tokenizer: "PreTrainedTokenizerBase", rows: list[list[int]]) -> list[str]:
+    """Texts of rows of tokens, without special tokens; by the tokenizer's own library where it is one of those."""
+    if tokenizer.is_fast:  # the same, without a Python loop over every token
+        texts: list[str] = tokenizer.backend_tokenizer.decode_batch(rows, skip_special_tokens=True)
+        return texts
+    return list(tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def cut(text: str, stop: Sequence[str]) -> str:
+    return text[: min([place for place in map(text.find, stop) if place >= 0], default=len(text))]
+
+
+def stop_finder(
+    tokenizer: "PreTrainedTokenizerBase", stop: Sequence[str]
+) -> Callable[[NDArray[np.int32]], NDArray[np.bool_]]:
+    """Whether rows of tokens have just come to a stop text: it stands in their last letters."""
+    longest = max(len(one.encode()) for one in stop)  # a token may be one byte
+
+    def stopped(token_RT: NDArray[np.int32]) -> NDArray[np.bool_]:
+        tails = decoded(tokenizer, token_RT[:, -(longest + TAIL) :].tolist())
+        return np.array([any(one in tail for one in stop) for tail in tails], np.bool_)
+
+    return stopped

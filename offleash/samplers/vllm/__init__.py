@@ -1,0 +1,1 @@
+"""Models in vLLM, in a process of its own."""

@@ -1,0 +1,206 @@
+"""The `vllm:` sampler: vLLM's offline engine in a process of its own, and in an environment of its own if need be.
+
+Every sample has a seed of its own, from its run, problem and index, so a chunk gives the same samples whatever is drawn
+beside it, as far as vLLM computes the same logits: the shape of a batch may change their last bits, and with them, now
+and then, a token. Log-probabilities are those of the model's own distribution (vLLM's raw_logprobs).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from offleash.errors import OffleashError
+from offleash.samplers.fingerprint import fingerprint
+from offleash.samplers.models import Model
+from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
+from offleash.samplers.seeds import sample_seeds
+from offleash.samplers.vllm.process import Reply, WorkerProcess
+
+START = "1800"  # seconds for the engine to load a model
+OURS = {"python", "start", "cpu_kvcache_space"}  # settings that are no options of the engine
+TAKEN = {  # options that are said elsewhere, or that would make a sample another thing
+    "model": "name it after the prefix, vllm:PATH",
+    "revision": "write vllm:NAME@REVISION",
+    "enable_lora": "write vllm:PATH+ADAPTER",
+    "logprobs_mode": "log-probabilities are stored under the model's own distribution, raw_logprobs",
+    "skip_tokenizer_init": "samples are texts",
+}
+PLACE = {  # where and how fast a model runs, not who answers: free to change within a run
+    *("tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend", "gpu_memory_utilization"),
+    *("kv_cache_memory_bytes", "swap_space", "cpu_offload_gb", "max_num_seqs", "max_num_batched_tokens"),
+    *("enforce_eager", "enable_prefix_caching", "disable_log_stats", "download_dir"),
+}
+
+
+def open_sampler(model: Model) -> "VllmSampler":
+    """Start the engine. Settings: python, start (seconds), cpu_kvcache_space (GiB), and every option of the engine."""
+    path = _path(model.name, "config.json", "params.json")
+    adapter = _path(model.adapter, "adapter_config.json") if model.adapter else ""
+    for name, step in TAKEN.items():
+        if name in model.settings:
+            raise OffleashError(f"{name} cannot be set for vllm: {step}.")
+    seconds = _number("start", model.settings.get("start", START))
+    environment = _environment(model)
+    options = {name: _value(text) for name, text in model.settings.items() if name not in OURS}
+    process = WorkerProcess(_python(model), environment)
+    command = {"model": path, "revision": model.revision, "adapter": adapter, "raw": model.raw, "options": options}
+    try:
+        version = process.start(command, seconds)
+    except BaseException:
+        process.close()
+        raise
+    return VllmSampler(model, process, version)
+
+
+class VllmSampler:
+    """A model in vLLM."""
+
+    width = 1
+    appetite = 16384
+    forwarded = None
+
+    def __init__(self, model: Model, process: WorkerProcess, version: str) -> None:
+        self.process = process
+        self.about = About(
+            sampler="vllm",
+            model=model.name,
+            revision=model.revision,
+            adapter=model.adapter,
+            fingerprint=" ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter))))),
+            raw=model.raw,
+            settings={name: text for name, text in model.settings.items() if name not in OURS | PLACE},
+            versions={"vllm": version},
+        )
+
+    def asked(self, prompt: str) -> str | None:
+        number = self.process.send({"do": "asked", "prompt": prompt})
+        text = str(self.process.receive(number)["text"])
+        self.process.forget(number)
+        return text
+
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+        """Every request once, as each is done. Only the samples of unfinished requests are in memory."""
+        _check(decoding)
+        # 63 bits of each seed: vLLM reads signed numbers
+        seeds = [[int(seed) >> 1 for seed in sample_seeds(one.seed, one.first, one.size)] for one in requests]
+        asked = [
+            {"prompt": one.prompt, "images": list(one.images), "seeds": some}
+            for one, some in zip(requests, seeds, strict=True)
+        ]
+        call = self.process.send({"do": "sample", "decoding": decoding.document(), "requests": asked})
+        done = False
+        try:
+            yield from self._replies(call, requests, seeds, decoding)
+            done = True
+        except (GeneratorExit, OffleashError):  # enough, or trouble of the call: the engine can go on
+            raise
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
+        finally:
+            if done:
+                self.process.forget(call)
+            else:
+                self.process.abandon(call)
+
+    def forget(self, problem: str) -> None:
+        """Nothing is kept for a problem but vLLM's cache of prefixes, which drops what was used longest ago."""
+
+    def close(self) -> None:
+        self.process.close()
+
+    def _replies(
+        self, call: int, requests: Sequence[Request], seeds: Sequence[Sequence[int]], decoding: Decoding
+    ) -> Iterator[Drawn]:
+        """The worker's samples, which come in any order, put together by request."""
+        parts: dict[int, dict[int, Sample]] = {}
+        while not (reply := self.process.receive(call)).get("done"):
+            number = int(reply["request"])
+            request = requests[number]
+            if "trouble" in reply:
+                parts.pop(number, None)
+                yield Drawn(request, trouble=str(reply["trouble"]))
+                continue
+            place = int(reply["sample"])
+            samples = parts.setdefault(number, {})
+            samples[place] = _sample(reply, request.first + place, seeds[number][place], decoding)
+            if len(samples) == request.size:
+                del parts[number]
+                yield Drawn(request, tuple(samples[place] for place in range(request.size)))
+
+
+def _path(name: str, *signs: str) -> str:
+    """A folder that holds one of the files by which it is known, or a name on the hub."""
+    path = Path(name).expanduser()
+    if not path.exists():
+        if name.startswith((".", "/", "~")) or name.count("/") > 1:
+            raise OffleashError(f"There is nothing at {name}; give the folder of a saved model, or a name on the hub.")
+        return name
+    if path.is_dir() and not any((path / sign).exists() for sign in signs):
+        hint = " It is an adapter: write vllm:BASE+ADAPTER." if (path / "adapter_config.json").exists() else ""
+        raise OffleashError(f"{name} holds no {signs[0]}; give the folder of a saved model.{hint}")
+    return str(path)
+
+
+def _python(model: Model) -> str:
+    """The interpreter that has vLLM: named in the settings or the environment, else this one."""
+    named = model.settings.get("python") or os.environ.get("OFFLEASH_VLLM_PYTHON") or sys.executable
+    return str(Path(named).expanduser().absolute()) if os.sep in named else named
+
+
+def _environment(model: Model) -> dict[str, str]:
+    """The worker's environment: this one, and what vLLM needs in it."""
+    ours = {
+        "PYTHONSAFEPATH": "1",  # the worker's folder has modules of the names vllm and http
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # the worker has a thread, and a fork would copy its locks
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    space = model.settings.get("cpu_kvcache_space")
+    wanted = {"VLLM_CPU_KVCACHE_SPACE": str(int(_number("cpu_kvcache_space", space)))} if space else {}
+    return {**ours, **os.environ, **wanted}
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise OffleashError(f"{name} is a number above 0; found {text!r}.")
+    return number
+
+
+def _value(text: str) -> object:
+    """A setting as vLLM takes it: a number, true, false, none, JSON, else the text as it stands."""
+    words: dict[str, bool | None] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _check(decoding: Decoding) -> None:
+    """Refuse what vLLM would draw from another distribution than the one that is written down."""
+    if decoding.min_p and decoding.top_p < 1:
+        raise OffleashError(
+            f"vLLM applies min-p before top-p, which is another distribution than min_p={decoding.min_p:g} after "
+            f"top_p={decoding.top_p:g}. Set one of the two, or draw with hf:."
+        )
+
+
+def _sample(reply: Reply, index: int, seed: int, decoding: Decoding) -> Sample:
+    logprob = float(reply["logprob"])
+    certain = 0.0 if decoding.temperature == 0 else None  # the most probable token, whatever its probability
+    return Sample(
+        index=index,
+        text=str(reply["text"]),
+        tokens=int(reply["tokens"]),
+        finish=str(reply["finish"]),
+        seed=seed,
+        logprob_raw=logprob,
+        logprob_sampled=logprob if decoding.plain else certain,
+    )

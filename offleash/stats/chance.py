@@ -1,0 +1,122 @@
+"""What chance alone would give: the exchange null, a redraw of the same model, and McNemar's test of the net change."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from offleash.data.tally import Tally
+from offleash.errors import OffleashError
+from offleash.stats.binomials import Float, Integer, log_miss
+from offleash.stats.classes import AFTER, BEFORE, reach_PRK
+from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, replicate_sums, strata
+from offleash.stats.multiplicity import upper_tail
+
+SMOOTHING = 8  # of the Good-Toulmin estimate of what another n samples would add
+
+
+@dataclass(frozen=True)
+class ExchangeNull:
+    """E and S if both runs had the same rate on every problem, given how often each problem was solved in all.
+
+    A small p_S says that some rate fell, a small p_E that some rate rose, which sharpening alone does.
+    """
+
+    expected_E: float
+    expected_S: float
+    p_E: float
+    p_S: float
+    mid_p_E: float
+    mid_p_S: float
+
+
+@dataclass(frozen=True)
+class Retest:
+    """Retention and gain corrected for what a second draw of the same model would show: 1 and 0 for the same model."""
+
+    k: int
+    SRR: float
+    gain: float
+    observed_SRR: float  # of this pair at this k, not corrected
+    redraw_SRR: float  # that two draws of the run before would show at this k
+    redraw: float  # E, and S, that two draws of the run before would show at this k
+    SRR_interval: Interval
+    gain_interval: Interval
+    extrapolated: bool  # True: pass@2k is forecast (Good-Toulmin), since only k were drawn
+
+
+def lost_by_exchange(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: int = 0) -> Float:
+    """P(S_i): chance under exchange that a problem's successes make it in before (>= least) and out after (<= most).
+
+    For the rule `seen` all of them must fall to the run before; 0 where there are none.
+    """
+    total_P, drawn_P = correct_P2.sum(axis=1), drawn_P2.sum(axis=1)
+    if (least, most) == (1, 0):
+        return np.where(total_P >= 1, np.exp(log_miss(drawn_P, drawn_P2[:, AFTER], total_P)), 0.0)
+    enough_P = np.maximum(least, total_P - most)
+    return np.asarray(stats.hypergeom.sf(enough_P - 1, drawn_P, total_P, drawn_P2[:, BEFORE]), dtype=np.float64)
+
+
+def exchange_null(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: int = 0) -> ExchangeNull:
+    """Exact Poisson-binomial tails of the numbers of E and S problems under exchange.
+
+    A problem is in with at least `least` successes and out with at most `most`; `seen` is 1 and 0.
+    """
+    lost_P = lost_by_exchange(drawn_P2, correct_P2, least, most)
+    gained_P = lost_by_exchange(drawn_P2[:, ::-1], correct_P2[:, ::-1], least, most)
+    inside, outside = correct_P2 >= least, correct_P2 <= most
+    S = int((inside[:, BEFORE] & outside[:, AFTER]).sum())
+    E = int((outside[:, BEFORE] & inside[:, AFTER]).sum())
+    p_S, mid_p_S = upper_tail(lost_P, S)
+    p_E, mid_p_E = upper_tail(gained_P, E)
+    return ExchangeNull(float(gained_P.sum()), float(lost_P.sum()), p_E, p_S, mid_p_E, mid_p_S)
+
+
+def mcnemar(E: int, S: int) -> float:
+    """Exact two-sided McNemar test of the net change; E = S gives 1 however large both are."""
+    if E + S == 0:
+        return 1.0
+    return float(stats.binomtest(int(E), int(E + S), 0.5).pvalue)
+
+
+def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> Retest:
+    """Retest-corrected retention and gain of two runs at budget `k`, with Good-Toulmin where 2k were not drawn."""
+    have_P = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE]
+    extrapolated = bool((have_P < 2 * k).any())
+    reach_PR = reach_PRK(pair, np.array([k]))[:, :, 0]
+    a_P, b_P = reach_PR[:, BEFORE], reach_PR[:, AFTER]
+    if extrapolated:
+        if (pair.drawn_PR[:, BEFORE] != k).any() or pair.stopped_PR[:, BEFORE].any():
+            raise OffleashError(
+                f"A redraw at k={k} needs {2 * k} samples of every problem, or plain records of exactly {k}; "
+                f"use k={int(have_P.min()) // 2}."
+            )
+        new_P = _next_draw(pair.correct_PR[:, BEFORE])
+    else:
+        new_P = reach_PRK(pair, np.array([2 * k]))[:, BEFORE, 0] - a_P
+    row_P = np.unique(pair.problem_P, return_inverse=True)[1]
+    first_P = np.unique(pair.problem_P, return_index=True)[1]
+    columns = [a_P * b_P, a_P - new_P, (1 - a_P) * b_P - new_P]
+    value_P3: Float = np.stack([np.bincount(row_P, weights=column) for column in columns], axis=1).astype(np.float64)
+    # (kept, kept twice, gain): a loss, a keep, and half a keep that a redraw would not show, lest 1 be the end of SRR
+    pseudo_43 = np.array([[0.0, 1, 1], [1, 1, -1], [0.5, 0, 0], [0, 0, 0]])
+    sums_B3 = replicate_sums(value_P3, pseudo_43, strata(pair.benchmark_P[first_P]), replicates, seed)
+    kept, kept_twice, gain = value_P3.sum(axis=0)
+    least = 1e-9 * max(float(a_P.sum()), 1.0)  # 2 a_k - a_2k is 0 where no problem was reached twice, but for rounding
+    kept_twice = kept_twice if kept_twice > least else 0.0
+    estimate_2 = np.array([kept / kept_twice if kept_twice > 0 else np.nan, gain])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio_B = np.where(sums_B3[:, 1] > least, sums_B3[:, 0] / sums_B3[:, 1], np.nan)
+    SRR, over = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
+    seen = float(a_P.sum())
+    observed, again = (float(kept) / seen, float(kept_twice) / seen) if seen > 0 else (float("nan"), float("nan"))
+    redraw_ = float(new_P.sum())
+    return Retest(k, float(estimate_2[0]), float(gain), observed, again, redraw_, SRR, over, extrapolated)
+
+
+def _next_draw(correct_P: Integer) -> Float:
+    """What each problem adds to the smoothed Good-Toulmin estimate of what as many samples again would reach."""
+    j = np.arange(SMOOTHING + 1)
+    weight_J = -((-1.0) ** j) * stats.binom.sf(j - 1, SMOOTHING, 0.5)
+    weight_J[0] = 0.0
+    return np.where(correct_P <= SMOOTHING, weight_J[np.minimum(correct_P, SMOOTHING)], 0.0)

@@ -1,0 +1,157 @@
+"""Support change of two runs: P, E, S, O and SRR, NDR, SDS, NSCR, each with an interval, under a named rule."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offleash.data.tally import Per, Tally
+from offleash.display import html
+from offleash.errors import OffleashError
+from offleash.stats.binomials import Integer
+from offleash.stats.classes import Cells, CellSums, ratio, rule_cells, thinned_cells
+from offleash.stats.intervals import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
+from offleash.stats.rules import ZETA, Rule, State, above, confident, epsilon, posterior
+
+METRICS = ("SRR", "NDR", "SDS", "NSCR")
+UNDEFINED = {
+    "SRR": "the run before reached nothing (P + S = 0)",
+    "NDR": "the run after reached nothing (P + E = 0)",
+    "SDS": "SRR or NDR is undefined",
+    "NSCR": "neither run reached anything (P + E + S = 0)",
+}
+
+
+@dataclass(frozen=True)
+class SupportChange:
+    """What was preserved (P), found (E), lost (S) and never reached (O), and how sure that is."""
+
+    P: float
+    E: float
+    S: float
+    O: float  # noqa: E741  the paper's name; NaN per answer or solution, where it cannot be observed
+    undetermined: float
+    value: dict[str, float]  # SRR, NDR, SDS, NSCR; NaN where undefined
+    interval: dict[str, Interval]
+    rule: Rule
+    per: Per
+    k: int
+    before: str
+    after: str
+
+    @property
+    def problems(self) -> float:
+        return self.P + self.E + self.S + self.O + self.undetermined
+
+    def reason(self, metric: str) -> str | None:
+        """Why a metric has no value; None when it has one."""
+        return UNDEFINED[metric] if np.isnan(self.value[metric]) else None
+
+    def __str__(self) -> str:
+        cells = f"P {self.P:g}  E {self.E:g}  S {self.S:g}  O {'?' if np.isnan(self.O) else format(self.O, 'g')}"
+        metrics = "  ".join(
+            f"{name} {self.value[name]:.3f} [{self.interval[name].low:.3f}, {self.interval[name].high:.3f}]"
+            for name in METRICS
+        )
+        return f"{self.before} -> {self.after}, per {self.per}, rule {self.rule}, k={self.k}\n{cells}\n{metrics}"
+
+    def _repr_html_(self) -> str | None:
+        return html(self)
+
+
+def support_change(
+    tally: Tally,
+    before: str,
+    after: str,
+    *,
+    rule: Rule | str = Rule.SEEN,
+    k: int | None = None,
+    tau: float = 0.0,
+    zeta: float = ZETA,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+) -> SupportChange:
+    """Compare the support of two runs at one budget `k` for both (default: the largest that every problem has)."""
+    pair, rule = tally.pair(before, after), Rule(rule)
+    cells = cells_at(pair, rule, common_budget(pair) if k is None else k, tau, zeta)
+    return change_at(cells.sums(replicates, seed), 0, pair, rule)
+
+
+def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> Cells:
+    """The cells of every problem at one budget under a rule: by thinning for `seen`, else by the rule's states."""
+    if rule is Rule.SEEN:
+        return thinned_cells(pair, np.array([k]))
+    return rule_cells(pair, states(pair, rule, k, tau, zeta), k)
+
+
+def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN) -> SupportChange:
+    """The support change at one of the budgets of `sums`."""
+    P, E, S, told = (float(value) for value in sums.estimate_4K[:, position])
+    value, interval = {}, {}
+    for name in METRICS:
+        estimate_K, replicate_BK = sums.ratio(name, np.array([position]))
+        value[name] = float(estimate_K[0])
+        interval[name] = percentile_intervals(replicate_BK, estimate_K, LEVEL)[0]
+    O = float(sums.out_K[position])  # noqa: E741
+    undetermined = len(pair) - told if pair.per is Per.PROBLEM else 0.0
+    k = int(sums.k_K[position])
+    return SupportChange(P, E, S, O, undetermined, value, interval, rule, pair.per, k, pair.runs[0], pair.runs[1])
+
+
+def change_of_table(P: int, E: int, S: int, O: int, seed: int = 0) -> SupportChange:  # noqa: E741
+    """The metrics of a bare table of integers, as papers print them; Wilson intervals for SRR and NDR."""
+    cell_4 = np.array([P, E, S, O], dtype=np.float64)
+    replicate_B4 = np.random.default_rng(seed).standard_gamma(cell_4 + 0.5, (REPLICATES, 4))
+    kept_B, found_B, lost_B, never_B = replicate_B4.T
+    value, interval = {}, {}
+    for name in METRICS:
+        value[name] = float(ratio(name, P, E, S, P + E + S + O))
+        replicate_B1 = ratio(name, kept_B, found_B, lost_B, kept_B + found_B + lost_B + never_B)[:, None]
+        interval[name] = percentile_intervals(replicate_B1, np.array([value[name]]))[0]
+    interval |= {"SRR": wilson(P, P + S), "NDR": wilson(E, P + E)}
+    return SupportChange(P, E, S, O, 0, value, interval, Rule.SEEN, Per.PROBLEM, 0, "before", "after")
+
+
+def common_budget(pair: Tally) -> int:
+    """The largest k that every problem has in every run; a record that stopped early has its whole budget."""
+    have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
+    if not have_PR.size or have_PR.min() == 0:
+        raise OffleashError("A problem has no samples in one of the runs; leave it out before comparing.")
+    return int(have_PR.min())
+
+
+def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> State:
+    """In, out or undetermined for every target and run, from the same number of samples, k, of each."""
+    if (pair.until_R > 0).any():
+        raise OffleashError(
+            f"Rule {rule.value!r} needs every sample of the budget, and {pair.runs} stopped at the "
+            f"{pair.until_R.max()}-th success; use rule 'seen', or draw without --until."
+        )
+    n, c = np.full_like(pair.drawn_PR, k), _first(pair, rule, k)
+    if rule is Rule.ABOVE:
+        return above(n, c, tau)
+    if rule is Rule.CONFIDENT:
+        return confident(n, c, float(epsilon(k, zeta)), zeta)
+    if rule is Rule.POSTERIOR:
+        columns = [posterior(n[:, r], c[:, r], float(epsilon(k, zeta)), zeta) for r in range(n.shape[1])]
+        return np.stack(columns, axis=1)
+    raise OffleashError(
+        "Rule 'certified' needs exact certificates, and these runs have samples; use rule 'seen' or 'confident', or "
+        "make certificates with `offleash certify PROBLEMS MODEL -o CERT` and compare those."
+    )
+
+
+def _first(pair: Tally, rule: Rule, k: int) -> Integer:
+    """Correct among the first k samples of every problem: a rule never compares unequal budgets."""
+    longer = pair.drawn_PR != k
+    if not longer.any():
+        return pair.correct_PR
+    if pair.head != k or (pair.head_PR[longer] < 0).any():
+        p, r = np.argwhere(longer)[0]
+        found = f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r} and k is {k}"
+        if pair.per is Per.PROBLEM:
+            step = f"tally the runs at that k first, with at={k}"
+        else:  # the order of the samples of an answer is not kept
+            whole = ", or leave out --at" if (pair.drawn_PR == pair.drawn_PR[0, 0]).all() else ""
+            step = f"per {pair.per.value}, use --rule seen{whole}; or use --per problem"
+        raise OffleashError(f"{found}: rule {rule.value!r} needs the same number of samples everywhere; {step}.")
+    return pair.head_PR

@@ -1,0 +1,157 @@
+"""The four cells of two runs, problem by problem: P (both reach it), E (only after), S (only before), O (neither)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offleash.data.tally import Per, Tally
+from offleash.errors import OffleashError
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.intervals import REPLICATES, problem_sums, pseudo_weights, strata
+from offleash.stats.pass_at_k import log_miss_stopped
+from offleash.stats.rules import IN, UNDETERMINED, State
+
+BEFORE, AFTER = 0, 1
+
+# Numerator and denominator of each ratio of P, E, S and the number of problems.
+RATIOS: dict[str, Callable[[Float, Float, Float, Float], tuple[Float, Float]]] = {
+    "SRR": lambda P, E, S, total: (P, P + S),
+    "NDR": lambda P, E, S, total: (E, P + E),
+    "SDS": lambda P, E, S, total: (2 * P * E, P * P + 2 * P * E + E * S),
+    "NSCR": lambda P, E, S, total: (E - S, P + E + S),
+    "before": lambda P, E, S, total: (P + S, total),
+    "after": lambda P, E, S, total: (P + E, total),
+    "difference": lambda P, E, S, total: (E - S, total),
+}
+
+# Of the pseudo-problems in P, E, S, O, pass@k of one run has use for two, reached and not: all four would weigh twice
+# as much and pull an interval near 0 or 1 away from the truth.
+_ONE_RUN = np.array([1.0, 0, 0, 1])
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What each problem adds to P, E and S at K budgets, and whether it is determined at all."""
+
+    k_K: Integer
+    P_PK: Float
+    E_PK: Float
+    S_PK: Float
+    determined_PK: Float  # 1, or 0 where a rule cannot tell; O is what remains of it
+    stratum_P: Integer
+    problem_sets_complete: bool  # False per answer or solution: O cannot be observed
+
+    def sums(self, replicates: int = REPLICATES, seed: int = 0) -> "CellSums":
+        value_PQ = np.concatenate([self.P_PK, self.E_PK, self.S_PK, self.determined_PK], axis=1)
+        problems, budgets = len(value_PQ), len(self.k_K)
+        sums_BQ = problem_sums(value_PQ, self.stratum_P, replicates, seed)
+        replicate_4BK = np.ascontiguousarray(np.moveaxis(sums_BQ.reshape(replicates, 4, budgets), 1, 0))
+        pseudo_B4 = pseudo_weights(4, problems, replicates, seed)
+        estimate_4K = value_PQ.sum(axis=0).reshape(4, budgets)
+        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, self.problem_sets_complete)
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """P, E, S and the number of determined problems, summed: as estimated and in every bootstrap replicate."""
+
+    k_K: Integer
+    estimate_4K: Float
+    replicate_4BK: Float  # without the pseudo-problems
+    pseudo_B4: Float  # weights of the pseudo-problems in P, E, S, O
+    problem_sets_complete: bool
+
+    def ratio(self, name: str, place: Integer | slice = slice(None), paired: bool = False) -> tuple[Float, Float]:
+        """A ratio of the cells (a key of RATIOS) at some of the budgets: estimate_K and replicate_BK.
+
+        `paired`: pass@k of one run, to be set against that of the other.
+        """
+        P, E, S, total = self.estimate_4K[:, place]
+        alone = name in ("before", "after") and not paired
+        pseudo_4B1 = (self.pseudo_B4 * (_ONE_RUN if alone else 1.0)).T[:, :, None]
+        P_BK, E_BK, S_BK = (self.replicate_4BK[cell][:, place] + pseudo_4B1[cell] for cell in range(3))
+        total_BK = self.replicate_4BK[3][:, place] + pseudo_4B1.sum(axis=0)
+        return ratio(name, P, E, S, total), ratio(name, P_BK, E_BK, S_BK, total_BK)
+
+    def place(self, k: ArrayLike) -> Integer:
+        """Positions of budgets among those summed."""
+        wanted = np.atleast_1d(np.asarray(k, dtype=np.int64))
+        missing = wanted[~np.isin(wanted, self.k_K)]
+        if missing.size:
+            raise OffleashError(
+                f"k={missing[0]} is not among the budgets summed, 1 to {self.k_K[-1]}; choose one that is."
+            )
+        return np.searchsorted(self.k_K, wanted).astype(np.int64)
+
+    @cached_property
+    def out_K(self) -> Float:
+        """O; NaN where it cannot be observed."""
+        if not self.problem_sets_complete:
+            return np.full(len(self.k_K), np.nan)
+        total = self.estimate_4K[3]
+        out_K = total - self.estimate_4K[:3].sum(axis=0)
+        return np.where(out_K > 1e-12 * np.maximum(total, 1.0), out_K, 0.0)  # what rounding leaves is nothing
+
+
+def ratio(name: str, P: ArrayLike, E: ArrayLike, S: ArrayLike, total: ArrayLike) -> Float:
+    """One of the support metrics of arXiv:2507.14843, or pass@k before, after and their difference; NaN for 0/0.
+
+    SDS is the harmonic mean of SRR and NDR, written without them so that E = 0 < P gives 0.
+    """
+    P, E, S, total = (np.asarray(side, dtype=np.float64) for side in (P, E, S, total))
+    top, bottom = RATIOS[name](P, E, S, total)
+    out: Float = np.full(np.shape(top), np.nan)
+    np.divide(top, bottom, out=out, where=bottom > 0)
+    return out
+
+
+def reach_PRK(tally: Tally, k_K: Integer) -> Float:
+    """Chance that k samples thinned from those drawn reach the target: pass@k of one problem, stopped early or not."""
+    log = log_miss_stopped(
+        tally.drawn_PR[:, :, None],
+        tally.correct_PR[:, :, None],
+        tally.stopped_PR[:, :, None],
+        tally.budget_R[None, :, None],
+        k_K,
+    )
+    return np.asarray(0.0 - np.expm1(log))
+
+
+def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
+    """Cells of a tally of two runs (before, after) at budgets k, by thinning: the rule `seen` at any k."""
+    short = np.where(tally.stopped_PR, tally.budget_R, tally.drawn_PR) < k_K.max(initial=0)
+    if short.any():
+        p, r = np.argwhere(short)[0]
+        raise OffleashError(
+            f"k={k_K.max()} is more than the {tally.drawn_PR[p, r]} samples of problem {str(tally.problem_P[p])!r} "
+            f"in {tally.runs[r]!r}; compare at a smaller k, or leave that problem out."
+        )
+    reach = reach_PRK(tally, k_K)
+    a_PK, b_PK = reach[:, BEFORE], reach[:, AFTER]
+    return _gather(tally, k_K, a_PK * b_PK, (1 - a_PK) * b_PK, a_PK * (1 - b_PK), np.ones_like(a_PK))
+
+
+def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
+    """Cells of a tally of two runs under a rule that sorts every target into in, out or undetermined."""
+    before, after = state_PR[:, BEFORE, None], state_PR[:, AFTER, None]
+    told = (before != UNDETERMINED) & (after != UNDETERMINED)
+    wanted = ((True, True), (False, True), (True, False))
+    P, E, S = ((told & ((before == IN) == b) & ((after == IN) == a)).astype(np.float64) for b, a in wanted)
+    return _gather(tally, np.array([k]), P, E, S, told.astype(np.float64))
+
+
+def _gather(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, told: Float) -> Cells:
+    """Sum targets into their problems, since problems are what is resampled."""
+    if tally.per is Per.PROBLEM:
+        return Cells(k_K, P, E, S, told, strata(tally.benchmark_P), True)
+    label_P, first, row_T = np.unique(tally.problem_P, return_index=True, return_inverse=True)
+
+    def summed(value_TK: Float) -> Float:
+        out = np.zeros((len(label_P), value_TK.shape[1]))
+        np.add.at(out, row_T, value_TK)
+        return out
+
+    return Cells(k_K, summed(P), summed(E), summed(S), summed(told), strata(tally.benchmark_P[first]), False)

@@ -1,0 +1,142 @@
+"""Do samples repeat more than independent draws of one law can? Tests that may be looked at after every sample.
+
+**By probability**, where each sample's probability is known. The expected number of outcomes of probability at most p
+that are seen at least c times among n independent draws is `sum over y of P(count_y >= c) <= sum C(n,c) p_y^c`, and
+with p_y <= p and sum p_y <= 1 that is at most `C(n,c) p^(c-1)`. It bounds the chance that there is any such outcome.
+Every n, every c >= 2 and every problem gets a share of the error, 1/(n(n+1)), 1/(c(c-1)) and 1/(i(i+1)), which sum to
+1 over all of them: so the sum over all looks at all texts of all problems stays below the error.
+
+**By probability, in order**: a bet that a sample repeats the one before it, whose probability p is known, pays 1/p and
+so has mean 1 for independent draws. Its product goes on over all samples of all problems, and no share of the error is
+spent on where one looks: 64 copies of a text of probability 1/2 are enough, and so are a few in each of many problems.
+
+**By place**, from the texts alone. Samples of one problem are exchangeable: given which texts came and how often, every
+way to lay them out over the places is equally likely, so the text at the next place is a ball from an urn of the texts
+not yet laid out. Against that stands a bet that a place copies the one just before it. The ratio of the two chances,
+multiplied over places, has mean 1 for independent draws whatever their law (a model with one answer only gives 1), so
+its running product over separate sets of samples exceeds 1/a at any time with chance at most a (Ville 1939). So does
+a mean of products that start later, for a fault that does (the shares of the starts are again 1/(t(t+1))).
+Laid out request by request, the place before is another choice of the same request: n copies. Laid out in turns from
+two requests, it is the same choice of the other request: a seed that is used again. Choices that come sorted fail both:
+they are no copies, but their order is not random, and whatever counts in index order would be wrong.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from offleash.stats.binomials import Float
+
+FALSE_ALARM = 1e-9  # chance that an honest run is stopped, over all tests, looks, texts and problems
+TESTS = 4  # by probability, the same in order, by place within requests, and across: a quarter of the error for each
+
+# Chance that the bet gives to a copy. None is near 0: a bet that wins on the faintest excess would also win on what is
+# not quite independent in an honest server, such as answers that come in the order of their length.
+BETS = np.array([0.25, 0.6, 0.95])
+
+# A probability is taken for larger than it is said to be: it is a sum of rounded numbers, and an error of a percent
+# would add up over 16,384 samples of a likely text. What is all but certain says nothing then.
+MARGIN, RELATIVE = 0.05, 0.02
+SAME = 1e-6  # log-probabilities of one token sequence; one text can come from several
+RAREST = -6.0  # log-probability below which a bet pays no more: no single pair of texts decides a run
+
+Labels = NDArray[np.uint64]
+
+
+def at_most(log_probability: ArrayLike) -> Float:
+    """A log-probability with a margin for what it was computed with, and not above 0."""
+    log_p = np.minimum(log_probability, 0.0)
+    return np.asarray(np.minimum(log_p + MARGIN - RELATIVE * log_p, 0.0), dtype=np.float64)
+
+
+def log_expected_repeats(drawn: ArrayLike, count: ArrayLike, log_probability: ArrayLike) -> Float:
+    """Log of C(n,c) p^(c-1): at most so many outcomes of probability p or less are seen c times among n draws."""
+    n, c = np.asarray(drawn, dtype=np.float64), np.asarray(count, dtype=np.float64)
+    ways = special.gammaln(n + 1) - special.gammaln(c + 1) - special.gammaln(n - c + 1)
+    return np.asarray(ways + (c - 1) * np.minimum(log_probability, 0.0), dtype=np.float64)
+
+
+def log_chance_of_repeats(drawn: int, count: ArrayLike, log_probability: ArrayLike, place: int) -> Float:
+    """Log of a chance for each count >= 2 of an outcome, corrected for all counts, all looks and all problems.
+
+    `place` numbers the problems of a run, from 1. The chance that any value ever falls to log(a) is at most a.
+    NaN where the probability is not known.
+    """
+    c = np.asarray(count, dtype=np.float64)
+    shares = np.log(drawn * (drawn + 1.0)) + np.log(c * (c - 1)) + np.log(place * (place + 1.0))
+    return np.asarray(log_expected_repeats(drawn, c, log_probability) + shares, dtype=np.float64)
+
+
+def log_repeating(label_N: Labels, log_probability_N: Float) -> Float:
+    """Log-likelihood ratio, for each of the BETS, of copying the sample before against drawing by its probability.
+
+    No bet is made after a text whose probability is not known (NaN) or about 1.
+    """
+    log_p = np.maximum(at_most(log_probability_N[:-1]), RAREST)
+    spread = np.abs(log_probability_N[1:] - log_probability_N[:-1])  # NaN, and so lost, where the next is not known
+    won = (label_N[1:] == label_N[:-1]) & (spread <= SAME)
+    ratio_NR = 1 - BETS + BETS * (won * np.exp(-log_p))[log_p < 0, None]
+    return np.asarray(np.log(ratio_NR).sum(axis=0))
+
+
+def log_copying(label_N: Labels, follows_N: NDArray[np.bool_]) -> Float:
+    """Log-likelihood ratio, for each of the BETS, of copying against exchange, for N samples in the order laid out.
+
+    `follows` marks the places at which a copy of the place before is bet on, as long as the urn still holds one.
+    """
+    _, code_N, total_U = np.unique(label_N, return_inverse=True, return_counts=True)
+    left_N = total_U[code_N] - _earlier(code_N)  # in the urn, of a place's own text, before it is taken
+    same_N, more_N = np.zeros(len(code_N), bool), np.zeros(len(code_N), bool)
+    same_N[1:] = code_N[1:] == code_N[:-1]
+    more_N[1:] = left_N[:-1] > 1
+    chance_N = left_N / np.arange(len(code_N), 0, -1)
+    bet_N = follows_N & more_N
+    ratio_NR = 1 - BETS + BETS * (same_N / chance_N)[bet_N, None]
+    return np.asarray(np.log(ratio_NR).sum(axis=0))
+
+
+def within_requests(first: Labels, second: Labels) -> Float:
+    """`log_copying` of each choice from the choice before it in the same request, given the texts of both requests."""
+    follows = np.ones(len(first) + len(second), bool)
+    follows[[0, len(first)]] = False
+    return log_copying(np.concatenate([first, second]), follows)
+
+
+def across_requests(first: Labels, second: Labels) -> Float:
+    """`log_copying` of each choice of the second request from the same choice of the first."""
+    both = min(len(first), len(second))
+    turns = np.stack([first[:both], second[:both]], axis=1).ravel()
+    label_N = np.concatenate([turns, first[both:], second[both:]])
+    place_N = np.arange(len(label_N))
+    return log_copying(label_N, (place_N < 2 * both) & (place_N % 2 == 1))
+
+
+@dataclass(frozen=True)
+class CopyingEvidence:
+    """Against independent draws, over separate sets of samples: a mean over the bets and over when the fault began."""
+
+    looks: int = 0
+    begun_R: Float = field(default_factory=lambda: np.full(len(BETS), -np.inf))  # log of the products begun so far
+
+    def after(self, log_ratio_R: Float) -> "CopyingEvidence":
+        """With one more set of samples."""
+        t = self.looks + 1
+        return CopyingEvidence(t, np.logaddexp(self.begun_R, -np.log(t * (t + 1.0))) + log_ratio_R)
+
+    @property
+    def log(self) -> float:
+        """Log of the evidence: that it ever reaches -log(a) has chance at most a for independent draws."""
+        begun = special.logsumexp(self.begun_R) - np.log(len(BETS))
+        return float(np.logaddexp(begun, -np.log(self.looks + 1.0)))
+
+
+def _earlier(code_N: NDArray[np.intp]) -> NDArray[np.intp]:
+    """How many places before each hold the same text."""
+    order = np.argsort(code_N, kind="stable")
+    start_U = np.flatnonzero(np.r_[True, np.diff(code_N[order]) > 0])
+    size_U = np.diff(np.r_[start_U, len(code_N)])
+    out = np.empty(len(code_N), dtype=np.intp)
+    out[order] = np.arange(len(code_N)) - np.repeat(start_U, size_U)
+    return out

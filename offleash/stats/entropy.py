@@ -1,0 +1,216 @@
+"""Means of runs over problems and benchmarks with paired intervals, entropies at equal n, and where tokens are unsure.
+
+The average is the mean of benchmarks, each the mean of its problems: "Avg" of Table 5 in arXiv:2507.14843.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.diversity import entropy_rarefied
+from offleash.stats.few import FEW, NONE, clipped, effective, student
+from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, problem_sums, pseudo_weights, strata
+
+Text = NDArray[np.str_]
+
+LEVEL = 1e-9  # a smaller difference of entropies is rounding
+TOP = 0.2  # share of tokens called forks: arXiv:2506.01939
+
+
+@dataclass(frozen=True)
+class Widened:
+    """Pseudo-problems that widen the intervals of a measure, lest runs that look the same get one of no width.
+
+    Of a `share` they lie at 0 and 1, a difference of shares then at -1, 0 and 1: as in the intervals of pass@k.
+    Of another measure they lie so far on both sides of its mean; 0 where problems differ anyway.
+    """
+
+    by: float = 0.0
+    share: bool = False
+
+
+class Way(StrEnum):
+    """Which way a mean went, as far as its interval tells."""
+
+    UP = "up"
+    DOWN = "down"
+    UNRESOLVED = "not resolved"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Means:
+    """One measure of R runs over the problems that all of them know: means, and what they differ by from the first."""
+
+    problems: int
+    value_R: Float  # NaN: that run does not know it
+    interval_R: tuple[Interval, ...]
+    difference_R: Float  # from the first run; 0 for itself
+    difference_interval_R: tuple[Interval, ...]
+
+    def way(self, r: int) -> Way:
+        """Which way run r went from the first."""
+        ends = self.difference_interval_R[r]
+        if np.isnan(self.difference_R[r]) or np.isnan(ends.low):
+            return Way.UNKNOWN
+        return Way.UP if ends.low > 0 else Way.DOWN if ends.high < 0 else Way.UNRESOLVED
+
+
+@dataclass(frozen=True)
+class Square:
+    """Problems by the way of their token entropy and of their answer entropy, from the first run to another."""
+
+    up_up: int  # token entropy, then answer entropy
+    up_down: int
+    down_up: int
+    down_down: int
+    level: int  # one of the two is the same in both runs
+    token: Way  # of the mean
+    answer: Way
+
+    @property
+    def problems(self) -> int:
+        """Problems that know both entropies in both runs."""
+        return self.up_up + self.up_down + self.down_up + self.down_down + self.level
+
+
+def mean_of_benchmarks(value_P: Float, benchmark_P: Text) -> float:
+    """The mean over benchmarks of their means over problems."""
+    return float((value_P * _evened(benchmark_P)).mean()) if len(value_P) else float("nan")
+
+
+def means(
+    value_PR: Float, benchmark_P: Text, widened: Widened | None = None, replicates: int = REPLICATES, seed: int = 0
+) -> Means:
+    """Means of benchmarks of every run and their differences from the first run, on the problems all of them know.
+
+    A column of NaN is a run that does not know the measure: it has no mean, and leaves out no problem. Of a few
+    problems only a share has an interval; where one small benchmark weighs as much as a large one, its few problems
+    decide, and it is their number that counts.
+    """
+    told_R = ~np.isnan(value_PR).all(axis=0)
+    known_P = ~np.isnan(value_PR[:, told_R]).any(axis=1) & bool(told_R.any())
+    value, benchmark = value_PR[known_P], benchmark_P[known_P]
+    problems, runs = value.shape
+    both = np.concatenate([value, value - value[:, :1]], axis=1)
+    usable = np.flatnonzero(~np.isnan(both).any(axis=0) & (problems > 0))
+    estimate, ends = np.full(2 * runs, np.nan), [NONE] * (2 * runs)
+    if usable.size:
+        even_P, how = _evened(benchmark), widened or Widened()
+        estimate[usable] = (both[:, usable] * even_P[:, None]).mean(axis=0)
+        found = _intervals(both[:, usable], estimate[usable], usable < runs, benchmark, how, (replicates, seed))
+        for place, interval in zip(usable, found, strict=True):
+            most = 1.0 if how.share else np.inf
+            ends[place] = clipped(interval, 0.0 if place < runs else -most, most)
+    return Means(problems, estimate[:runs], tuple(ends[:runs]), estimate[runs:], tuple(ends[runs:]))
+
+
+def square(token_P2: Float, answer_P2: Float, token: Way, answer: Way) -> Square:
+    """The four cells of problems that know both entropies in both runs, beside the ways of the means."""
+    token_P, answer_P = (value[:, 1] - value[:, 0] for value in (token_P2, answer_P2))
+    known_P = ~np.isnan(token_P) & ~np.isnan(answer_P)
+    sign = [np.where(np.abs(one) < LEVEL, 0, np.sign(one))[known_P] for one in (token_P, answer_P)]
+    count = {(t, a): int(((sign[0] == t) & (sign[1] == a)).sum()) for t in (1, -1) for a in (1, -1)}
+    level = int(known_P.sum()) - sum(count.values())
+    return Square(count[1, 1], count[1, -1], count[-1, 1], count[-1, -1], level, token, answer)
+
+
+def entropy_at_equal_n(counts: Sequence[tuple[Integer, Integer]], problems: int) -> tuple[Float, Integer]:
+    """Plug-in entropy of every run, each problem rarefied to the samples that all runs have of it; and those n.
+
+    Of each run the counts of answers and the problems they belong to. At equal n the bias is the same for all runs,
+    and no problem is left out but those with fewer than two samples in some run.
+    """
+    total_RP = [np.bincount(problem_A, weights=count_A, minlength=problems) for count_A, problem_A in counts]
+    n_P = np.min(total_RP, axis=0).astype(np.int64)
+    value_PR = np.full((problems, len(counts)), np.nan)
+    levels = np.unique(n_P[n_P >= 2])
+    for r, (count_A, problem_A) in enumerate(counts):
+        order = np.argsort(n_P[problem_A], kind="stable")
+        count, problem = count_A[order], problem_A[order]
+        start_N, stop_N = (np.searchsorted(n_P[problem], levels, side=side) for side in ("left", "right"))
+        for n, start, stop in zip(levels.tolist(), start_N, stop_N, strict=True):
+            row_U, code_A = np.unique(problem[start:stop], return_inverse=True)
+            value_PR[row_U, r] = entropy_rarefied(count[start:stop], code_A, row_U.size, n)
+    return value_PR, n_P
+
+
+def held_by_top(tokens_H: Float, entropy_H: Float, share: float = TOP) -> Float:
+    """How much of all entropy the most uncertain tokens hold, from tokens and entropy by height, lowest first.
+
+    Any axes may stand before that of heights. The bin that the share ends in is taken in part, at its mean.
+    """
+    tokens, entropy = tokens_H[..., ::-1], entropy_H[..., ::-1]
+    wanted = share * tokens.sum(axis=-1, keepdims=True)
+    before = np.cumsum(tokens, axis=-1) - tokens
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = np.where(tokens > 0, np.clip((wanted - before) / tokens, 0.0, 1.0), 0.0)
+        return np.asarray((part * entropy).sum(axis=-1) / entropy.sum(axis=-1))
+
+
+def fork_height(tokens_H: Float, step: float, share: float = TOP) -> float:
+    """The entropy (nats) from which on a token is among the most uncertain, to the step of the heights."""
+    above_H = np.cumsum(tokens_H[::-1])[::-1]
+    reached = np.flatnonzero(above_H >= share * above_H[0]) if above_H.size and above_H[0] > 0 else np.array([])
+    return float(reached[-1] * step) if reached.size else float("nan")
+
+
+def replicate_tokens(value_PQ: Float, benchmark_P: Text, replicates: int = REPLICATES, seed: int = 0) -> Float:
+    """Sums over tokens in every replicate: problems are resampled, and all of their tokens with them."""
+    return problem_sums(value_PQ, strata(benchmark_P), replicates, seed)
+
+
+def _intervals(
+    value_PQ: Float,
+    estimate_Q: Float,
+    alone_Q: NDArray[np.bool_],
+    benchmark_P: Text,
+    how: Widened,
+    drawn: tuple[int, int],
+) -> Sequence[Interval]:
+    """Of means of one run (`alone_Q`) and of differences; `drawn`: replicates and their seed."""
+    telling = float(effective(_evened(benchmark_P)))
+    if telling < FEW and not how.share:
+        return [NONE] * len(estimate_Q)
+    code_P = strata(benchmark_P)
+    member_PS = np.eye(int(code_P.max()) + 1)[code_P]
+    above_PSQ = member_PS[:, :, None] * value_PQ[:, None, :]
+    columns = np.concatenate([above_PSQ.reshape(len(code_P), -1), member_PS], axis=1)
+    sums_BQ = problem_sums(columns, code_P, *drawn)
+    size_BS = sums_BQ[:, -member_PS.shape[1] :]
+    above_BSQ = sums_BQ[:, : -member_PS.shape[1]].reshape(-1, *above_PSQ.shape[1:])
+    mean_BQ = _widened(above_BSQ, size_BS, alone_Q, how, telling, drawn[1])
+    found = percentile_intervals(mean_BQ, estimate_Q)
+    return found if how.share else student(found, estimate_Q, mean_BQ, telling)
+
+
+def _evened(benchmark_P: Text) -> Float:
+    """The weight of each problem that makes all benchmarks weigh the same; their mean is 1."""
+    _, code_P, size_S = np.unique(benchmark_P, return_inverse=True, return_counts=True)
+    return np.asarray(len(benchmark_P) / (size_S.size * size_S[code_P]), dtype=np.float64)
+
+
+def _widened(
+    above_BSQ: Float, size_BS: Float, alone_Q: NDArray[np.bool_], how: Widened, problems: float, seed: int
+) -> Float:
+    """Means of benchmarks in the replicates with the pseudo-problems; `alone_Q` are those of one run, not differences.
+
+    Pseudo-problems of a share are shared among the benchmarks: one of few problems is widened as such.
+    """
+    B, S, _ = above_BSQ.shape
+    if how.share:
+        rng = np.random.default_rng([seed, round(problems), S])
+        weight_BS4 = rng.standard_gamma(0.5 / S, (B, S, 4))  # none, one, other, both: the cells of two runs
+        added_BSQ = np.where(alone_Q, weight_BS4[:, :, [0]], weight_BS4[:, :, [1]] - weight_BS4[:, :, [2]])
+        more_BSQ = np.where(alone_Q, weight_BS4[:, :, [0, 3]].sum(-1)[..., None], weight_BS4.sum(-1)[..., None])
+        return np.asarray(((above_BSQ + added_BSQ) / (size_BS[..., None] + more_BSQ)).mean(axis=1))
+    mean_BQ = (above_BSQ / size_BS[..., None]).mean(axis=1)
+    if how.by == 0:
+        return np.asarray(mean_BQ)
+    weight_B4 = pseudo_weights(4, round(problems), B, seed)
+    up_B1, down_B1 = weight_B4[:, [1]], weight_B4[:, [2]]  # they add to the spread that problems show, and take none
+    return np.asarray(mean_BQ + how.by * (up_B1 - down_B1) / (problems + up_B1 + down_B1))

@@ -1,0 +1,145 @@
+"""Intervals over problems: the Bayesian bootstrap with four pseudo-problems, as matrix products in blocks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offleash.stats.binomials import Float, Integer
+
+REPLICATES = 10_000
+LEVEL = 0.95
+_BLOCK_BYTES = 64 << 20
+_LARGE = 100  # problems in a stratum from which Exp(1) weights serve
+LEAST_SHAPE = 0.25
+_SMALL = 5  # problems below which a stratum cannot show its own spread
+
+
+@dataclass(frozen=True)
+class Interval:
+    low: float
+    high: float
+
+    def pair(self) -> list[float | None]:
+        return [None if np.isnan(end) else float(end) for end in (self.low, self.high)]
+
+
+def replicate_sums(
+    value_PQ: Float, pseudo_XQ: Float, stratum_P: Integer, replicates: int = REPLICATES, seed: int = 0
+) -> Float:
+    """Weighted sums of Q columns over the problems and X pseudo-problems in each of B replicates."""
+    sums_BQ = problem_sums(value_PQ, stratum_P, replicates, seed)
+    return np.asarray(sums_BQ + pseudo_weights(len(pseudo_XQ), len(value_PQ), replicates, seed) @ pseudo_XQ)
+
+
+def problem_sums(value_PQ: Float, stratum_P: Integer, replicates: int = REPLICATES, seed: int = 0) -> Float:
+    """Weighted sums of Q columns over the problems in each of B replicates: the Bayesian bootstrap (Rubin 1981).
+
+    Weights are Gamma(1 - 2/n), scaled so that every stratum keeps its size n: then the variance of a mean is the
+    unbiased one. With Exp(1), the textbook's choice, it is short by (n-1)/(n+1), which matters in small strata; from a
+    hundred problems on the two are the same for all purposes, and Exp(1) is cheaper.
+    The same seed gives the same weights, so that statistics of the same problems are paired.
+    """
+    problems, columns = value_PQ.shape
+    rng = np.random.default_rng([seed, problems])
+    pooled_P = _pooled(stratum_P)
+    strata = int(pooled_P.max(initial=-1)) + 1
+    member_PS = np.zeros((problems, strata))
+    member_PS[np.arange(problems), pooled_P] = 1.0
+    size_S = member_PS.sum(axis=0)
+    shape_P = np.maximum(1 - 2 / size_S, LEAST_SHAPE)[pooled_P]
+    sums_BQ = np.empty((replicates, columns))
+    block = max(1, _BLOCK_BYTES // (8 * max(problems, 1)))
+    for start in range(0, replicates, block):
+        shape = (min(start + block, replicates) - start, problems)
+        large = size_S.min(initial=_LARGE) >= _LARGE
+        weight_BP = rng.standard_exponential(shape) if large else rng.standard_gamma(shape_P, shape)
+        scale_BS = size_S / np.maximum(weight_BP @ member_PS, 1e-300)
+        weight_BP *= scale_BS if strata == 1 else scale_BS[:, pooled_P]
+        sums_BQ[start : start + shape[0]] = weight_BP @ value_PQ
+    return sums_BQ
+
+
+def gamma_shape(problems: int) -> float:
+    """The shape of the weights of so many problems."""
+    return 1.0 if problems >= _LARGE else max(1 - 2 / problems, LEAST_SHAPE)
+
+
+def pseudo_weights(pseudo: int, problems: int, replicates: int = REPLICATES, seed: int = 0) -> Float:
+    """Gamma(1/2) weights of pseudo-problems, one a cell of the table; without them an observed zero has no width."""
+    return np.random.default_rng([seed, problems, pseudo]).standard_gamma(0.5, (replicates, pseudo))
+
+
+def percentile_intervals(replicate_BQ: Float, estimate_Q: Float, level: float = LEVEL) -> list[Interval]:
+    """Percentile interval of every column, widened to hold its estimate; NaN replicates (0/0) are left out.
+
+    Holding the estimate puts the lower end of NDR at 0 when E = 0 and the upper end of SRR at 1 when S = 0.
+    """
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    ends_2Q = np.full((2, replicate_BQ.shape[1]), np.nan)
+    usable_Q = ~np.isnan(replicate_BQ).all(axis=0)
+    with np.errstate(invalid="ignore"):
+        clean = np.isnan(replicate_BQ).any(axis=0)
+        plain_Q = usable_Q & ~clean
+        ends_2Q[:, plain_Q] = np.quantile(replicate_BQ[:, plain_Q], tails, axis=0)
+        ragged_Q = usable_Q & clean
+        if ragged_Q.any():
+            ends_2Q[:, ragged_Q] = np.nanquantile(replicate_BQ[:, ragged_Q], tails, axis=0)
+    low_Q, high_Q = np.fmin(ends_2Q[0], estimate_Q), np.fmax(ends_2Q[1], estimate_Q)
+    unknown_Q = np.isnan(estimate_Q)
+    return [
+        Interval(np.nan, np.nan) if hidden else Interval(float(low), float(high))
+        for low, high, hidden in zip(low_Q, high_Q, unknown_Q, strict=True)
+    ]
+
+
+def simultaneous_band(
+    replicate_BK: Float, estimate_K: Float, within: tuple[float, float], level: float = LEVEL
+) -> tuple[Float, Float]:
+    """Ends of a band that holds the whole curve at once with the given confidence (max-t), clipped to its range.
+
+    Pointwise intervals hold together only three times in four.
+    """
+    center_K, spread_K = replicate_BK.mean(axis=0), replicate_BK.std(axis=0)
+    moving_K = spread_K > 0
+    if not moving_K.any():
+        return estimate_K.copy(), estimate_K.copy()
+    deviation_B = (np.abs(replicate_BK - center_K)[:, moving_K] / spread_K[moving_K]).max(axis=1)
+    reach_K = np.quantile(deviation_B, level) * spread_K
+    low_K = np.clip(np.minimum(center_K - reach_K, estimate_K), *within)
+    high_K = np.clip(np.maximum(center_K + reach_K, estimate_K), *within)
+    return low_K, high_K
+
+
+def _pooled(stratum_P: Integer) -> Integer:
+    """Strata of fewer than five problems joined into one, and that one, if still small, with the smallest other."""
+    size_S = np.bincount(stratum_P)
+    small = size_S < _SMALL
+    if not small.any():
+        return stratum_P
+    rest = np.flatnonzero(small)
+    if size_S[rest].sum() < _SMALL and not small.all():
+        others = np.flatnonzero(~small)
+        rest = np.append(rest, others[np.argmin(size_S[others])])
+    joined_S = np.arange(size_S.size)
+    joined_S[rest] = rest[0]
+    return np.unique(joined_S[stratum_P], return_inverse=True)[1].astype(np.int64)
+
+
+def strata(label_P: NDArray[np.str_] | Sequence[str]) -> Integer:
+    """Codes 0, 1, ... of the labels (benchmarks)."""
+    return np.unique(np.asarray(label_P), return_inverse=True)[1].astype(np.int64)
+
+
+def wilson(successes: float, total: float, level: float = LEVEL) -> Interval:
+    """Wilson's score interval for a bare proportion, where the problems behind it are not known."""
+    from scipy.stats import norm
+
+    if total <= 0:
+        return Interval(np.nan, np.nan)
+    z2 = float(norm.ppf((1 + level) / 2)) ** 2
+    share = successes / total
+    center = (share + z2 / (2 * total)) / (1 + z2 / total)
+    half = np.sqrt(z2 * (share * (1 - share) / total + z2 / (4 * total**2))) / (1 + z2 / total)
+    return Interval(float(min(center - half, share)), float(max(center + half, share)))

@@ -1,0 +1,119 @@
+"""Which losses and gains are real: a lower bound on their number, lists of problems, and their strength."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from offleash.stats.binomials import Float, Integer, log_miss
+from offleash.stats.chance import lost_by_exchange
+from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.multiplicity import benjamini_hochberg, holm, upper_tail
+
+Flags = NDArray[np.bool_]
+
+CONFIDENCE = 0.95
+RATE = 0.05  # false discovery rate of the lists
+TIE = 1 + 1e-9  # a p-value that is the threshold but for rounding, as 1/20 of 3 against 0 in 3, does not miss it
+
+
+@dataclass(frozen=True)
+class Strength:
+    """How many of the lost or gained problems rest on 1, on 2 to 4, and on 5 or more successes."""
+
+    weak: int
+    middle: int
+    strong: int
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Problems (rows of the tally) whose change survives Benjamini-Hochberg over all problems."""
+
+    lost: Integer
+    gained: Integer
+    fallen: Integer  # the rate fell, and the problem is still reached
+    risen: Integer
+
+
+def losses_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
+    """Real losses, at least this many with the given confidence: the larger of a bound by count and one by problem.
+
+    By count: without the m surest S problems, the number of S left is one that exchange alone could give.
+    By problem: Holm over all problems. Each bound takes half of the error.
+    """
+    alpha = (1 - confidence) / 2
+    return max(_bound_by_count(drawn_P2, correct_P2, alpha), certain(loss_p(drawn_P2, correct_P2), alpha))
+
+
+def gains_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
+    """Real gains, at least this many with the given confidence."""
+    return losses_at_least(drawn_P2[:, ::-1], correct_P2[:, ::-1], confidence)
+
+
+def loss_p(drawn_P2: Integer, correct_P2: Integer) -> Float:
+    """One-sided Fisher p of each problem for a loss: every success before and none after, else 1."""
+    lost_P = (correct_P2[:, BEFORE] >= 1) & (correct_P2[:, AFTER] == 0)
+    return np.where(lost_P, lost_by_exchange(drawn_P2, correct_P2), 1.0)
+
+
+def loss_p_stopped(stop_P: Integer, until: int, budget: int, correct_P2: Integer, stopped_P: Flags) -> Float:
+    """A valid p for a loss when the run before stopped on sample N at its m-th success: C(N, m)/C(N+B, m)."""
+    lost_P = (correct_P2[:, BEFORE] >= 1) & (correct_P2[:, AFTER] == 0)
+    hits_P = np.where(stopped_P, until, correct_P2[:, BEFORE])
+    bound_P = np.exp(log_miss(stop_P + budget, budget, hits_P))
+    return np.where(lost_P, bound_P, 1.0)
+
+
+def fall_p(drawn_P2: Integer, correct_P2: Integer) -> Float:
+    """One-sided Fisher p of each problem for a fall of its rate that keeps the problem reached, else 1."""
+    total_P, drawn_P = correct_P2.sum(axis=1), drawn_P2.sum(axis=1)
+    tail_P = stats.hypergeom.cdf(correct_P2[:, AFTER], drawn_P, total_P, drawn_P2[:, AFTER])
+    return np.where(correct_P2[:, AFTER] >= 1, np.minimum(tail_P, 1.0), 1.0)
+
+
+def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = RATE) -> Lists:
+    """Lost, gained, fallen and risen problems at a false discovery rate, each list over all problems."""
+    swapped = drawn_P2[:, ::-1], correct_P2[:, ::-1]
+    tests = loss_p(drawn_P2, correct_P2), loss_p(*swapped), fall_p(drawn_P2, correct_P2), fall_p(*swapped)
+    return Lists(*(found(p_P, rate) for p_P in tests))
+
+
+def found(p_P: Float, rate: float = RATE) -> Integer:
+    """Rows that Benjamini-Hochberg finds, surest first."""
+    rows = np.flatnonzero(benjamini_hochberg(p_P) <= rate * TIE)
+    return rows[np.argsort(p_P[rows], kind="stable")]
+
+
+def certain(p_P: Float, alpha: float = 1 - CONFIDENCE) -> int:
+    """How many problems Holm finds: all of them are real, with confidence 1-alpha."""
+    return int((holm(p_P) <= alpha * TIE).sum())
+
+
+def strength(correct_P2: Integer) -> dict[str, Strength]:
+    """E and S by the number of successes on the side that has them; chance gives c against 0 about 2^-c of the time."""
+    before_P, after_P = correct_P2[:, BEFORE], correct_P2[:, AFTER]
+    return {"E": _strength(after_P[before_P == 0]), "S": _strength(before_P[after_P == 0])}
+
+
+def _strength(correct_P: Integer) -> Strength:
+    weak = int((correct_P == 1).sum())
+    middle = int(((correct_P >= 2) & (correct_P <= 4)).sum())
+    return Strength(weak, middle, int((correct_P >= 5).sum()))
+
+
+def _bound_by_count(drawn_P2: Integer, correct_P2: Integer, alpha: float) -> int:
+    chance_P = lost_by_exchange(drawn_P2, correct_P2)
+    lost = np.flatnonzero((correct_P2[:, BEFORE] >= 1) & (correct_P2[:, AFTER] == 0))
+    lost = lost[np.argsort(chance_P[lost], kind="stable")]
+
+    def explained(dropped: int) -> bool:
+        rest_P = np.delete(chance_P, lost[:dropped])
+        return upper_tail(rest_P, len(lost) - dropped)[0] > alpha * TIE
+
+    low, high = 0, len(lost)  # the tail grows with every problem dropped, so the least m is found by halving
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if explained(middle) else (middle + 1, high)
+    return low

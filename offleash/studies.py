@@ -1,0 +1,119 @@
+"""The main job in one call: draw from two models, verify, compare. One model is in memory at a time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from offleash.comparing.compare import Comparison
+from offleash.comparing.question import Question
+from offleash.comparing.runs import compare_arguments
+from offleash.data.folder import is_run
+from offleash.drawing.draw import Announce, Drawing, DrawnRun, unannounced
+from offleash.drawing.drawing import budget, check_draw, check_model, draw_arguments
+from offleash.drawing.resume import askable
+from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
+from offleash.samplers.models import Model
+from offleash.samplers.sampler import Decoding
+from offleash.samplers.seeds import seed_of
+from offleash.verifying.cases import refuse_unreadable, subjects_of
+from offleash.verifying.verify import Verified, Verifying, judge_of, verify_with
+
+NAMES = ("base", "rl")  # the folders of the two runs
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a study may come to, before it begins."""
+
+    problems: int
+    k: int
+    until: int
+    least: int  # samples, if every one were correct
+    most: int  # samples, if none were
+    tokens: int  # a sample may have
+
+
+@dataclass(frozen=True)
+class TwoModels:
+    """What is to be compared."""
+
+    problems: pl.DataFrame
+    models: tuple[Model, Model]  # base, RL
+    decoding: Decoding
+    k: str  # a number, or 'paper'
+    until: int = 0
+    seed: int = 0
+
+    def cost(self) -> Cost:
+        k = Drawing("", budget(self.k, self.problems), self.until, self.seed).k
+        least = min(self.until or k, k)
+        N = self.problems.height
+        return Cost(N, k, self.until, 2 * N * least, 2 * N * k, self.decoding.max_tokens)
+
+    def seeds(self) -> tuple[int, int]:
+        """The same for both, since seeds are hashes of the model too; another one where both are the same model."""
+        same = str(self.models[0]) == str(self.models[1])
+        return self.seed, seed_of(self.seed, "second") >> 1 if same else self.seed  # 63 bits: JSON readers are signed
+
+
+@dataclass(frozen=True)
+class Studied:
+    """Both runs and what is said of them; no comparison while samples are missing."""
+
+    folder: Path
+    drawn: tuple[DrawnRun, ...]
+    verified: tuple[Verified, ...]
+    comparison: Comparison | None
+
+
+def study(
+    asked: TwoModels,
+    folder: Path,
+    verifying: Verifying | None = None,
+    question: Question | None = None,
+    progress: Progress = silent,
+    announce: Announce = unannounced,
+    drawn: Callable[[DrawnRun], None] = lambda _: None,
+) -> Studied:
+    """Draw both models into folder/base and folder/rl, verify and compare; again after a kill, it goes on."""
+    check_study(asked, folder, verifying, progress)
+    runs: list[DrawnRun] = []
+    for name, model, seed in zip(NAMES, asked.models, asked.seeds(), strict=True):
+        what = (asked.problems, model, asked.decoding, asked.k, asked.until, seed)
+        runs.append(draw_arguments(folder / name, *what, verifying, progress, announce))
+        drawn(runs[-1])
+    # a problem without any sample is left out of a comparison; one with a gap would be counted by what it lacks
+    if any(run.stuck > run.barren or not run.samples for run in runs):
+        return Studied(folder, tuple(runs), (), None)
+    judged = () if asked.until else _verified(folder, verifying or Verifying(), progress)
+    reached = [f"{name}={folder / name}" for name in NAMES]
+    comparisons, _ = compare_arguments(reached, asked=question, progress=progress)
+    return Studied(folder, tuple(runs), judged, comparisons[0])
+
+
+def check_study(
+    asked: TwoModels, folder: Path, verifying: Verifying | None = None, progress: Progress = silent
+) -> None:
+    """Refuse what can be told before the first sample: of both folders, both models, and what samples are judged by."""
+    if folder.is_file():
+        raise OffleashError(f"{folder} is a file, and a study is a folder; choose another name with -o.")
+    if is_run(folder):
+        raise OffleashError(f"{folder} is a run, and a study is a folder of two; choose another name with -o.")
+    for name, model, seed in zip(NAMES, asked.models, asked.seeds(), strict=True):
+        check_draw(folder / name, asked.problems, model, asked.decoding, asked.k, asked.until, seed)
+    for model in {str(one): one for one in asked.models}.values():
+        progress(f"looking at {model}")
+        check_model(model)
+    options, where = verifying or Verifying(), "this study"
+    subjects = subjects_of(askable(asked.problems), options.verifier, options.ladder, where)
+    progress("reading gold answers")
+    with judge_of(options) as judge:
+        refuse_unreadable(judge, subjects, where)
+
+
+def _verified(folder: Path, options: Verifying, progress: Progress) -> tuple[Verified, ...]:
+    with judge_of(options, progress) as judge:
+        return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)

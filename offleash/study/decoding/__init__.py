@@ -1,1 +1,0 @@
-"""Decoding controls: what temperature and top-p alone do to support."""

@@ -1,1 +1,0 @@
-"""Entropies: do tokens, or answers, become more alike?"""

@@ -1,1 +1,0 @@
-"""Scoring: log-probability and entropy of given texts under a model, beside the samples of a run."""

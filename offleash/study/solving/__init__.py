@@ -1,1 +1,0 @@
-"""Ways of solving: which methods were kept, lost and found."""

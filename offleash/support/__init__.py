@@ -1,1 +1,0 @@
-"""What changed between runs: arithmetic on counts, without text, models or files."""

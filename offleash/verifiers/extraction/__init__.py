@@ -1,0 +1,1 @@
+"""From a sample's text to its final answer."""

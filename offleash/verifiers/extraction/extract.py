@@ -1,0 +1,145 @@
+"""Extraction: from a sample's text to the answer it gives, by a ladder of steps of which the first success wins.
+
+The same ladder serves every model, and the step that succeeded is kept with the verdict, since a habit of format that
+one model has and the other lacks would otherwise look like a change of support. All steps are linear in the text.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from offleash.verifiers.extraction import sentences
+from offleash.verifiers.extraction.marks import after_hashes, boxed, code, has_box, last_box, tagged, unboxed
+
+THINK, THOUGHT = "<think>", "</think>"
+UNFINISHED = "unfinished"  # the step recorded where the text ends inside its reasoning
+LONGEST = 20_000  # characters of an answer; nothing longer is taken for one
+SHORT = 1_000  # characters of a text that can be an answer as a whole
+
+
+_MARKDOWN = re.compile(r"^[*`_]+(?=[^*`_])|(?<=[^*`_])[*`]+(?=[.,]?$)")  # marks around an answer
+
+
+class Extraction(NamedTuple):
+    """The answer, raw, and the step that found it; without an answer the step is 'unfinished' or None."""
+
+    answer: str | None
+    step: str | None
+
+
+class Place(NamedTuple):
+    """Where a step looks: the text after the reasoning, and whether the sample was cut off."""
+
+    text: str
+    thought: bool  # a finished block of reasoning came before
+    truncated: bool
+
+
+def extract(text: str, ladder: Sequence[str], truncated: bool = False, opened: bool = False) -> Extraction:
+    """The answer of a text; `opened`: the prompt had already opened the block of reasoning."""
+    end = text.rfind(THOUGHT) if THOUGHT in text else -1
+    start = text.rfind(THINK) if THINK in text else -1
+    if start > end or (opened and end < 0):
+        return Extraction(None, UNFINISHED)
+    place = Place(text[end + len(THOUGHT) :] if end >= 0 else text, end >= 0, truncated)
+    for step in ladder:
+        answer = _tidy(STEPS[step](place), step)
+        if answer:
+            return Extraction(answer, step)
+    if end >= 0:  # the reasoning was finished and nothing was said after it: its last marked answer stands
+        inside = Place(text, True, truncated)
+        for step in ladder:
+            answer = _tidy(STEPS[step](inside), step) if step in MARKED else None
+            if answer:
+                return Extraction(answer, step)
+    return Extraction(None, None)
+
+
+def _tag(place: Place) -> str | None:
+    found = tagged(place.text, place.truncated)
+    return unboxed(found) if found is not None and has_box(found) else found
+
+
+def _boxed(place: Place) -> str | None:
+    """The last box, unless "the final answer is" comes after it: the later word counts."""
+    found = boxed(place.text)
+    if found is None or not sentences.final_statement(place.text, last_box(place.text)):
+        return found
+    return None
+
+
+def _hashes(place: Place) -> str | None:
+    line = after_hashes(place.text)
+    return sentences.of_line(line) if line else line
+
+
+def _stated(place: Place) -> str | None:
+    return sentences.stated(place.text, place.truncated)
+
+
+def _concluded(place: Place) -> str | None:
+    return None if place.truncated else sentences.concluded(place.text)
+
+
+def _formula(place: Place) -> str | None:
+    return None if place.truncated else sentences.last_formula(place.text)
+
+
+def _after_think(place: Place) -> str | None:
+    return place.text.strip() if place.thought and not place.truncated else None
+
+
+def _code(place: Place) -> str | None:
+    return code(place.text, place.truncated)
+
+
+def _letter(place: Place) -> str | None:
+    return None if place.truncated else sentences.letter(place.text)
+
+
+def _last_number(place: Place) -> str | None:
+    return None if place.truncated else sentences.last_number(place.text)
+
+
+def _whole(place: Place) -> str | None:
+    text = place.text.strip()
+    return text if len(text) <= SHORT and not place.truncated else None
+
+
+def _expression(place: Place) -> str | None:
+    return None if place.truncated else sentences.expression(place.text)
+
+
+def _program(place: Place) -> str | None:
+    """The text itself, as HumanEval's completions are: kept to the letter, since indentation has a meaning."""
+    return place.text if place.text.strip() else None
+
+
+STEPS: dict[str, Callable[[Place], str | None]] = {
+    "tag": _tag,
+    "boxed": _boxed,
+    "hashes": _hashes,
+    "stated": _stated,
+    "concluded": _concluded,
+    "formula": _formula,
+    "after_think": _after_think,
+    "code": _code,
+    "letter": _letter,
+    "last_number": _last_number,
+    "expression": _expression,
+    "whole": _whole,
+    "program": _program,
+}
+MARKED = {"tag", "boxed", "code"}  # marks that nobody makes by accident
+AS_WRITTEN = {"code", "program"}
+
+
+def _tidy(answer: str | None, step: str) -> str | None:
+    if answer is None or step in AS_WRITTEN:
+        return answer
+    if len(answer) > LONGEST:
+        return None
+    answer = _MARKDOWN.sub("", answer.strip())
+    if answer.endswith(".") and not answer.endswith("..") and step != "tag":
+        answer = answer[:-1].rstrip()
+    return answer.strip()

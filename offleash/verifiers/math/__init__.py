@@ -1,0 +1,1 @@
+"""Answers of mathematics: LaTeX, exact arithmetic, algebra, and guards against false positives."""

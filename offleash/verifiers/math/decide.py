@@ -1,0 +1,127 @@
+"""Math: are two mathematical expressions equal? math-verify behind structural limits, with guards of our own.
+
+math-verify (Kydlíček et al., 2024, github.com/huggingface/Math-Verify) parses LaTeX with an error-recovering grammar
+and compares with SymPy. What it drops while parsing, and what it rounds away, would make wrong answers right, and at
+thousands of samples a problem one of them is enough to move it into the support: see maths/guards.py.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from offleash.data.verdict import Verdict
+from offleash.verifiers.math.exact import decide_exactly
+from offleash.verifiers.math.guards import letters, objection, value_of
+from offleash.verifiers.math.latex import cleaned, gold_text, squeezed, told_apart
+from offleash.verifiers.math.numeric import clearly_apart
+from offleash.verifiers.math.structure import LENGTH, beyond
+from offleash.verifiers.math.units import unitless
+from offleash.verifiers.verifier import Case, Judgement
+
+_NUMBERS = re.compile(r"\d+(?:[.,]\d+)*(?:/\d+)?")
+_PROSE = re.compile(r"(?:(?<![\\\w{])[A-Za-z]{2,}[,;]?\s+){3}[A-Za-z]{2,}")  # four words outside of any command
+ROUNDING = 6  # decimals to which math-verify compares numbers that are not exact
+
+
+def decide(case: Case) -> Judgement:
+    """Whether the answer equals the gold one; plain numbers and identical texts first, then algebra."""
+    if len(case.answer) > LENGTH:
+        return Judgement(Verdict.FAILED, f"an answer of {len(case.answer):,} characters is not handed to algebra")
+    return decide_exactly(case) or decide_by_algebra(case)
+
+
+def decide_by_algebra(case: Case) -> Judgement:
+    """The slow half of `decide`, which the quick half must never contradict."""
+    gold, answer = told_apart(cleaned(gold_text(case.gold or "")), cleaned(case.answer))
+    if gold and squeezed(gold) == squeezed(answer):
+        return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
+    for which, text in (("the answer", answer), ("the gold answer", gold)):
+        over = beyond(text)
+        if over:
+            return Judgement(Verdict.FAILED, f"{which} was not handed to algebra: {over}")
+    expected, found = read(gold), read(answer)
+    if not expected:
+        return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} does not read as mathematics")
+    if not found:
+        return Judgement(Verdict.WRONG, "it does not read as mathematics")
+    complex_expected, complex_found = with_imaginary_unit(expected), with_imaginary_unit(found)
+    if letters(gold) != letters(answer) and clearly_apart(value_of(complex_expected), value_of(complex_found)):
+        return Judgement(Verdict.WRONG)
+    if not equal(expected, found):
+        expected, found = complex_expected, complex_found
+        if not equal(expected, found):
+            return Judgement(Verdict.WRONG)
+    against = objection(gold, answer, expected, found)
+    if against:
+        return Judgement(Verdict.WRONG, against)
+    return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
+
+
+def warm() -> None:
+    """Load what the first decision needs: SymPy and the parser take a second to begin."""
+    for gold, answer in (
+        ("x+1", "1+x+y"),
+        ("2\\sqrt{2}", "\\sqrt{8}"),
+        ("\\frac{1}{2}", "\\sin x"),
+        ("(1,2)", "[1,3]"),
+    ):
+        decide_by_algebra(Case(answer, gold))
+
+
+def equal(expected: Sequence[object], found: Sequence[object]) -> bool:
+    """What math-verify says; an inequality may answer an interval, not the other way round."""
+    import sympy
+    from math_verify import verify
+
+    interval = any(isinstance(part, sympy.Interval | sympy.Union | sympy.Contains) for part in expected)
+    return bool(
+        verify(
+            list(expected),
+            list(found),
+            float_rounding=ROUNDING,
+            allow_set_relation_comp=interval,
+            timeout_seconds=None,
+        )
+    )
+
+
+def readable(case: Case) -> str:
+    """Why the gold answer cannot be judged against; empty where it can."""
+    if not (case.gold or "").strip():
+        return "it has no gold answer"
+    gold = cleaned(gold_text(case.gold or ""))
+    over = beyond(gold)
+    if over:
+        return f"its gold answer {gold[:80]!r} cannot be handed to algebra: {over}"
+    parts = read(gold)
+    garbled = all(isinstance(part, str) for part in parts) and gold.count("{") != gold.count("}")
+    if not parts or garbled or (_PROSE.search(gold) and not re.search(r"[\d=\\]", gold)):
+        return f"its gold answer {gold[:80]!r} does not read as mathematics; --verifier string compares words"
+    return ""
+
+
+@lru_cache(maxsize=512)
+def read(text: str) -> tuple[object, ...]:
+    """What math-verify makes of a formula: expressions and the text it read; empty where it reads nothing."""
+    from latex2sympy2_extended import NormalizationConfig
+    from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse
+
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it warns that we keep the time ourselves
+    # its own removal of units would take the last letter of `3t` for one
+    plain = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="all", equations=False)
+    found = parse(f"${unitless(text)}$", [LatexExtractionConfig(normalization_config=plain)], parsing_timeout=None)
+    if all(isinstance(part, str) for part in found) and len(_NUMBERS.findall(text)) == 1:
+        found = parse(text, [ExprExtractionConfig()], parsing_timeout=None) or found  # a number among words
+    return tuple(found)
+
+
+def with_imaginary_unit(parts: tuple[object, ...]) -> tuple[object, ...]:
+    """The expressions with i as the imaginary unit: the parser takes it for a letter like others."""
+    import sympy
+
+    return tuple(
+        part.xreplace({letter: sympy.I for letter in part.free_symbols if letter.name == "i"}).doit(deep=True)
+        for part in parts
+        if isinstance(part, sympy.Expr)
+    )

@@ -1,0 +1,115 @@
+"""Guards: reasons to distrust math-verify's "equal". Each stands for a way in which it was seen to be wrong.
+
+The parser recovers from errors by dropping what it does not know (`4 \\foo{3}`, `4 \\mid 5`, `\\neq 4` all read as one
+number), ignores units and bases, and compares rounded numbers (1/2004! equals 1/2006!). An answer is not accepted when
+it holds something the parser drops that the gold answer does not hold, and the other way round.
+"""
+
+import re
+from collections import Counter
+from typing import Any
+
+from offleash.verifiers.math.numeric import difference
+from offleash.verifiers.math.order import misplaced
+from offleash.verifiers.math.units import TEXT, UNITED, unit
+
+_KNOWN = frozenset(  # commands that the parser reads, or that carry no meaning of their own
+    """
+    frac dfrac tfrac cfrac sqrt root pi theta alpha beta gamma delta epsilon lambda mu nu phi varphi psi omega
+    rho sigma tau zeta eta kappa xi chi Delta Gamma Omega Phi Sigma Theta Lambda Pi Psi sin cos tan cot sec
+    csc sinh cosh tanh arcsin arccos arctan log ln lg exp cdot times div pm mp le leq ge geq lt gt ne neq in
+    notin cup cap setminus emptyset varnothing infty left right big Big bigg Bigg bigl bigr Bigl Bigr text
+    textbf textit textrm textnormal mbox mathrm mathbf mathbb mathcal mathit operatorname begin end circ
+    degree prime binom dbinom tbinom choose sum prod int lim max min gcd lcm mod lfloor rfloor lceil rceil
+    lvert rvert vert lbrace rbrace langle rangle overline bar hat vec boxed fbox approx equiv sim cong because
+    therefore displaystyle limits nolimits quad qquad space dots partial nabla angle triangle to rightarrow
+    Rightarrow implies land lor wedge vee neg forall exists mid nmid perp parallel subset subseteq supset
+    supseteq ast star det sgn arg Re Im ell hbar cdotp imath jmath i e d not percent dollar euro pounds yen
+    """.split()  # noqa: SIM905
+)
+_DROPPED = {
+    "mid",
+    "nmid",
+    "to",
+    "rightarrow",
+    "Rightarrow",
+    "implies",
+    "notin",
+    "not",
+    "perp",
+    "parallel",
+    "subset",
+    "sim",
+}
+_COMMAND = re.compile(r"\\([A-Za-z]+)")
+_STRAY = re.compile(r"[@#?~`\"]")
+_DOTS = re.compile(r"\\[lcd]?dots(?![A-Za-z])|\.\.\.|…")
+_OPEN_END = re.compile(r"(?:[-+*/^=<>]|\\(?:cdot|times|div|pm|mp|cup|cap))\s*$")
+_RELATION = re.compile(r"^\s*(<=?|>=?|\\(?:leq?|geq?|lt|gt|neq?)(?![A-Za-z]))")
+_NOON = re.compile(r"\b([ap])\.?\s?m\b", re.I)
+_MEANING = re.compile(
+    r"\b(?:not|half|dozen|least|most|more|less|than|except|minus|negative|between|square root)\b", re.I
+)
+_BASE = re.compile(r"(?<=[0-9A-F])_\{?(?:\\text\s*\{\s*)?(\d{1,2}|[a-z]{3,8})\b")
+_DIGITS = re.compile(r"\d+(?:\.\d+)?|\.\d+")
+_CHAIN = re.compile(r"=|\\approx|\\equiv|≈|\\in(?![A-Za-z])")
+_EVALUATED = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min|times|cdot)(?![A-Za-z])|[/:]")
+
+
+def objection(gold: str, answer: str, expected: tuple[object, ...], found: tuple[object, ...]) -> str:
+    """Why an answer that math-verify takes for equal is not accepted; empty where nothing speaks against it."""
+    if letters(gold) == letters(answer):
+        return ""
+    lost, added = Counter(dropped(gold)), Counter(dropped(answer))
+    if lost != added:
+        return f"the parser drops {next(iter((added - lost) + (lost - added)))!r} from one of the two"
+    if _bases(gold) and _bases(answer) and _bases(gold) != _bases(answer):
+        return "they are written in different bases"
+    units = unit(gold), unit(answer)
+    if units[0] and units[1] and units[0] != units[1]:
+        return f"their units differ: {units[0]} and {units[1]}"
+    halves = [[half.lower() for half in _NOON.findall(text)] for text in (gold, answer)]
+    if all(halves) and halves[0] != halves[1]:
+        return "one is before noon, the other after"
+    disorder = misplaced(gold, answer)
+    if disorder:
+        return disorder
+    value = value_of(found)
+    if value is not None and _partly_read(answer, value):
+        return "the parser read only a part of it"
+    return difference(value_of(expected), value)
+
+
+def value_of(read: tuple[object, ...]) -> Any:
+    """The expression among what the parser gives; None where it gives only text."""
+    return next((part for part in read if not isinstance(part, str)), None)
+
+
+def letters(text: str) -> str:
+    """The text without its fonts and spaces: `\\text{Even}` is `even`."""
+    return re.sub(r"\\(?:text|math)[a-z]*(?![A-Za-z])|[\\\s{}]", "", text).lower()
+
+
+def dropped(text: str) -> list[str]:
+    """What a formula holds that the parser skips or misreads though it has a meaning."""
+    words = [word for block in TEXT.findall(text) for word in _MEANING.findall(block)]
+    unknown = [name for name in _COMMAND.findall(text) if name in _DROPPED or not (name in _KNOWN or "dots" in name)]
+    ends = [*_OPEN_END.findall(text), *_RELATION.findall(text)]
+    return (
+        [word.lower() for word in words] + unknown + _STRAY.findall(text) + ["..." for _ in _DOTS.findall(text)] + ends
+    )
+
+
+def _bases(text: str) -> list[str]:
+    return sorted(_BASE.findall(text))
+
+
+def _partly_read(answer: str, value: Any) -> bool:
+    """Whether a text with several numbers was read as a single one, with no operation to explain it."""
+    if not (getattr(value, "is_Integer", False) or getattr(value, "is_Float", False)):
+        return False
+    text = re.sub(r"_\{?[^{}\s]*\}?", "", UNITED.sub("", answer))
+    if _CHAIN.search(text) or _EVALUATED.search(text.strip().lstrip("-+")):
+        return False
+    joined = re.sub(r"(?<=\d)[,\s]+(?=\d{3}(?!\d))", "", text)
+    return len(_DIGITS.findall(joined)) > 1

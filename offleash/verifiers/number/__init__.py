@@ -1,0 +1,1 @@
+"""Answers that are a number, with or without a unit."""

@@ -1,0 +1,182 @@
+r"""Closed forms such as `\frac{2\pi}{15}` or `10\sqrt{93}` as floating-point numbers, for answers with a tolerance.
+
+A shunting-yard over at most TOKENS tokens: no recursion, no code evaluated, no number beyond a float, so no text can
+make it work long. What people read in two ways (`1/2\pi`, `\sin 2x`, an arcsine in degrees or radians) is left unread.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from offleash.verifiers.number.numerals import CHARACTERS, NotANumberError, plain
+from offleash.verifiers.number.units import leading
+
+TOKENS = 200
+CHARACTERS_READ = 400
+FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt,
+    "ln": math.log,
+    "exp": math.exp,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+}
+CONSTANTS = {"pi": math.pi, "e": math.e}
+OPERATORS: dict[str, tuple[int, Callable[[float, float], float]]] = {
+    "+": (1, operator.add),
+    "-": (1, operator.sub),
+    "*": (2, operator.mul),
+    "/": (2, operator.truediv),
+    "^": (4, math.pow),
+}
+UNARY = 3  # binds -x and f x below a power and above a product
+CLEANING = tuple(
+    (re.compile(pattern), into)
+    for pattern, into in (
+        (r"\\(?:left|right|displaystyle|!)(?![A-Za-z])|\\[,;: ]|[$~`]|\\q?quad(?![A-Za-z])|\*\*", " "),
+        (r"\\[()\[\]]", " "),
+        (r"\^\s*\{?\s*\\circ\s*\}?|°", "*(\\\\pi/180)"),
+        (r"\\(?:times|cdot)(?![A-Za-z])", "*"),
+        (r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", ""),
+        (r"\\[dt]frac", r"\\frac"),
+        (r"\\frac\s*([0-9])\s*([0-9])", r"\\frac{\1}{\2}"),
+        (r"\\sqrt\s*([0-9])(?![0-9.])", r"\\sqrt{\1}"),
+    )
+)
+TOKEN = re.compile(
+    r"\s*(?:([0-9]+(?:\.[0-9]*)?|\.[0-9]+)|\\?(frac|sqrt|ln|exp|sin|cos|tan|pi|e)(?![A-Za-z])|([-+*/^(){}]))"
+)
+UNIT = re.compile(r"\s*(?:\\(?:text|mathrm)\s*\{|[A-Za-zµΩ])")
+
+
+def closed_form(text: str) -> tuple[Fraction, str] | None:
+    """The value of a closed form and the unit after it, or None when the text is anything else."""
+    text = text.rpartition("=")[2].strip().rstrip(".")
+    if len(text) > CHARACTERS_READ:
+        return None
+    text = text.translate(CHARACTERS)
+    for pattern, into in CLEANING:
+        text = pattern.sub(into, text)
+    tokens, rest = _tokens(text)
+    unit = _unit(rest)
+    if not tokens or len(tokens) > TOKENS or unit is None:
+        return None
+    try:
+        postfix = _postfix(_spelt_out(tokens))
+        value = _evaluate(postfix)
+    except (ValueError, OverflowError, ZeroDivisionError, IndexError):
+        return None
+    return (Fraction(value), unit) if math.isfinite(value) else None
+
+
+def _tokens(text: str) -> tuple[list[str], str]:
+    """Tokens up to the first text that is none, and that text."""
+    tokens, at = [], 0
+    while match := TOKEN.match(text, at):
+        tokens.append(match[1] or match[2] or match[3])
+        at = match.end()
+    return tokens, text[at:].strip()
+
+
+def _unit(rest: str) -> str | None:
+    if not rest:
+        return ""
+    try:
+        cleaned = plain(rest) if UNIT.match(rest) else ""
+    except NotANumberError:
+        return None
+    return cleaned if cleaned and leading(cleaned) == cleaned else None
+
+
+def _spelt_out(tokens: list[str]) -> list[str]:
+    r"""`\frac{a}{b}` as `((a)/(b))`, every bracket round, every product with its sign."""
+    plain_tokens: list[str] = []
+    opened: list[str] = []
+    due = ""  # what the next opening brace belongs to
+    for token in tokens:
+        if due and token != "{":
+            raise ValueError("a fraction without braces")
+        if token == "frac":
+            _multiply(plain_tokens)
+            plain_tokens.append("(")
+            due = "above"
+        elif token in "{(":
+            if not due:
+                _multiply(plain_tokens)
+            plain_tokens.append("(")
+            opened.append(due or token)
+            due = ""
+        elif token in "})":
+            kind = opened.pop()
+            if (token == ")") != (kind == "("):
+                raise ValueError("brackets that cross")
+            plain_tokens += {"above": [")", "/"], "below": [")", ")"]}.get(kind, [")"])
+            due = "below" if kind == "above" else ""
+        else:
+            if token not in OPERATORS:
+                _multiply(plain_tokens, number=token[0] in "0123456789.")
+            plain_tokens.append(token)
+    if opened or due:
+        raise ValueError("brackets left open")
+    return plain_tokens
+
+
+def _multiply(tokens: list[str], *, number: bool = False) -> None:
+    """Writes the sign of a product that stands without one; refuses where it could be read in two ways."""
+    if not tokens or tokens[-1] in OPERATORS or tokens[-1] in FUNCTIONS or tokens[-1] == "(":
+        return
+    if number:
+        raise ValueError("two numbers side by side")
+    if tokens[-1] != ")" and len(tokens) > 1 and (tokens[-2] == "/" or tokens[-2] in FUNCTIONS):
+        raise ValueError("1/2 pi and sin 2 pi can be read in two ways")
+    tokens.append("*")
+
+
+def _postfix(tokens: list[str]) -> list[str]:
+    """Tokens in the order of evaluation; a unary minus is written `neg`."""
+    output: list[str] = []
+    waiting: list[str] = []
+    before = "("
+    for token in tokens:
+        if token == "(" or token in FUNCTIONS:
+            waiting.append(token)
+        elif token == ")":
+            while waiting[-1] != "(":
+                output.append(waiting.pop())
+            waiting.pop()
+        elif token in OPERATORS:
+            if before == "(" or before in OPERATORS:
+                if token != "-" or before in ("+", "-"):
+                    raise ValueError("an operator without its left side")
+                waiting.append("neg")
+            else:
+                rank = OPERATORS[token][0]
+                while waiting and waiting[-1] != "(" and _rank(waiting[-1]) >= rank and token != "^":
+                    output.append(waiting.pop())
+                waiting.append(token)
+        else:
+            output.append(token)
+        before = token
+    return output + waiting[::-1]
+
+
+def _rank(token: str) -> int:
+    return OPERATORS[token][0] if token in OPERATORS else UNARY
+
+
+def _evaluate(postfix: list[str]) -> float:
+    stack: list[float] = []
+    for token in postfix:
+        if token in OPERATORS:
+            right, left = stack.pop(), stack.pop()
+            stack.append(OPERATORS[token][1](left, right))
+        elif token == "neg":
+            stack.append(-stack.pop())
+        elif token in FUNCTIONS:
+            stack.append(FUNCTIONS[token](stack.pop()))
+        else:
+            stack.append(CONSTANTS[token] if token in CONSTANTS else float(token))
+    (value,) = stack
+    return value

@@ -1,0 +1,258 @@
+r"""Numbers with tolerances and units, as SciBench, GSM8K and physics or chemistry problems need them.
+
+`details` may hold `unit` (as the problem gives it, LaTeX and a power of ten allowed: `$10^{-3} \mathrm{~s}$`),
+`relative` and `absolute`. Without tolerances two numbers are equal as rationals or not at all. A relative tolerance is
+`math.isclose`'s, of the larger of the two: SciBench's own convention with 0.05 (Wang et al. 2024, arXiv:2307.10635).
+No relative tolerance reaches from 0, so a gold 0 accepts only 0 unless `absolute` is given.
+
+* An answer without a unit is in the unit asked for; where that has a power of ten, the power may also be written out.
+* An answer in another unit of the table in `units` is converted; one that measures something else is wrong.
+* An answer whose unit is not in the table, or to a problem that names none: the number alone decides.
+* `n%` where no unit is asked for is n/100; also n, when the gold is 1 or more (problems that ask "what percentage").
+* Several different numbers are wrong, and a comma only groups thousands: `3,5` is two. A bound (`> 5`) is wrong.
+* No number, or more than a number (`5x`, `5!`), is unread; a closed form (`2\pi`) is read where there is a tolerance.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+
+from offleash.data.verdict import Verdict
+from offleash.verifiers.number.closed import closed_form
+from offleash.verifiers.number.numerals import NUMERAL, NotANumberError, Quantity, canonical, plain, quantities
+from offleash.verifiers.number.units import RAISED, Unit, leading, readings
+from offleash.verifiers.verifier import Case, Judgement
+
+INEQUALITY = re.compile(r"[<>≤≥≠]|\\(?:leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
+BOUND = re.compile(r"(?i)\b(?:less than|more than|greater than|fewer than|at least|at most|not|over|under)\b")
+SEPARATOR = re.compile(r"[,;]|\. |\b(?:and|or)\b")
+FUNCTION = re.compile(r"(?i)\b(?:sqrt|ln|log|exp|a?r?c?sin|a?r?c?cos|a?r?c?tan|cot|sec|csc)\b")
+OPERATORS = re.compile(r"[-+*/^:xX]|\(|\) ?[-+*/^:xX(]?")
+ALGEBRA = re.compile(
+    rf"[!*+/]|_|\) ?[*/{RAISED}]|- ?(?:\(|[A-Za-z]{{1,2}}(?![A-Za-z]))|(?:squared|cubed|factorial|choose|mod)\b"
+)
+SCALE = re.compile(r"10\^([-+]?[0-9]{1,3})(?![0-9.]) ?")
+ROUNDED = Fraction(2, 100)  # how far two statements of one number may differ: `1/3 ≈ 0.33`, `72 km/h (20 m/s)`
+
+
+class SeveralError(ValueError):
+    """The text gives more than one number, or a bound instead of a number."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a problem wants: a number in a unit, and how near an answer must come."""
+
+    value: Fraction
+    unit: str  # cleaned text, "" when none is named
+    relative: Fraction
+    absolute: Fraction
+
+    def accepts(self, value: Fraction) -> bool:
+        reach = max(self.relative * max(abs(value), abs(self.value)), self.absolute)
+        return abs(value - self.value) <= reach
+
+
+def decide(case: Case) -> Judgement:
+    """Is the answer's number the gold one, in its unit and within its tolerance?"""
+    try:
+        asked = _asked(case)
+    except ValueError as problem:
+        return Judgement(Verdict.FAILED, str(problem))
+    try:
+        found = _stated(_right_side(plain(case.answer)), asked.unit)
+    except SeveralError as problem:
+        return Judgement(Verdict.WRONG, str(problem))
+    except NotANumberError as problem:
+        return _closed(case.answer, asked, str(problem))
+    if found is None:
+        return _closed(case.answer, asked, "no number in the answer")
+    return _compare(found, asked)
+
+
+def readable(case: Case) -> str:
+    """Empty, or why the gold answer, its unit or its tolerances cannot be used."""
+    try:
+        _asked(case)
+    except ValueError as problem:
+        return str(problem)
+    return ""
+
+
+def _asked(case: Case) -> Asked:
+    if case.gold is None or not case.gold.strip():
+        raise ValueError("there is no gold answer")
+    unit = case.details.get("unit")
+    if not isinstance(unit, str | None):
+        raise ValueError(f"details.unit is {unit!r}; give a text, such as 'm/s'")
+    return _read_gold(case.gold, unit or "", _tolerance(case, "relative"), _tolerance(case, "absolute"))
+
+
+@lru_cache(4096)  # a gold answer meets thousands of samples
+def _read_gold(gold: str, unit: str, relative: Fraction, absolute: Fraction) -> Asked:
+    try:
+        named = _unit_text(unit)
+        found = _one(_right_side(plain(gold)), named)
+    except ValueError as problem:
+        raise ValueError(f"gold answer {gold[:60]!r} is not one number: {problem}") from None
+    if found is None:
+        raise ValueError(f"gold answer {gold[:60]!r} holds no number")
+    return Asked(found.value, named or found.unit.strip(" .,;:"), relative, absolute)
+
+
+def _tolerance(case: Case, name: str) -> Fraction:
+    value = case.details.get(name)
+    if value is None:
+        return Fraction(0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"details.{name} is {value!r}; give a number of 0 or more, such as 0.05")
+    return Fraction(str(value))
+
+
+def _unit_text(unit: str) -> str:
+    cleaned = plain(unit).strip(" .,;:")
+    return "dollars" if not cleaned and "$" in unit else cleaned
+
+
+def _right_side(text: str) -> str:
+    """What stands after the last equals sign, when all before it leads up to that."""
+    *before, last = text.split("=")
+    if not before:
+        return text
+    if len(before) == 1 and not quantities(last):
+        return before[0].strip()
+    if _answers_itself(before[0], last):
+        raise SeveralError("several numbers, one before an equation and one after")
+    for position, part in enumerate(before):
+        found = quantities(part) if position or SEPARATOR.search(part) else []
+        if not found or (position and _operates(found[-1].unit)):
+            continue
+        # in `x = 3, y = 4` nobody can tell which one is the answer
+        if SEPARATOR.search(part) or (found[-1].unit and not readings(found[-1].unit)):
+            raise SeveralError("several equations")
+    return last.strip()
+
+
+def _answers_itself(text: str, last: str) -> bool:
+    """Does the text before an equation already give another answer, as in `3, since 2 + 3 = 5`?"""
+    match = NUMERAL.match(text)
+    words = text[match.end() :].strip() if match else ""
+    if not re.match(r"\(|[A-Za-z]{3,}", words) or _operates(words.partition("(")[0]) or leading(words):
+        return False
+    return quantities(text)[0].value not in [quantity.value for quantity in quantities(last)[:1]]
+
+
+def _stated(text: str, unit: str) -> Quantity | None:
+    r"""The quantity of a text; of `\sqrt{12} ≈ 3.46` the rounded one."""
+    try:
+        return _one(text, unit)
+    except NotANumberError:
+        exact, sign, rounded = text.rpartition("≈")
+        if not sign or SEPARATOR.search(exact):
+            raise
+        return _one(rounded.strip(), unit)
+
+
+def _operates(text: str) -> bool:
+    return bool(re.search(r"[-+*/^()\\]", text)) and not SEPARATOR.search(text)
+
+
+def _one(text: str, unit: str) -> Quantity | None:
+    """The one quantity of a cleaned text; None when it has no number."""
+    found = quantities(text)
+    if not found:
+        return None
+    lead = text[: found[0].start]
+    if INEQUALITY.search(text) or BOUND.search(lead):
+        raise SeveralError("a bound, not a number")
+    if "±" in text:
+        raise SeveralError("several numbers (±)")
+    if "\\" in lead or FUNCTION.search(lead) or re.search(r"[-+*/^)]\s*$", lead):
+        raise NotANumberError("an expression, not a number")
+    for quantity in found:
+        _check_unit(quantity, unit, last=quantity is found[-1])
+    if len(found) == 2 and found[0].unit in ("-", ":") and not re.match(r"[)^/*\\]", found[1].unit):
+        raise SeveralError("several numbers, or a range")
+    first = found[0]
+    for before, after in pairwise(found):
+        if not _same(before, after):
+            raise SeveralError(f"several numbers: {canonical(before.value)[:30]} and {canonical(after.value)[:30]}")
+    return first
+
+
+def _check_unit(quantity: Quantity, asked: str, *, last: bool) -> None:
+    """What follows a number is a unit or words; when it is algebra, the text is more than a number."""
+    text = quantity.unit
+    if not text or (asked and text.strip(" .,;:") in (asked, SCALE.sub("", asked))):
+        return
+    if re.search(r"[0-9^\\]", SCALE.sub("", text)) or (ALGEBRA.match(text) and not leading(text)):
+        raise NotANumberError("an expression, not a number")
+    if not last and text not in ("-", ":") and OPERATORS.fullmatch(text) and (quantity.glued or text != "("):
+        raise NotANumberError("an expression, not a number")
+    word = re.match(r"[A-Za-z]+", text)
+    if word is None or leading(text):
+        return
+    alone = len(word[0]) == 1 and word.end() == len(text.rstrip(" .,;:)"))
+    if alone or (quantity.glued and len(word[0]) <= 3):
+        raise NotANumberError("an expression, not a number")
+
+
+def _same(first: Quantity, second: Quantity) -> bool:
+    """Do two quantities that stand side by side say the same?"""
+    restated = first.unit.endswith("(") or "≈" in first.unit
+    reach = ROUNDED if restated else Fraction(0)
+    value = second.value
+    mine, theirs = readings(first.unit.strip(" (≈,;:.")), readings(second.unit.strip(" ()≈,;:."))
+    if mine and theirs and mine[0].agrees(theirs[0]):
+        value = theirs[0].convert(value, mine[0])
+    return abs(value - first.value) <= reach * abs(first.value)
+
+
+def _compare(found: Quantity, asked: Asked) -> Judgement:
+    values = _in_asked_unit(found, asked)
+    if not values:
+        return Judgement(Verdict.WRONG, f"measured in {found.unit[:30]!r}, asked for in {asked.unit[:30]!r}")
+    if any(asked.accepts(value) for value in values):
+        # an accepted number is the gold one, rounded: all of them are one solution
+        return Judgement(Verdict.CORRECT, solution=canonical(asked.value))
+    return Judgement(Verdict.WRONG, f"{canonical(values[0])[:60]} is not {canonical(asked.value)[:60]}")
+
+
+def _in_asked_unit(found: Quantity, asked: Asked) -> list[Fraction]:
+    """What the answer's number may be in the unit asked for; empty when it measures something else."""
+    text = leading(found.unit.strip(" .,;:()≈"))
+    wanted, given = readings(asked.unit), readings(text)
+    named = [unit for unit in wanted if unit.size != unit.scale or any(unit.dimensions)]
+    if given and named and not _same_letters(text, asked.unit):
+        return [one.convert(found.value, other) for one in given for other in named if one.agrees(other)]
+    values = [found.value]
+    scale = _scale(asked.unit, wanted)
+    if scale != 1:
+        values.append(found.value / scale)
+    if text == "%" and not asked.unit:
+        values = [found.value / 100] + [found.value] * (abs(asked.value) >= 1)
+    return values
+
+
+def _same_letters(first: str, second: str) -> bool:
+    """`25 C` answers a question for degrees Celsius."""
+    return first.replace("°", "").strip() == second.replace("°", "").strip()
+
+
+def _scale(text: str, wanted: tuple[Unit, ...]) -> Fraction:
+    """The power of ten in a unit's text, known or not: of `10^16 photons`, 10^16."""
+    if wanted:
+        return wanted[0].scale
+    power = SCALE.match(text)
+    return Fraction(10) ** int(power[1]) if power else Fraction(1)
+
+
+def _closed(answer: str, asked: Asked, reason: str) -> Judgement:
+    r"""A closed form such as `\frac{2\pi}{15}`, which only a tolerance can compare."""
+    found = closed_form(answer) if asked.relative or asked.absolute else None
+    if found is None:
+        return Judgement(Verdict.UNREAD, reason)
+    return _compare(Quantity(*found, glued=False, start=0, end=0), asked)

@@ -1,0 +1,221 @@
+r"""Numbers and their units in an answer's text: LaTeX, markdown and typography cleaned away, values exact.
+
+Nothing is evaluated: a numeral is digits with an optional power (`1.2 \times 10^{3}`, `2^{10}`) over an optional
+denominator. Texts, digits and exponents are bounded first, so hostile text costs no more than honest text.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from offleash.verifiers.number.units import RAISED, SCALES
+
+LONGEST = 2000  # characters of a number with its words and unit
+DIGITS = 1000  # of a numeral, and the largest power of ten
+BITS = 6000  # of a written-out power such as 2^{1009}
+
+RAISE = str.maketrans("0123456789-+", RAISED)
+CHARACTERS = str.maketrans(
+    {
+        **dict.fromkeys("−﹣‐‑‒–—", "-"),
+        **dict.fromkeys("×·⋅∙∗", "*"),
+        **dict.fromkeys("÷⁄∕", "/"),
+        **dict.fromkeys("≈≃≅∼≒", "≈"),
+        **dict.fromkeys("°º˚", "°"),
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", ""),
+        **{chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
+        "\u03bc": "µ",  # the Greek letter as the sign of the prefix, and the signs of units as their letters
+        "\u2126": "Ω",
+        "\u212b": "\u00c5",
+        "℃": "°C",
+        "℉": "°F",
+        **{sign: f" {above}/{below}" for sign, above, below in ("½12", "¼14", "¾34", "⅓13", "⅔23", "⅛18")},
+        **dict.fromkeys("€£¥", " "),
+        "√": "\\sqrt ",
+        "π": "\\pi ",
+    }
+)
+SIGNED = r"[-+]?\s*[0-9][0-9,]*(?:\.[0-9]*)?|[-+]?\s*\.[0-9]+"
+# In order. Every pattern is linear, or runs over at most LONGEST characters of which white space is single.
+CLEANING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), into)
+    for pattern, into in (
+        (rf"([{RAISED}]+)", r"^{\1}"),
+        (r"\\(?:left|right|displaystyle|textstyle|bigl?|bigr|Bigl?|Bigr|!)(?![A-Za-z])", ""),
+        (
+            r"\\(?:text|math)(?:rm|bf|it|sf|normal)(?![A-Za-z])|\\(?:text|rm|bf|[fm]?box|boxed|operatorname)(?![A-Za-z])",
+            " ",
+        ),
+        (r"\{,\}", ","),
+        (r"\\[()\[\]]|`", " "),
+        (r"\\[,;: ]|~|\\q?quad(?![A-Za-z])|\\\\", " "),
+        (r"(-)\s*\\?\$\s*", r"\1"),
+        (r"\\?\$", " "),
+        (r"\\%|\b[Pp]er ?cent\b", "%"),
+        (r"\\(?:times|cdot|ast|bullet)(?![A-Za-z])", "*"),
+        (r"\\div(?![A-Za-z])", "/"),
+        (r"\\(?:approx|simeq|cong|sim)(?![A-Za-z])", "≈"),
+        (r"\\(?:pm|mp)(?![A-Za-z])|\+\s*/\s*-", "±"),
+        (r"(?:\{\s*\}\s*)?\^?\s*\{?\s*(?:\\circ|\\degree|°)\s*\}?", " °"),
+        (r"\\mu(?![A-Za-z])", "µ"),
+        (r"\\Omega(?![A-Za-z])", "Ω"),
+        (r"\\AA(?![A-Za-z])|\\mathring\s*\{\s*A\s*\}", "Å"),
+        (r"\\hat\s*\{\s*\{?[^{}]*\}?\s*\}", " "),
+        (r"(?<=[0-9A-Za-z])\s*(?=\\[dtc]?frac)", " "),
+        (rf"\\[dtc]?frac\s*\{{\s*({SIGNED})\s*\}}\s*\{{\s*({SIGNED})\s*\}}", r"\1/\2 "),
+        (r"\\[dtc]?frac\s*([0-9])\s*([0-9])", r"\1/\2 "),
+        (r"(?<=[A-Za-z)}])_\s*(?:\{\s*\{?[^{}]*\}?\s*\}|[A-Za-z0-9])", ""),
+        (r"(?<=[0-9])\s*\*\*\s*(?=[-+]?[0-9])", "^"),
+        (r"\*\*|(?<![A-Za-z0-9])__|__(?![A-Za-z0-9])", " "),
+        (rf"\s*\^\s*[{{(]?\s*([-+]?)\s*([{RAISED}]+|[0-9]+)\s*[}})]?(?![0-9])", r"^\1\2"),
+        (r"(?<![^\s(])\*([^*\s][^*]*)\*(?![A-Za-z0-9])", r"\1"),
+        (r"[{}]", ""),
+        (r"(?i)\b(?:minus|negative)\s+(?=[0-9.])", "-"),
+        (r"-\s*\(\s*(?=[0-9.])", "-"),
+        (r"(?<=[0-9.])\s*[xX]\s*(?=10\s*\^)", "*"),
+        (r"\s+", " "),
+    )
+)
+NOTHING_TO_CLEAN = re.compile(r"[-+]?[0-9.]+")
+RAISED_RUN = re.compile(r"(?<=[A-Za-zµΩÅ°)])\s?\^([-+]?[0-9]+)(?![0-9.])")
+GLUED_RUN = re.compile(r"(?<=[A-Za-zµΩ])(?<![0-9.][eE])(-?[0-9])(?![0-9]|\.[0-9])")
+
+WHOLE = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])|[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9])|[0-9]+)"
+MANTISSA = rf"(?:{WHOLE}(?:\.[0-9]*)?|\.[0-9]+)"
+POWER = r"(?:[eE]([-+]?[0-9]+))?(?:(?: ?\* ?| )10 ?\^ ?([-+]?[0-9]+))?(?: ?\^ ?([-+]?[0-9]+)(?![0-9.]))?"
+NUMERAL = re.compile(
+    rf"(?<![A-Za-z0-9_.^])(?P<sign>[-+] ?)?"
+    rf"(?:(?P<units>[0-9]+) (?P<above>[1-9][0-9]*)/(?P<below>[1-9][0-9]*)(?![0-9.])"
+    rf"|(?P<top>{MANTISSA}){POWER}(?: ?/ ?(?P<bottom_sign>[-+]?)(?P<bottom>{MANTISSA}){POWER})?)"
+    rf"(?: (?P<scale>{'|'.join(SCALES)})(?![A-Za-z]))?"
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number and the text that stood after it."""
+
+    value: Fraction
+    unit: str
+    glued: bool  # that text began without a space: `3x`
+    start: int
+    end: int
+
+
+class NotANumberError(ValueError):
+    """The text holds a numeral that cannot be read; the message says why."""
+
+
+def plain(text: str) -> str:
+    """A text without LaTeX, markdown and typography; exponents of units raised (`m^{-2}` as `m⁻²`)."""
+    text = " ".join(text.split())
+    if len(text) > LONGEST:
+        raise NotANumberError(f"{len(text):,} characters are too many for a number")
+    if NOTHING_TO_CLEAN.fullmatch(text):
+        return text
+    text = " ".join(text.translate(CHARACTERS).split())
+    for pattern, into in CLEANING:
+        text = pattern.sub(into, text)
+    # the exponents of digits come down, those of letters stay up: no numeral can be taken from a unit
+    text = re.sub(rf"[{RAISED}]+", lambda match: match[0].translate(str.maketrans(RAISED, "0123456789-+")), text)
+    text = RAISED_RUN.sub(lambda match: match[1].translate(RAISE), text)
+    text = GLUED_RUN.sub(lambda match: match[1].translate(RAISE), text)
+    return text.strip(" *_")
+
+
+def quantities(text: str) -> list[Quantity]:
+    """Every number of a cleaned text, with what stands between it and the next one."""
+    found = list(NUMERAL.finditer(text))
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    result = []
+    for match, end in zip(found, ends, strict=False):
+        _check_sign(match, text)
+        if re.match(r"\.[0-9]", text[match.end() :][:2]):
+            raise NotANumberError("a number with two decimal points")
+        unit = text[match.end() : end]
+        result.append(Quantity(_value(match), unit.strip(), not unit.startswith(" "), match.start(), match.end()))
+    return result
+
+
+def canonical(value: Fraction) -> str:
+    """One text for one number: an integer or decimal where it is short, `p/q` otherwise."""
+    if value.denominator == 1:
+        return _short(value.numerator)
+    rest, places = value.denominator, 0
+    while rest % 10 == 0:
+        rest, places = rest // 10, places + 1
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest, places = rest // prime, places + 1
+    if rest != 1 or places > 40:
+        return f"{_short(value.numerator)}/{_short(value.denominator)}"
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    decimal = f"{digits[:-places]}.{digits[-places:]}".rstrip("0")
+    return f"-{decimal}" if value < 0 else decimal
+
+
+def _short(number: int) -> str:
+    return str(number) if number.bit_length() < 2 * BITS else hex(number)
+
+
+def _check_sign(match: re.Match[str], text: str) -> None:
+    """A lone dash between words and a number may be a minus or a dash: neither is taken."""
+    before = text[: match.start()].rstrip()
+    if match["sign"] in ("- ", "+ ") and before and before[-1] not in "=:(≈":
+        raise NotANumberError("a sign that stands apart from its number")
+    if before.endswith(("-", "+", "±")) and match["sign"]:
+        raise NotANumberError("two signs before a number")
+
+
+def _value(match: re.Match[str]) -> Fraction:
+    sign = -1 if (match["sign"] or "").startswith("-") else 1
+    scale = Fraction(10) ** SCALES[match["scale"]] if match["scale"] else Fraction(1)
+    if match["units"]:
+        whole, above, below = (_decimal(match[name]) for name in ("units", "above", "below"))
+        if above >= below:
+            raise NotANumberError("a mixed number whose fraction is not below one")
+        return sign * (whole + above / below) * scale
+    groups = match.groups()
+    first = match.re.groupindex["top"]
+    value = _powered(groups[first - 1], *groups[first : first + 3])
+    if match["bottom"]:
+        under = match.re.groupindex["bottom"]
+        divisor = _powered(groups[under - 1], *groups[under : under + 3])
+        if divisor == 0:
+            raise NotANumberError("a division by zero")
+        value = value / divisor * (-1 if match["bottom_sign"] == "-" else 1)
+    return sign * value * scale
+
+
+def _powered(mantissa: str, exponent: str | None, ten: str | None, power: str | None) -> Fraction:
+    value = _decimal(mantissa)
+    if power is not None:
+        if exponent or ten:
+            raise NotANumberError("a power of a power")
+        value = _power(value, _integer(power, BITS))
+    for shift in (exponent, ten):
+        if shift:
+            value *= Fraction(10) ** _integer(shift)
+    return value
+
+
+def _decimal(text: str) -> Fraction:
+    digits = text.replace(",", "").replace(" ", "")
+    if len(digits) > DIGITS:
+        raise NotANumberError(f"a number of {len(digits):,} digits")
+    return Fraction(f"0{digits}0" if digits.endswith(".") else f"0{digits}")
+
+
+def _integer(text: str, most: int = DIGITS) -> int:
+    if len(text) > 6 or abs(int(text)) > most:
+        raise NotANumberError(f"an exponent beyond {most}")
+    return int(text)
+
+
+def _power(base: Fraction, exponent: int) -> Fraction:
+    bits = max(base.numerator.bit_length(), base.denominator.bit_length()) * abs(exponent)
+    if bits > BITS:
+        raise NotANumberError("a power too large to write out")
+    if base == 0 and exponent <= 0:
+        raise NotANumberError("a power of zero")
+    return base**exponent

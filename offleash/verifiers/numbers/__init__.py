@@ -1,1 +1,0 @@
-"""What the verifier `number` rests on: numerals, units, closed forms."""

@@ -1,0 +1,268 @@
+"""Runs assertions against a program without letting the program near them: two processes that exchange plain values.
+
+One process runs the model's code and answers calls; the other runs the tests, in which the model's functions are stand-
+ins that send the arguments over and bring the result back. So a program cannot pass by exiting, by printing, by
+replacing `check`, `len` or `assert`, by walking the stack, or by returning an object that equals everything: only
+plain values come back (unpickle.PLAIN_VALUES).
+
+Not covered: tests that use a class or a constant which the problem's reference program defines (a few of MBPP's) must
+run in the program's own process. There the tests have their own copy of the builtins and success needs a secret that is
+not in any namespace of the program's, but code that walks the stack or the memory for it can pass itself. A program
+cannot choose this: without such a reference, whatever it defines stays in a process of its own.
+"""
+
+import builtins
+import importlib
+import io
+import os
+import pickle
+import struct
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from itertools import islice
+from types import CodeType, GeneratorType, ModuleType
+from typing import Any, cast
+
+from offleash.verifiers.program.assembly import names_in
+from offleash.verifiers.program.unpickle import PLAIN_VALUES, plain
+from offleash.verifiers.sandbox.limits import bury
+from offleash.verifiers.sandbox.messages import receive, send
+
+LENGTH = struct.Struct(">Q")
+LAZY: tuple[type, ...] = (
+    GeneratorType,
+    map,
+    filter,
+    zip,
+    enumerate,
+    reversed,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+)
+Names = dict[str, object]
+Job = dict[str, Any]  # a message: see program.decide
+
+
+def run_tests(codes: list[CodeType], job: Job, read_tests: Callable[[], object]) -> dict[str, object]:
+    """Run the program and its tests; `passed` with the job's token, or `wrong` with the reason."""
+    calls_out, calls_in = os.pipe()
+    answers_out, answers_in = os.pipe()
+    result_out, result_in = os.pipe()
+    model = _forked((calls_out, answers_in), lambda calls, answers: _serve(codes, calls, answers))
+    os.close(calls_out)
+    os.close(answers_in)
+    given = read_tests()  # only now: what is not yet in memory is not in the fork's memory
+    assert isinstance(given, dict)
+    tests = _forked((result_in, calls_in, answers_out), lambda *fds: _test(codes, job | given, *fds))
+    for fd in (result_in, calls_in, answers_out):
+        os.close(fd)
+    message = receive(result_out)
+    for child in (tests, model):
+        bury(child, job["alone"])
+    return message if isinstance(message, dict) else {"wrong": "the program ended before its tests had"}
+
+
+def _forked(fds: tuple[int, ...], act: Callable[..., None]) -> int:
+    """A fork that holds these descriptors and no others."""
+    child = os.fork()
+    if child:
+        return child
+    os.setsid()
+    high = [os.dup2(fd, 200 + place) for place, fd in enumerate(fds)]
+    os.closerange(3, 200)
+    os.closerange(200 + len(fds), 256)
+    try:
+        act(*high)
+    finally:
+        os._exit(0)
+
+
+# The process of the program
+
+
+def _serve(codes: list[CodeType], calls: int, answers: int) -> None:
+    """Run the program, say what it defines, and answer calls of its functions."""
+    try:
+        names = _executed(codes)
+    except BaseException as trouble:
+        _put(answers, _carried(("broken", _said(trouble))))
+        return
+    _put(answers, _carried({name: _kind(value) for name, value in names.items() if not name.startswith("__")}))
+    while (call := _get(calls)) is not None:
+        name, arguments, keywords = pickle.loads(call)  # from the process of the tests, which the model never reaches
+        try:
+            result = names[name](*arguments, **keywords)  # type: ignore[operator]
+            reply = _carried(("returned", result, arguments))
+        except BaseException as trouble:
+            reply = _carried(("raised", type(trouble).__name__, _said(trouble)))
+        _put(answers, reply)
+
+
+def _executed(codes: list[CodeType]) -> Names:
+    module = ModuleType("solution")
+    sys.modules["solution"] = module
+    for code in codes:
+        exec(code, module.__dict__)
+    return module.__dict__
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, ModuleType):
+        return "module " + value.__name__
+    return "function" if callable(value) and not isinstance(value, type) else "other"
+
+
+class _Carrier(pickle.Pickler):
+    """Pickles values; those that equal plain ones become plain."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, LAZY):
+            return iter, (list(islice(cast(Iterable[object], value), 10_000_000)),)
+        if isinstance(value, tuple):
+            return tuple, (list(value),)
+        if type(value).__module__ == "numpy" and (item := getattr(value, "item", None)) is not None:
+            scalar = item()
+            return type(scalar), (scalar,)
+        return NotImplemented
+
+
+def _carried(value: object) -> bytes:
+    file = io.BytesIO()
+    _Carrier(file, protocol=4).dump(value)
+    return file.getvalue()
+
+
+# The process of the tests
+
+
+def _test(codes: list[CodeType], job: Job, result: int, calls: int, answers: int) -> None:
+    token = job.pop("token")
+    try:
+        (_check if job["kind"] == "check" else _asserts)(codes, job, calls, answers)
+    except BaseException as trouble:
+        send(result, {"wrong": _where(trouble)})
+        return
+    send(result, {"passed": token})
+
+
+def _check(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
+    """HumanEval: `check(function)`, among the names of the prompt."""
+    entry = job["entry_point"]
+    if _defined(answers).get(entry) is None:
+        raise NameError(f"the program does not define {entry}")
+    names: Names = {"__name__": "tests"}
+    try:
+        exec(job["prompt"], names)  # functions that the test may call beside the one that is tested
+    except Exception:
+        names = {"__name__": "tests"}
+    names[entry] = _stand_in(entry, calls, answers)
+    exec(compile(job["test"], "<test>", "exec", dont_inherit=True), names)
+    names["check"](names[entry])  # type: ignore[operator]
+
+
+def _asserts(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
+    """MBPP: assertions that name the program's functions."""
+    defined = _defined(answers)
+    tests = [job["setup"], *job["tests"]]
+    used = names_in(tests) & set(defined)
+    if any(defined[name] == "other" for name in used & set(job["values"])):
+        names = _fresh(_executed(codes))
+    else:
+        names = {"__name__": "tests"}
+        for name in used:
+            module = defined[name].removeprefix("module ")
+            is_module = defined[name].startswith("module ")
+            names[name] = importlib.import_module(module) if is_module else _stand_in(name, calls, answers)
+    for test in tests:
+        exec(compile(test, "<test>", "exec", dont_inherit=True), names)
+
+
+def _fresh(names: Names) -> Names:
+    """The program's names with builtins that it cannot have changed."""
+    return names | {"__builtins__": dict(PRISTINE)}
+
+
+PRISTINE = dict(vars(builtins))
+
+
+def _defined(answers: int) -> dict[str, str]:
+    said = plain(_get(answers) or _carried(("broken", "the program ended before its tests")), PLAIN_VALUES)
+    if isinstance(said, dict):
+        return said
+    raise RuntimeError(str(said[1]) if isinstance(said, tuple) else "the program ended before its tests")
+
+
+def _stand_in(name: str, calls: int, answers: int) -> Callable[..., object]:
+    """A function that has the program's function called in the program's process."""
+
+    def stand_in(*arguments: object, **keywords: object) -> object:
+        _put(calls, pickle.dumps((name, arguments, keywords), protocol=4))
+        if (reply := _get(answers)) is None:
+            raise RuntimeError("the program ended during its tests")
+        try:
+            said = plain(reply, PLAIN_VALUES)
+        except Exception:
+            raise TypeError(f"{name} returned something that is not a plain value") from None
+        assert isinstance(said, tuple)
+        if said[0] == "raised":
+            raise _exception(str(said[1]), str(said[2]))
+        for old, new in zip(arguments, said[2], strict=False):
+            _changed(old, new)
+        return said[1]
+
+    return stand_in
+
+
+def _changed(old: object, new: object) -> None:
+    """Arguments that a function changed in place are changed for the test as well."""
+    if type(old) is list and type(new) is list:
+        old[:] = new
+    elif isinstance(old, dict | set) and type(old) is type(new):
+        old.clear()
+        old.update(new)
+
+
+def _exception(name: str, message: str) -> BaseException:
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            return kind(message.partition(": ")[2])
+        except TypeError:  # one that wants more than a message
+            pass
+    return RuntimeError(message)
+
+
+def _where(trouble: BaseException) -> str:
+    """What failed, with the line of the test."""
+    lines = [frame for frame in traceback.extract_tb(trouble.__traceback__) if frame.filename == "<test>"]
+    place = f" (line {lines[-1].lineno} of the test)" if lines else ""
+    return (_said(trouble) or "AssertionError") + place
+
+
+def _said(trouble: BaseException) -> str:
+    try:
+        return f"{type(trouble).__name__}: {trouble}"[:300].rstrip(": ")
+    except BaseException:
+        return type(trouble).__name__
+
+
+def _put(fd: int, data: bytes) -> None:
+    left = memoryview(LENGTH.pack(len(data)) + data)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def _get(fd: int) -> bytes | None:
+    header = _exactly(fd, LENGTH.size)
+    return None if header is None else _exactly(fd, LENGTH.unpack(header)[0])
+
+
+def _exactly(fd: int, count: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < count:
+        if not (chunk := os.read(fd, min(1 << 20, count - len(data)))):
+            return None
+        data += chunk
+    return bytes(data)

@@ -1,0 +1,198 @@
+"""`program`: is model-written Python right? Every answer runs in a fresh sandbox against the problem's tests.
+
+A problem's details say how (`kind`):
+* `check` (HumanEval): `prompt`, `test`, `entry_point`; the answer completes the prompt or is the whole function;
+* `asserts` (MBPP): `setup`, `tests`, a list of assertions;
+* `stdin` (contests): `tests` of `input` and `output`, compared as outputs.py says; `partial`: lines to be continued;
+* `call` (contests): `entry_point` and `tests` of `input` (JSON arguments, one a line) and `output` (JSON).
+`private` holds more tests of the last two, as LiveCodeBench stores them.
+
+A program that breaks a limit, of time or memory or output, has failed its tests and is wrong; `failed` is kept for our
+own troubles: the sandbox did not start. Success cannot be had by exiting, printing or changing builtins: expected
+outputs of `stdin` and `call` never enter the sandbox, and assertions run in a process of their own (program_tests.py
+says what that does not cover).
+"""
+
+import json
+import secrets
+from collections.abc import Mapping
+from functools import lru_cache
+
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError
+from offleash.verifiers.program.assembly import values_in
+from offleash.verifiers.program.outputs import same_output, same_value
+from offleash.verifiers.program.unpickle import private_tests
+from offleash.verifiers.sandbox import interpreter
+from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
+from offleash.verifiers.sandbox.run import TERMS, Ended, Finished, Limits, chosen_route, run
+from offleash.verifiers.verifier import Case, Judgement
+
+FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
+
+
+def decide(case: Case) -> Judgement:
+    """Run the answer against the problem's tests."""
+    if trouble := readable(case):
+        return Judgement(Verdict.FAILED, trouble)
+    if not case.answer.strip():
+        return Judgement(Verdict.WRONG, "there is no code")
+    terms = TERMS.get()
+    hearing = _Hearing(case)
+    limits = Limits(
+        seconds=terms.limits.seconds,
+        processor=int(terms.limits.seconds) + 1,
+        memory=terms.limits.memory,
+        output=hearing.most * (len(hearing.expected) + 1) + (1 << 20),
+    )
+    route = chosen_route(terms.trust_code)
+    manner = "shared" if route == "trusted" else "alone"
+    finished = run(
+        interpreter.start_bare("offleash.verifiers.program.runner", manner),
+        limits,
+        stdin=hearing.job(),
+        route=route,
+        watch=hearing.hear,
+        stopped=terms.stopped,
+    )
+    return hearing.judgement(finished, limits)
+
+
+def readable(case: Case) -> str:
+    """Why the problem's tests cannot be used; "" when they can."""
+    kind = case.details.get("kind")
+    if not isinstance(kind, str) or kind not in FIELDS:
+        return f"the problem's kind of test is {kind!r}, not one of {', '.join(FIELDS)}"
+    for name in FIELDS[kind]:
+        value = case.details.get(name)
+        if not isinstance(value, str) or (name == "entry_point" and not value.strip()):
+            return f"the problem's {name} is {str(value)[:60]!r}, not text"
+    if kind == "check":
+        return "" if "check" in str(case.details["test"]) else "the problem's test does not define check"
+    try:
+        tests = _tests(case.details)
+    except OffleashError as trouble:
+        return str(trouble)
+    if not tests:
+        return "the problem has no tests"
+    if kind == "asserts":
+        return "" if all(isinstance(test, str) for test in tests) else "one of the problem's assertions is not text"
+    for number, test in enumerate(tests, 1):
+        if not isinstance(test, dict) or not all(isinstance(test.get(key), str) for key in ("input", "output")):
+            return f"test {number} of the problem lacks input or output"
+        if kind == "call" and (trouble_in := _not_json(test["input"], test["output"])):
+            return f"test {number} of the problem: {trouble_in}"
+    return ""
+
+
+def _tests(details: Mapping[str, object]) -> list[object]:
+    tests = details.get("tests")
+    private = details.get("private")
+    more = _decoded(private) if isinstance(private, str) and private.strip() else []
+    return [*(tests if isinstance(tests, list | tuple) else []), *more]
+
+
+@lru_cache(maxsize=4)
+def _decoded(private: str) -> list[dict[str, str]]:
+    """Private tests are megabytes and the same for every answer to a problem."""
+    return private_tests(private)
+
+
+@lru_cache(maxsize=4096)
+def _not_json(given: str, expected: str) -> str:
+    for text in (*given.split("\n"), expected):
+        try:
+            if text.strip():
+                json.loads(text)
+        except ValueError:
+            return f"{text[:60]!r} is not JSON"
+    return ""
+
+
+class _Hearing:
+    """What is asked of the sandbox about one case, and what has been heard from it."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._kind = str(case.details["kind"])
+        self._token = secrets.token_hex(16)
+        self._inbox = bytearray()
+        self._ready = False
+        self._passed: set[int] = set()
+        self._verdict: Judgement | None = None
+        tests = _tests(case.details) if self._kind != "check" else []
+        self._asserts = [str(test) for test in tests] if self._kind == "asserts" else []
+        self._io: list[dict[str, str]] = [dict(test) for test in tests if isinstance(test, dict)]
+        self.expected = [test["output"] for test in self._io]
+        self.most = 16 * max((len(text.encode("utf-8", "replace")) for text in self.expected), default=0) + (64 << 10)
+
+    def job(self) -> bytes:
+        """The messages to the runner: the program and its inputs, then the tests that its process must not see."""
+        details = self._case.details
+        texts = {name: str(details.get(name) or "") for name in ("prompt", "entry_point", "partial")}
+        first = {"kind": self._kind, "answer": self._case.answer, "most": self.most, **texts}
+        first["inputs"] = [test["input"] for test in self._io]
+        second = {"tests": self._asserts, "token": self._token}
+        second |= {name: str(details.get(name) or "") for name in ("setup", "test")}
+        second["values"] = sorted(values_in(self._case.gold or ""))  # that a right program defines beside functions
+        return packed(first) + packed(second)
+
+    def hear(self, chunk: bytes) -> bool:
+        """Take in what the runner says; whether the verdict is clear."""
+        self._inbox += chunk
+        try:
+            while self._verdict is None and (message := taken(self._inbox)) is not None:
+                self._take(message if isinstance(message, dict) else {})
+        except GarbledError as trouble:
+            self._verdict = Judgement(Verdict.WRONG, f"the program's answer cannot be read: {trouble}")
+        return self._verdict is not None
+
+    def judgement(self, finished: Finished, limits: Limits) -> Judgement:
+        """The verdict, once the sandbox has ended."""
+        if finished.ended is Ended.STOPPED:
+            return Judgement(Verdict.FAILED, finished.ended.value)
+        if not self._ready:
+            said = finished.errors or finished.ended.value
+            return Judgement(Verdict.FAILED, f"the sandbox did not start: {said}")
+        if self._verdict is not None:
+            return self._verdict
+        reasons = {
+            Ended.TIME: f"time limit of {limits.seconds:g} s",
+            Ended.MEMORY: f"memory limit of {limits.memory / 2**30:.3g} GiB",
+            Ended.PROCESSES: f"limit of {limits.processes} processes",
+            Ended.DISK: f"limit of {limits.disk >> 20} MiB of disk space",
+        }
+        return Judgement(Verdict.WRONG, reasons.get(finished.ended, "the program ended the run before its tests had"))
+
+    def _take(self, message: dict[str, object]) -> None:
+        if not self._ready:
+            self._ready = message.get("ready") is True
+        elif "wrong" in message:
+            self._verdict = Judgement(Verdict.WRONG, str(message["wrong"])[:400])
+        elif "passed" in message and message["passed"] == self._token:
+            self._verdict = Judgement(Verdict.CORRECT)
+        elif "test" in message:
+            self._compare(message)
+        elif "end" in message:
+            self._verdict = Judgement(Verdict.WRONG, "the program ended before its tests had")
+
+    def _compare(self, message: dict[str, object]) -> None:
+        index = message["test"]
+        if not isinstance(index, int) or not 0 <= index < len(self.expected):
+            return
+        name = f"test {index + 1} of {len(self.expected)}"
+        expected = self.expected[index]
+        if message.get("trouble"):
+            self._verdict = Judgement(Verdict.WRONG, f"{name}: {str(message['trouble'])[:300]}")
+        elif self._kind == "stdin" and not same_output(str(message.get("output", "")), expected):
+            self._verdict = Judgement(Verdict.WRONG, f"{name}: printed {_shown(message.get('output'))}")
+        elif self._kind == "call" and not same_value(message.get("result"), json.loads(expected)):
+            self._verdict = Judgement(Verdict.WRONG, f"{name}: returned {_shown(message.get('result'))}")
+        self._passed.add(index)
+        if self._verdict is None and len(self._passed) == len(self.expected):
+            self._verdict = Judgement(Verdict.CORRECT)
+
+
+def _shown(value: object) -> str:
+    text = value.strip() if isinstance(value, str) else json.dumps(value)
+    return repr(text if len(text) <= 80 else text[:77] + "...")

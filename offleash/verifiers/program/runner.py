@@ -1,0 +1,196 @@
+"""Inside the sandbox: runs a model's program against its tests and tells what came out, test by test.
+
+The model's code always runs in a fork that holds no pipe to the outside; only this process answers. It cannot be read
+or written by its forks (PR_SET_DUMPABLE), and when one of them kills it there is no answer, which is no success.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from types import CodeType, ModuleType
+from typing import Any
+
+from offleash.verifiers.program.assembly import CONTEST, completed, whole
+from offleash.verifiers.program.assertions import run_tests
+from offleash.verifiers.sandbox.limits import DUMPABLE, bury, prctl
+from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
+
+Job = dict[str, Any]  # a message: see program.decide
+RAISED = 70  # exit code of a program that ended in an exception
+
+
+def main(arguments: list[str]) -> None:
+    """Read one job, run it, answer; `alone` when the process namespace is its own."""
+    requests, replies = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    prctl(DUMPABLE, 0)
+    job = receive(requests)
+    assert isinstance(job, dict)
+    job |= {"alone": arguments == ["alone"], "tests_follow": requests}
+    send(replies, {"ready": True})
+    try:
+        KINDS[job["kind"]](job, lambda message: send(replies, message))
+        send(replies, {"end": True})
+    except SyntaxError as trouble:
+        send(replies, {"wrong": f"syntax error: {trouble.msg} (line {trouble.lineno})"})
+    except Exception as trouble:
+        send(replies, {"wrong": f"{type(trouble).__name__}: {trouble}"[:300]})
+
+
+def _stdin(job: Job, say: Callable[[object], None]) -> None:
+    """The whole program once for each input."""
+    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
+    prelude = _contest()
+    for index, text in enumerate(job["inputs"]):
+        given, errors = _scratch(text.encode("utf-8", "surrogatepass")), _scratch(b"")
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            for fd, standard in ((given, 0), (writing, 1), (errors, 2)):
+                os.dup2(fd, standard)
+            os.closerange(3, 256)
+            os.setsid()
+            _as_main(prelude, codes)
+            raise SystemExit  # the interpreter ends as after any program: threads are waited for, output is flushed
+        os.close(writing)
+        output, whole_output = _output(reading, int(job["most"]))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if whole_output else 0
+        bury(child, job["alone"])
+        trouble = "" if whole_output else "it prints far more than was asked for"
+        if whole_output and (code == RAISED or code < 0):
+            trouble = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
+        say({"test": index, "output": output.decode("utf-8", "replace"), "trouble": trouble})
+        for fd in (given, errors, reading):
+            os.close(fd)
+
+
+def _call(job: Job, say: Callable[[object], None]) -> None:
+    """A function, or a method of class Solution, called for each input; in one process, as contest sites do."""
+    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
+    prelude = _contest()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(writing, 3)
+        os.closerange(4, 256)
+        os.setsid()
+        _answer_calls(prelude, codes, job, 3)
+        os._exit(0)
+    os.close(writing)
+    inbox, bound = bytearray(), int(job["most"])
+    while chunk := os.read(reading, 1 << 16):
+        inbox += chunk
+        with contextlib.suppress(GarbledError):
+            while (message := taken(inbox)) is not None:
+                if isinstance(message, dict):
+                    say({key: message[key] for key in ("test", "result", "trouble") if key in message})
+        if len(inbox) > bound:
+            break
+    bury(child, job["alone"])
+
+
+def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, fd: int) -> None:
+    index = 0
+    try:
+        module = _module("solution", prelude)
+        for code in codes:
+            exec(code, module.__dict__)
+        holder = module.__dict__.get("Solution")
+        target = getattr(holder() if holder else module, job["entry_point"])
+        for index, text in enumerate(job["inputs"]):
+            arguments = [json.loads(line) for line in text.split("\n") if line.strip()]
+            send(fd, {"test": index, "result": json.loads(json.dumps(target(*arguments), default=_scalar))})
+    except BaseException as trouble:
+        send(fd, {"test": index, "trouble": f"{type(trouble).__name__}: {trouble}"[:300]})
+
+
+def _tests(job: Job, say: Callable[[object], None]) -> None:
+    """Assertions: the program and its tests in two processes that exchange plain values (program_tests.py)."""
+    if job["kind"] == "check":
+        sources = completed(job["prompt"], job["answer"], job["entry_point"])
+    else:
+        sources = whole(job["answer"])
+    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in sources]
+    say(run_tests(codes, job, lambda: receive(job["tests_follow"])))
+
+
+KINDS: dict[str, Callable[[Job, Callable[[object], None]], None]] = {
+    "stdin": _stdin,
+    "call": _call,
+    "check": _tests,
+    "asserts": _tests,
+}
+
+
+def _contest() -> dict[str, object]:
+    """Names that contest sites give every program; loaded once, before the forks."""
+    names: dict[str, object] = {}
+    exec(CONTEST, names)
+    del names["__builtins__"]
+    return names
+
+
+def _module(name: str, names: dict[str, object]) -> ModuleType:
+    module = ModuleType(name)
+    module.__dict__.update(names)
+    sys.modules[name] = module  # where dataclasses and pickle look for it
+    return module
+
+
+def _as_main(prelude: dict[str, object], codes: list[CodeType]) -> None:
+    """Run code as a script of its own; an exception is shown on the standard error, as ever."""
+    module = _module("__main__", prelude)
+    sys.argv = ["program.py"]
+    try:
+        for code in codes:
+            exec(code, module.__dict__)
+    except SystemExit:
+        raise
+    except BaseException:
+        traceback.print_exc(limit=-3)
+        importlib.import_module("threading").__dict__["_shutdown"]()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(RAISED)
+
+
+def _output(reading: int, most: int) -> tuple[bytes, bool]:
+    """What it prints until it closes its output; whether that was all."""
+    output = bytearray()
+    while chunk := os.read(reading, 1 << 16):
+        output += chunk
+        if len(output) > most:
+            return bytes(output[:most]), False
+    return bytes(output), True
+
+
+def _scratch(content: bytes) -> int:
+    """An open file without a name."""
+    name = f".{os.getpid()}"
+    fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.unlink(name)  # noqa: PTH108
+    left = memoryview(content)
+    while left:
+        left = left[os.write(fd, left) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _last_line(fd: int) -> str:
+    size = os.lseek(fd, 0, os.SEEK_END)
+    os.lseek(fd, max(0, size - 2000), os.SEEK_SET)
+    lines = os.read(fd, 2000).decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:300] if lines else "it ended in an exception"
+
+
+def _scalar(value: object) -> object:
+    """NumPy's scalars compare like Python's; nothing else that JSON does not know is an answer."""
+    if type(value).__module__ == "numpy" and (item := getattr(value, "item", None)) is not None:
+        return item()
+    raise TypeError(f"it returned a {type(value).__name__}")

@@ -1,1 +1,0 @@
-"""What the verifier `program` rests on: assembling, running and testing what a model wrote."""

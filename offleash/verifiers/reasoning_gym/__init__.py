@@ -1,0 +1,1 @@
+"""Reasoning Gym's scorers, guarded against what they would accept by mistake."""

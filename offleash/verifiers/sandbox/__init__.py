@@ -1,0 +1,1 @@
+"""Where untrusted code and slow checks run: worker processes with limits, isolated from files and network."""

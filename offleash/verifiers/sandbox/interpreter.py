@@ -1,0 +1,139 @@
+"""How this Python is started again: the real program, its module paths, its environment, and the files it needs."""
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from offleash.verifiers.sandbox.bubblewrap import SIZED, bubblewrap_version
+
+AS_OWNER: set[str] = set()  # routes in which root's command stays root outside, because nobody cannot read its Python
+LINUX = sys.platform == "linux"
+# The real file, not the link of a virtual environment: links may lead outside of what a sandbox holds.
+PROGRAM = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+# -P: a folder of scripts never comes before the standard library (this one holds a math.py); -S: paths are given
+FLAGS = ("-s", "-P", "-S")
+BOOT = (
+    "import json, sys; from importlib import import_module; paths = json.loads(sys.argv[1]); "
+    "sys.path += [path for path in paths if path not in sys.path]; import_module(sys.argv[2]).main(sys.argv[3:])"
+)
+# Without the package's public face, whose imports take longer than all that a launcher or a runner does.
+BARE = "import sys; face = type(sys)('offleash'); face.__path__ = [sys.argv.pop(1)]; sys.modules['offleash'] = face; "
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+LINKER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+
+
+def start(module: str, *arguments: str) -> list[str]:
+    """The command that starts a fresh Python of this kind and calls `main(arguments)` of a module."""
+    return [PROGRAM, *FLAGS, "-c", BOOT, json.dumps(module_paths()), module, *arguments]
+
+
+def start_bare(module: str, *arguments: str) -> list[str]:
+    """The same for a module of ours that needs nothing of offleash but its neighbours: it starts in half the time."""
+    package = str(_package("offleash"))
+    return [PROGRAM, *FLAGS, "-c", BARE + BOOT, package, json.dumps(module_paths()), module, *arguments]
+
+
+def trial() -> list[str]:
+    """A command that prints `ready` when this Python and all its libraries can be read."""
+    script = (
+        "import json, os, sys\nfor path in json.loads(sys.argv[1]):\n    os.path.isdir(path) and os.listdir(path)\n"
+    )
+    script += "sys.path += json.loads(sys.argv[1])\nimport offleash.verifiers.verifier, ctypes\nprint('ready')"
+    return [PROGRAM, *FLAGS, "-c", script, json.dumps(module_paths())]
+
+
+def environment() -> dict[str, str]:
+    """All that a process in isolation gets: nothing of the caller's but where Python lives."""
+    fixed = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "PYTHONUTF8": "1",
+        "PYTHONHASHSEED": "0",  # verdicts must not depend on the order of a set
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and not sys.base_prefix.startswith("/usr"):
+        fixed["LD_LIBRARY_PATH"] = os.path.realpath(os.path.join(sys.base_prefix, "lib"))  # noqa: PTH118
+    return fixed | {name: os.environ[name] for name in ("PYTHONHOME",) if name in os.environ}
+
+
+def trusted_environment() -> dict[str, str]:
+    """The caller's environment for our own worker code: its libraries may need it; Python's switches are ours."""
+    return (
+        {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        | environment()
+        | {"PATH": os.environ.get("PATH", os.defpath)}
+    )
+
+
+def specification(
+    route: str, command: Sequence[str], limits: dict[str, object], lifeline: int, modules: Sequence[str]
+) -> str:
+    """What the launcher is to build and run, as JSON."""
+    links = {place: os.readlink(place) for place in SYSTEM if Path(place).is_symlink()}  # noqa: PTH115
+    spec = {
+        "route": route,
+        "command": list(command),
+        "limits": limits,
+        "lifeline": lifeline,
+        "environment": environment(),
+        "binds": needed_files(tuple(modules)),
+        "links": links,
+        "as_owner": route in AS_OWNER,
+    }
+    if route == "bwrap":
+        found = bubblewrap()
+        assert found is not None
+        spec |= {
+            "bwrap": found[0],
+            "sized": found[1] >= SIZED,
+            "supervisor": start_bare("offleash.verifiers.sandbox.supervisor"),
+        }
+    return json.dumps(spec)
+
+
+@cache
+def bubblewrap() -> tuple[str, tuple[int, int]] | None:
+    """The installed bwrap and its version."""
+    program = shutil.which("bwrap")
+    version = bubblewrap_version(program) if program else None
+    return (program, version) if program and version else None
+
+
+def module_paths() -> list[str]:
+    """Where modules are found here, real and absolute, and offleash's own folder, whatever way it was installed."""
+    paths = [os.path.realpath(path or ".") for path in sys.path]
+    return list(dict.fromkeys([*paths, str(_package("offleash").parent)]))
+
+
+def needed_files(modules: tuple[str, ...] = ()) -> list[str]:
+    """What a sandbox holds: the system, this Python, its libraries, and the packages of the modules. Nothing else."""
+    prefix = Path(os.path.realpath(sys.base_prefix))
+    wanted = [Path(place) for place in (*SYSTEM, *LINKER) if not Path(place).is_symlink()]
+    wanted += [Path(PROGRAM), *(prefix / name for name in ("bin", "lib", "lib64"))]
+    wanted += [Path(os.path.realpath(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")]
+    wanted += [Path(path) for path in module_paths() if Path(path).name in ("site-packages", "dist-packages")]
+    wanted += [_package(module.split(".")[0]) for module in ("offleash", *modules)]
+    chosen: list[Path] = []
+    for path in sorted({path for path in wanted if path.exists()}, key=lambda path: len(path.parts)):
+        if not any(path.is_relative_to(other) for other in chosen):
+            chosen.append(path)
+    return [str(path) for path in chosen]
+
+
+@cache
+def _package(name: str) -> Path:
+    """The folder of a package, or the file of a module."""
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    places = list(spec.submodule_search_locations or [])
+    return Path(os.path.realpath(places[0] if places else str(spec.origin)))

@@ -1,0 +1,141 @@
+"""Started beside the program that verifies: builds the isolation, starts the command in it, ends all of it.
+
+It holds one end of a lifeline, a pipe that nobody writes to. When the other end closes, because the parent asks for it
+or has died, everything it started is killed. Standard library only: it must start in milliseconds.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+
+from offleash.verifiers.sandbox.limits import NO_NEW_PRIVILEGES, PDEATHSIG, SUBREAPER, prctl, processes
+from offleash.verifiers.sandbox.supervisor import become, supervise
+
+CANNOT = 125  # exit code: the isolation could not be built; the reason is on the standard error
+
+
+def main(arguments: list[str]) -> None:
+    """Run a specification (see sandbox.specification) and exit with the supervisor's code."""
+    spec = json.loads(arguments[0])
+    prctl(SUBREAPER, 1)  # what it starts comes back to it when orphaned, however often it forked
+    folder = None
+    try:
+        if spec["route"] == "namespaces":
+            child = _in_namespaces(spec)
+        elif spec["route"] == "bwrap":
+            child = _in_bubblewrap(spec)
+        else:
+            import shutil
+            import tempfile
+
+            folder = tempfile.mkdtemp(prefix="offleash-")
+            child = _trusted(spec, folder)
+    except OSError as trouble:
+        _refuse(trouble)
+    code = _until_its_end(child, spec["lifeline"])
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(code)
+
+
+def _in_namespaces(spec: dict[str, object]) -> int:
+    from offleash.verifiers.sandbox.isolation import build_root, enter_user_namespace
+
+    enter_user_namespace(as_owner=bool(spec["as_owner"]))
+    child = os.fork()
+    if child == 0:
+        os.close(_lifeline(spec))
+        prctl(PDEATHSIG, signal.SIGKILL)
+        try:
+            build_root(spec)
+        except OSError as trouble:
+            _refuse(trouble)
+        supervise(spec)
+    return child
+
+
+def _in_bubblewrap(spec: dict[str, object]) -> int:
+    from offleash.verifiers.sandbox.bubblewrap import bubblewrap_command
+
+    several = False
+    if os.geteuid() == 0 and not spec["as_owner"]:
+        from offleash.verifiers.sandbox.isolation import enter_user_namespace
+
+        # root is not bound in its number of processes: a namespace that also knows nobody lets the command be nobody
+        several = enter_user_namespace(pids=False)
+    child = os.fork()
+    if child == 0:
+        os.close(_lifeline(spec))
+        prctl(PDEATHSIG, signal.SIGKILL)
+        command = bubblewrap_command(spec, several)
+        try:
+            os.execve(command[0], command, spec["environment"])  # type: ignore[arg-type]
+        except OSError as trouble:
+            _refuse(trouble)
+    return child
+
+
+def _trusted(spec: dict[str, object], folder: str) -> int:
+    child = os.fork()
+    if child == 0:
+        os.close(_lifeline(spec))
+        prctl(PDEATHSIG, signal.SIGKILL)
+        prctl(NO_NEW_PRIVILEGES, 1)
+        become(spec, folder)
+    return child
+
+
+def _until_its_end(child: int, lifeline: int) -> int:
+    """Wait for the child's end or the lifeline's, then for the end of all the rest; the child's exit code."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):  # the ends of the pipes belong to the command alone
+        os.dup2(null, standard)
+    # no thread waits on the lifeline: one that has left its process namespace may not start threads
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            _kill_the_rest(child)
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 0
+        if pid:
+            continue
+        ready, _, _ = select.select([lifeline, woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+        if lifeline in ready:
+            with contextlib.suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            _kill_the_rest(child)
+            return 0
+
+
+def _kill_the_rest(child: int) -> None:
+    """Everything that was started in the child's session or came back to this process."""
+    with contextlib.suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+    own = os.getpid()
+    while orphans := [pid for pid, parent in processes().items() if parent == own]:
+        for pid in orphans:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _lifeline(spec: dict[str, object]) -> int:
+    return int(str(spec["lifeline"]))
+
+
+def _refuse(trouble: OSError) -> None:
+    sys.stderr.write(f"{trouble.filename or 'the sandbox'}: {trouble.strerror} (errno {trouble.errno})\n")
+    sys.stderr.flush()
+    os._exit(CANNOT)

@@ -1,0 +1,236 @@
+"""Judges cases where their verifier may run: here, in warm workers that can be killed, or each in a sandbox of its own.
+
+No case can hang, crash or exhaust the caller: at its limit the worker is killed with all its children, the case is
+`failed` with the reason, and a new worker takes the next one. Workers are started by `subprocess`, never forked from
+the caller, so that any thread, a notebook or a script without a main guard may judge; they end with the caller.
+"""
+
+import importlib
+import selectors
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from types import ModuleType
+
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError
+from offleash.verifiers.sandbox.run import TERMS, Limits, Terms, chosen_route
+from offleash.verifiers.sandbox.worker import said
+from offleash.verifiers.sandbox.worker_process import State, Warm
+from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+
+FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
+Key = tuple[str, Room, int, float]
+
+
+class Pool:
+    """Up to `jobs` cases at once; workers stay warm until `close`."""
+
+    def __init__(self, jobs: int = 1, *, trust_code: bool = False) -> None:
+        if jobs < 1:
+            raise OffleashError(f"{jobs} jobs cannot judge anything; give 1 or more.")
+        self._jobs = jobs
+        self._trust_code = trust_code
+        self._idle: dict[Key, list[Warm]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        weakref.finalize(self, _end_all, self._idle)
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every worker."""
+        with self._lock:
+            self._closed = True
+            _end_all(self._idle)
+
+    def judge(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+        """The index of each case and its judgement, as they are decided: one for every case, in any order."""
+        assert not self._closed, "a closed pool judges nothing"
+        assert verifier.room is not Room.ASKS, "a verifier that asks another model is not the pool's to run"
+        if not cases:
+            return iter(())
+        if verifier.room is Room.HERE:
+            return self._here(verifier, cases)
+        if verifier.room is Room.ALONE:
+            return self._alone(verifier, cases)
+        return self._warm(verifier, cases)
+
+    def _here(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+        module = _module(verifier)
+        for index, case in enumerate(cases):
+            yield index, _decided(module, case)
+
+    def _alone(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+        module = _module(verifier)
+        chosen_route(self._trust_code)  # an error now, not a failure of every case
+        limits = Limits(seconds=verifier.seconds, memory=verifier.memory)
+        terms = Terms(limits, self._trust_code, threading.Event())
+
+        def one(index: int) -> tuple[int, Judgement]:
+            TERMS.set(terms)
+            started = time.monotonic()
+            judgement = _decided(module, cases[index])
+            return index, replace(judgement, seconds=time.monotonic() - started)
+
+        todo = iter(range(len(cases)))
+        running: set[Future[tuple[int, Judgement]]] = set()
+        with ThreadPoolExecutor(self._jobs, thread_name_prefix="offleash-verify") as threads:
+            try:
+                while True:
+                    while len(running) < self._jobs and (index := next(todo, None)) is not None:
+                        running.add(threads.submit(one, index))
+                    if not running:
+                        return
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+            finally:
+                terms.stopped.set()  # what still runs is ended, not waited for
+
+    def _warm(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+        with self._lock:
+            waiting = self._idle.pop(_key(verifier), [])
+        crew = [worker for worker in waiting if worker.alive]
+        _end_all({_key(verifier): [worker for worker in waiting if worker not in crew]})
+        shift = _Shift(verifier, cases, self._jobs, self._trust_code, crew)
+        try:
+            yield from shift.work()
+        finally:
+            kept = shift.dismiss()
+            with self._lock:
+                if self._closed:
+                    _end_all({_key(verifier): kept})
+                else:
+                    self._idle.setdefault(_key(verifier), []).extend(kept)
+
+
+class _Shift:
+    """One call of `judge`: a crew of workers and the cases that are left."""
+
+    def __init__(
+        self, verifier: Verifier, cases: Sequence[Case], jobs: int, trust_code: bool, crew: list[Warm]
+    ) -> None:
+        self._verifier, self._cases, self._jobs, self._trust_code = verifier, cases, jobs, trust_code
+        self._crew = crew
+        self._false_starts = 0
+        self._todo = deque(range(len(cases)))
+        self._selector = selectors.DefaultSelector()
+        for worker in crew:
+            self._selector.register(worker.reads, selectors.EVENT_READ, worker)
+
+    def work(self) -> Iterator[tuple[int, Judgement]]:
+        while self._todo or self._busy():
+            yield from self._assign()
+            yield from self._listen()
+
+    def dismiss(self) -> list[Warm]:
+        """End those that are busy, starting or too many; the others, warm."""
+        self._selector.close()
+        idle = [worker for worker in self._crew if worker.state is State.IDLE]
+        for worker in self._crew:
+            if worker.state is not State.IDLE or worker not in idle[: self._jobs]:
+                worker.end()
+        return idle[: self._jobs]
+
+    def _busy(self) -> list[Warm]:
+        return [worker for worker in self._crew if worker.state is State.BUSY]
+
+    def _assign(self) -> Iterator[tuple[int, Judgement]]:
+        """Start the workers that are wanted and give those that are idle a case each."""
+        slow = sum(time.monotonic() >= self._half_time(worker) for worker in self._busy())
+        # one that has used half its time may have to be killed: its successor loads meanwhile
+        wanted = min(self._jobs, len(self._todo) + len(self._busy())) + min(slow, len(self._todo))
+        while len(self._crew) < wanted:
+            worker = Warm(self._verifier, self._trust_code)
+            self._crew.append(worker)
+            self._selector.register(worker.reads, selectors.EVENT_READ, worker)
+        for worker in self._crew:
+            if not self._todo or len(self._busy()) >= self._jobs:
+                return
+            if worker.state is State.IDLE:
+                index = self._todo.popleft()
+                try:
+                    worker.ask(index, self._cases[index])
+                except (TypeError, ValueError, RecursionError) as trouble:
+                    yield index, Judgement(Verdict.FAILED, f"the case cannot be sent to a worker: {said(trouble)}")
+                if worker.has_more_to_say:
+                    self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
+
+    def _listen(self) -> Iterator[tuple[int, Judgement]]:
+        """Wait for the next word, or the next limit."""
+        if not any(worker.state in (State.BUSY, State.STARTING) for worker in self._crew):
+            return
+        now = time.monotonic()
+        moments = [worker.deadline for worker in self._crew]
+        moments += [half for worker in self._busy() if (half := self._half_time(worker)) > now]
+        for key, event in self._selector.select(max(0.0, min(moments) - now)):
+            worker: Warm = key.data
+            if worker.state is State.ENDED:
+                continue
+            if event & selectors.EVENT_WRITE:
+                worker.write()
+                if not worker.has_more_to_say:
+                    self._selector.unregister(worker.writes)
+            else:
+                yield from self._outcome(worker, worker.index, "read")
+        for worker in [worker for worker in self._crew if worker.deadline <= time.monotonic()]:
+            yield from self._outcome(worker, worker.index, "read")  # it may have answered while the caller was away
+            if worker.deadline <= time.monotonic():
+                yield from self._outcome(worker, worker.index, "overran")
+
+    def _outcome(self, worker: Warm, index: int, what: str) -> Iterator[tuple[int, Judgement]]:
+        fds = (worker.reads, worker.writes)
+        try:
+            judgement = worker.read() if what == "read" else worker.overran()
+        except OffleashError:
+            self._false_starts += 1
+            if worker.hopeless or self._false_starts >= FALSE_STARTS:
+                raise
+            judgement = None
+        if worker.state is State.ENDED:
+            for fd in fds:
+                if fd in self._selector.get_map():
+                    self._selector.unregister(fd)
+            self._crew.remove(worker)
+        if judgement is not None:
+            yield index, judgement
+
+    def _half_time(self, worker: Warm) -> float:
+        return worker.since + self._verifier.seconds / 2
+
+
+def _decided(module: ModuleType, case: Case) -> Judgement:
+    try:
+        judgement: Judgement = module.decide(case)
+    except RecursionError:
+        return Judgement(Verdict.FAILED, "nested too deeply for the verifier")
+    except Exception as trouble:  # a verifier's crash says something about the verifier, not about the model
+        return Judgement(Verdict.FAILED, said(trouble))
+    return judgement
+
+
+def _module(verifier: Verifier) -> ModuleType:
+    try:
+        return importlib.import_module(verifier.module)
+    except ImportError as trouble:
+        hint = f" Install it with: pip install 'offleash[{verifier.extra}]'." if verifier.extra else ""
+        raise OffleashError(f"The verifier {verifier.name!r} could not be loaded: {trouble}.{hint}") from None
+
+
+def _key(verifier: Verifier) -> Key:
+    return verifier.module, verifier.room, verifier.memory, verifier.seconds
+
+
+def _end_all(idle: dict[Key, list[Warm]]) -> None:
+    while idle:
+        for worker in idle.popitem()[1]:
+            worker.end()

@@ -1,0 +1,270 @@
+"""Run a command without network, the user's files or environment, and under limits; or say what stands in the way.
+
+`bwrap` where it is installed and works, otherwise Linux namespaces directly (namespaces.py). Inside there are: the
+system's programs and libraries and this Python, read-only; a small folder of its own, /tmp; a few devices; its own
+/proc. Not there: home and data folders, /etc (so no /etc/passwd), other processes, any network, host's loopback
+included, and every environment variable of the caller's.
+
+Limits: processor time, address space of a process and memory of all together, number of processes, size of a file and
+of the folder, open files, output. Whatever happens, the command's processes end with `run`, or with this process.
+
+Not covered: a hole in the kernel itself; how much of the machine's time is used within the limits.
+"""
+
+import os
+import selectors
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from offleash.errors import OffleashError
+from offleash.verifiers.sandbox import interpreter
+from offleash.verifiers.sandbox.launcher import CANNOT
+from offleash.verifiers.sandbox.supervisor import DISK, MEMORY, PROCESSES
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a command may use."""
+
+    seconds: float = 9.0  # of wall clock
+    processor: int = 0  # seconds of one process; 0: no limit of its own
+    memory: int = 2 << 30  # bytes: address space of each process, and resident memory of all
+    processes: int = 48  # and threads
+    disk: int = 64 << 20  # bytes of its folder, and of a file
+    output: int = 64 << 20  # bytes it may write to its standard output
+    files: int = 256  # open at once
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Under which terms the verifier in this thread may run model-written code."""
+
+    limits: Limits = Limits()
+    trust_code: bool = False
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+
+TERMS: ContextVar[Terms] = ContextVar("terms", default=Terms())  # noqa: B039  (frozen; nobody sets the default's event)
+
+
+class Ended(StrEnum):
+    """How a command came to its end."""
+
+    DONE = "it ended by itself"
+    ENOUGH = "the caller had seen enough"
+    TIME = "time limit"
+    MEMORY = "memory limit"
+    PROCESSES = "limit of processes"
+    DISK = "limit of disk space"
+    OUTPUT = "limit of output"
+    STOPPED = "stopped by the caller"
+
+
+@dataclass(frozen=True)
+class Finished:
+    output: bytes
+    errors: str  # the last of its standard error
+    ended: Ended
+
+
+BROKEN = {MEMORY: Ended.MEMORY, PROCESSES: Ended.PROCESSES, DISK: Ended.DISK}
+
+
+def run(
+    command: Sequence[str],
+    limits: Limits,
+    *,
+    stdin: bytes = b"",
+    trust_code: bool = False,
+    route: str | None = None,
+    modules: Sequence[str] = (),
+    watch: Callable[[bytes], bool] | None = None,
+    stopped: threading.Event | None = None,
+) -> Finished:
+    """Run a command to its end or to its first broken limit; `watch` sees the output as it comes and may end it."""
+    deadline = time.monotonic() + limits.seconds
+    with Isolated(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
+        output, ended = _exchange(isolated, stdin, limits, deadline, watch, stopped)
+        if ended is Ended.DONE:
+            left = max(0.1, deadline - time.monotonic())
+            ended = BROKEN.get(isolated.wait(left), Ended.DONE)
+        isolated.end()
+        if isolated.process.returncode == CANNOT:
+            raise OffleashError(f"The sandbox could not be built: {isolated.errors()}.")
+        return Finished(output, isolated.errors(), ended)
+
+
+class Isolated:
+    """A command in isolation, with pipes to its standard input and output; ends with `end` or with this process."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        limits: Limits,
+        *,
+        trust_code: bool = False,
+        route: str | None = None,
+        modules: Sequence[str] = (),
+    ) -> None:
+        chosen = route or chosen_route(trust_code)
+        held, self._lifeline = os.pipe()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
+        spec = interpreter.specification(chosen, command, asdict(limits), held, modules)
+        try:
+            self.process = subprocess.Popen(
+                interpreter.start_bare("offleash.verifiers.sandbox.launcher", spec),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                pass_fds=(held,),
+                env=interpreter.environment() if chosen != "trusted" else interpreter.trusted_environment(),
+                start_new_session=True,  # a Ctrl-C is ours to handle
+                bufsize=0,
+            )
+        except BaseException:
+            os.close(self._lifeline)
+            self._errors.close()
+            raise
+        finally:
+            os.close(held)
+
+    def __enter__(self) -> "Isolated":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._errors.close()
+
+    def wait(self, seconds: float) -> int:
+        """Its exit code; -1 when it still runs after that time."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return -1
+
+    def end(self) -> None:
+        """End it and everything it started, and wait until that is so."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # its children end with it: PR_SET_PDEATHSIG
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def errors(self) -> str:
+        """The last line of its standard error."""
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 4000))
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1].strip().rstrip(".") if lines else ""
+
+
+@cache
+def refusal(route: str) -> str:
+    """Why a route to isolation is closed on this machine; "" when it is open. Tried once in a process."""
+    if not interpreter.LINUX:
+        return "only Linux has namespaces"
+    if route == "bwrap" and interpreter.bubblewrap() is None:
+        return "it is not installed"
+    trouble = _trial(route)
+    if trouble and os.geteuid() == 0:  # root's files may be closed to nobody: then it stays root's, without privileges
+        interpreter.AS_OWNER.add(route)
+        trouble = _trial(route)
+    return trouble
+
+
+def chosen_route(trust_code: bool) -> str:
+    """bwrap, namespaces, or trusted; an error that says what is missing when code may not be trusted."""
+    for route in ("bwrap", "namespaces"):
+        if not refusal(route):
+            return route
+    if trust_code:
+        return "trusted"
+    raise OffleashError(
+        "Model-written code is run only in isolation, and this machine offers none: it would see the network, the "
+        f"user's files, the environment and other processes. bwrap: {refusal('bwrap')}. User namespaces: "
+        f"{refusal('namespaces')}. Install bubblewrap or allow user namespaces; or pass --trust-code to run it "
+        "unprotected, under limits of time and memory only."
+    )
+
+
+def protections(trust_code: bool = False) -> str:
+    """What is in force here, in words."""
+    route = chosen_route(trust_code)
+    if route == "trusted":
+        return "limits of time, memory, file size and open files only: the code sees the network and the user's files"
+    means = "bubblewrap" if route == "bwrap" else "Linux namespaces"
+    return (
+        f"isolated by {means}: no network, no user's files, no environment, no other processes; limits of time, "
+        "memory, processes, disk, open files and output"
+    )
+
+
+def _trial(route: str) -> str:
+    """Why a trial in the sandbox fails, or "": Python starts, and its libraries can be read."""
+    try:
+        said = run(interpreter.trial(), Limits(seconds=20), route=route)
+    except OffleashError as trouble:
+        return str(trouble).removeprefix("The sandbox could not be built: ").rstrip(".")
+    except OSError as trouble:
+        return str(trouble)
+    return "" if said.output == b"ready\n" else said.errors or f"a trial did not answer: {said.ended}"
+
+
+def _exchange(
+    isolated: Isolated,
+    stdin: bytes,
+    limits: Limits,
+    deadline: float,
+    watch: Callable[[bytes], bool] | None,
+    stopped: threading.Event | None,
+) -> tuple[bytes, Ended]:
+    """Feed the input and collect the output, never blocking, until its end or a limit."""
+    source, sink = isolated.process.stdout, isolated.process.stdin
+    assert source is not None
+    assert sink is not None
+    output, left = bytearray(), memoryview(stdin)
+    with selectors.DefaultSelector() as ready:
+        for pipe, event in ((source, selectors.EVENT_READ), (sink, selectors.EVENT_WRITE)):
+            os.set_blocking(pipe.fileno(), False)
+            ready.register(pipe, event)
+        while True:
+            if stopped is not None and stopped.is_set():
+                return bytes(output), Ended.STOPPED
+            if (time_left := deadline - time.monotonic()) <= 0:
+                return bytes(output), Ended.TIME
+            for key, _ in ready.select(min(time_left, 0.1)):
+                if key.fileobj is sink:
+                    left = _fed(sink.fileno(), left)
+                    if not left:
+                        ready.unregister(sink)
+                        sink.close()
+                    continue
+                chunk = os.read(source.fileno(), 1 << 16)
+                if not chunk:
+                    return bytes(output), Ended.DONE
+                output += chunk
+                if watch is not None and watch(chunk):
+                    return bytes(output), Ended.ENOUGH
+                if len(output) > limits.output:
+                    return bytes(output[: limits.output]), Ended.OUTPUT
+
+
+def _fed(fd: int, left: memoryview) -> memoryview:
+    try:
+        return left[os.write(fd, left[: 1 << 16]) :]
+    except BlockingIOError:
+        return left
+    except BrokenPipeError:  # it closed its input: what it says on its output counts
+        return memoryview(b"")

@@ -1,0 +1,110 @@
+"""The first process inside the isolation: starts the command under its limits and ends everything that breaks them.
+
+As process 1 of its namespace it cannot be signalled from inside, and when it ends the kernel ends all others with it.
+Standard library only.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+
+from offleash.verifiers.sandbox.limits import (
+    DUMPABLE,
+    NO_NEW_PRIVILEGES,
+    PDEATHSIG,
+    bound,
+    bound_memory,
+    bound_processes,
+    content,
+    prctl,
+    processes,
+)
+
+MEMORY, PROCESSES, DISK = 91, 92, 93  # exit codes: which limit was broken
+NOBODY = 65534
+INTERVAL = 0.05  # seconds between two looks
+PAGE = resource.getpagesize()
+
+
+def main(arguments: list[str]) -> None:
+    """As bubblewrap starts it: process 1, everything mounted."""
+    supervise(json.loads(arguments[0]))
+
+
+def supervise(spec: dict[str, object]) -> None:
+    """Start the command and watch it; never returns."""
+    prctl(PDEATHSIG, signal.SIGKILL)
+    prctl(DUMPABLE, 0)  # nobody inside reads or writes its memory
+    with contextlib.suppress(OSError):
+        os.chmod("/tmp", 0o1777)  # noqa: PTH101
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        become(spec, "/tmp")
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    while _runs(child):
+        if broken := _broken(spec):
+            os._exit(broken)
+        signal.sigtimedwait({signal.SIGCHLD}, INTERVAL)
+    os._exit(0)
+
+
+def become(spec: dict[str, object], folder: str) -> None:
+    """Turn this process into the command, with its limits and nothing else; never returns."""
+    limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
+    command: list[str] = spec["command"]  # type: ignore[assignment]
+    environment: dict[str, str] = spec["environment"]  # type: ignore[assignment]
+    try:
+        os.setsid()
+        os.chdir(folder)
+        if spec["route"] != "trusted" and os.geteuid() == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        prctl(NO_NEW_PRIVILEGES, 1)
+        bound_processes(limits["processes"], in_user_namespace=spec["route"] != "trusted")
+        bound(resource.RLIMIT_FSIZE, limits["disk"])
+        bound(resource.RLIMIT_NOFILE, limits["files"])
+        if limits["processor"]:
+            bound(resource.RLIMIT_CPU, limits["processor"])
+        bound_memory(limits["memory"])
+        os.execve(command[0], command, environment | {"HOME": folder, "TMPDIR": folder})
+    except OSError as trouble:
+        sys.stderr.write(f"{command[0]}: {trouble}\n")
+        sys.stderr.flush()
+    os._exit(126)
+
+
+def _runs(child: int) -> bool:
+    """Whether the command still runs; buries orphans on the way."""
+    with contextlib.suppress(ChildProcessError):
+        while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+            if pid == child:
+                return False
+        return True
+    return False
+
+
+def _broken(spec: dict[str, object]) -> int:
+    """The limit that all processes together have broken, or 0."""
+    limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
+    pids = [pid for pid in processes() if pid != 1]
+    if len(pids) > limits["processes"]:
+        return PROCESSES
+    held = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            held += int(content(f"/proc/{pid}/statm").split()[1]) * PAGE
+    if held > limits["memory"]:
+        return MEMORY
+    with contextlib.suppress(OSError):
+        disk = os.statvfs("/tmp")
+        if (disk.f_blocks - disk.f_bfree) * disk.f_frsize > limits["disk"] + (1 << 20):
+            return DISK
+    return 0

@@ -1,0 +1,158 @@
+"""A warm process that judges case after case: loads one verifier's module, reads cases, writes judgements.
+
+What the library or the answer prints goes nowhere: the pipes to the parent are moved away from the standard output
+first. Where the verifier evaluates model-written text every case is judged in a fork of its own, so that nothing a text
+does to the interpreter outlives its case.
+"""
+
+import fcntl
+import importlib
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from offleash.verifiers.sandbox.limits import DUMPABLE, LINUX, bound_memory, bound_processor, bury, peak_memory, prctl
+from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
+from offleash.verifiers.sandbox.supervisor import MEMORY
+from offleash.verifiers.verifier import Case, Judgement
+
+Decide = Callable[[Case], Judgement]
+LARGEST_REPLY = 64 << 20
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the requests end: module, bytes of memory, lifeline or -1, and `plain`, `forks` or `alone`."""
+    module, memory, lifeline, manner = arguments[0], int(arguments[1]), int(arguments[2]), arguments[3]
+    requests, replies = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    _tie(lifeline, memory)
+    try:
+        loaded = importlib.import_module(module)
+        decide: Decide = loaded.decide
+        getattr(loaded, "warm", _nothing)()  # where it is slow to begin: the first case's time is its own
+    except BaseException as trouble:
+        send(replies, {"trouble": said(trouble), "missing": isinstance(trouble, ModuleNotFoundError)})
+        return
+    os.dup2(null, 2)
+    bound_memory(memory)
+    if manner != "plain":
+        prctl(DUMPABLE, 0)  # a fork cannot reach into this process
+    send(replies, {"ready": True})
+    while (request := receive(requests)) is not None:
+        assert isinstance(request, dict)
+        if manner == "plain":
+            send(replies, judged(decide, request, memory))
+        else:
+            send(replies, _in_a_fork(decide, request, memory, (requests, replies), alone=manner == "alone"))
+
+
+def _nothing() -> None:
+    """What a verifier does to get warm that starts at once."""
+
+
+def judged(decide: Decide, request: Mapping[str, object], memory: int) -> dict[str, object]:
+    """The verifier's judgement as a message; whatever it raises is a failure of the verifier, in words."""
+    started = time.monotonic()
+    reply: dict[str, object] = {"verdict": "failed", "reason": "", "score": None, "solution": None, "worn": False}
+    try:
+        bound_processor(float(str(request["seconds"])))
+        case = Case(
+            str(request["answer"]),
+            None if request["gold"] is None else str(request["gold"]),
+            str(request["question"]),
+            dict(request["details"]),  # type: ignore[call-overload]
+        )
+        found = decide(case)
+        reply |= {"verdict": found.verdict.value, "reason": found.reason[:2000]}
+        reply |= {"score": found.score, "solution": found.solution}
+    except MemoryError:
+        reply |= {"reason": f"memory limit of {memory / 2**30:.3g} GiB", "worn": True}
+    except RecursionError:
+        reply["reason"] = "nested too deeply for the verifier"
+    except BaseException as trouble:  # a verifier's crash says something about the verifier, not about the model
+        reply["reason"] = said(trouble)
+    return reply | {"seconds": time.monotonic() - started, "peak": peak_memory()}
+
+
+def said(trouble: BaseException) -> str:
+    """An exception in one line."""
+    try:
+        message = str(trouble)
+    except BaseException:
+        message = ""
+    return f"{type(trouble).__name__}: {message}"[:300].strip(": \n")
+
+
+def _in_a_fork(
+    decide: Decide, request: Mapping[str, object], memory: int, ours: tuple[int, int], alone: bool
+) -> dict[str, object]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        for fd in (reading, *ours):
+            os.close(fd)
+        os.setsid()
+        send(writing, judged(decide, request, memory))
+        os._exit(0)
+    os.close(writing)
+    seconds, started = float(str(request["seconds"])), time.monotonic()
+    reply, reason = _answer(reading, started + seconds)
+    os.close(reading)
+    end = _end(bury(child, alone))
+    if reply is None:
+        reason = reason.format(limit=f"time limit of {seconds:g} s", end=end)
+        reply = {"verdict": "failed", "reason": reason, "score": None, "solution": None}
+    return reply | {"worn": False, "peak": 0, "seconds": min(seconds, time.monotonic() - started)}
+
+
+def _answer(reading: int, deadline: float) -> tuple[dict[str, object] | None, str]:
+    """The fork's message, or why there is none."""
+    inbox = bytearray()
+    while True:
+        if not select.select([reading], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return None, "{limit}"
+        chunk = os.read(reading, 1 << 16)
+        inbox += chunk
+        try:
+            message = taken(inbox)
+        except GarbledError:
+            return None, "its process answered garbage"
+        if isinstance(message, dict):
+            return message, ""
+        if message is not None or len(inbox) > LARGEST_REPLY:
+            return None, "its process answered garbage"
+        if not chunk:
+            return None, "its process ended without an answer ({end})"
+
+
+def _end(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def _tie(lifeline: int, memory: int) -> None:
+    """End this process when the other end of the lifeline closes: when the parent is gone, however it went."""
+    if lifeline < 0:
+        return
+    if not LINUX:
+        threading.Thread(target=_watch, args=(lifeline, memory), daemon=True).start()
+        return
+    # SIGIO ends a process that does not expect it; unlike a thread it needs no turn at the interpreter, which one
+    # long multiplication can hold for hours
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([lifeline], [], [], 0)[0]:
+        sys.exit(1)
+
+
+def _watch(lifeline: int, memory: int) -> None:
+    """Where there is no such signal and no limit of address space: look every tenth of a second."""
+    while not select.select([lifeline], [], [], 0.1)[0]:
+        if peak_memory() > memory:
+            os._exit(MEMORY)
+    os._exit(1)

@@ -1,0 +1,244 @@
+"""A warm worker as its parent sees it: started, asked, heard, ended; never waited for."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from enum import Enum, auto
+
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError
+from offleash.verifiers.sandbox import interpreter
+from offleash.verifiers.sandbox.launcher import CANNOT
+from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
+from offleash.verifiers.sandbox.run import BROKEN, Isolated, Limits, chosen_route
+from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+
+SECONDS_TO_START = 60.0  # imports on a busy machine; not charged to any case
+CASES = 2000  # before a worker is replaced: libraries keep caches
+GRACE = 0.5  # a sandboxed worker ends its own case at the limit; only if it does not, its parent ends it
+
+
+class State(Enum):
+    STARTING = auto()
+    IDLE = auto()
+    BUSY = auto()
+    ENDED = auto()
+
+
+class Warm:
+    """One worker process of one verifier."""
+
+    def __init__(self, verifier: Verifier, trust_code: bool) -> None:
+        self.verifier = verifier
+        self.state = State.STARTING
+        self.since = time.monotonic()  # when the state began
+        self.index = -1  # of the case it is busy with
+        self.hopeless = False  # its module cannot be loaded: another try will fail as well
+        self._cases = 0
+        self._inbox = bytearray()
+        self._outbox = memoryview(b"")
+        self._held: Isolated | _Tied
+        if verifier.room is Room.SANDBOX:
+            route = chosen_route(trust_code)
+            manner = "forks" if route == "trusted" else "alone"
+            command = interpreter.start(
+                "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), "-1", manner
+            )
+            limits = Limits(memory=verifier.memory)
+            self._held = Isolated(command, limits, route=route, modules=[verifier.module])
+        else:
+            self._held = _Tied(verifier)
+        process = self._held.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.writes, self.reads = process.stdin.fileno(), process.stdout.fileno()
+        os.set_blocking(self.writes, False)
+        os.set_blocking(self.reads, False)
+
+    @property
+    def deadline(self) -> float:
+        """When it will have taken too long for what it is doing."""
+        if self.state is State.STARTING:
+            return self.since + SECONDS_TO_START
+        grace = GRACE if self.verifier.room is Room.SANDBOX else 0.0
+        return self.since + self.verifier.seconds + grace if self.state is State.BUSY else float("inf")
+
+    @property
+    def alive(self) -> bool:
+        return self.state is not State.ENDED and self._held.process.poll() is None
+
+    @property
+    def has_more_to_say(self) -> bool:
+        return bool(self._outbox)
+
+    def ask(self, index: int, case: Case) -> None:
+        """Give it a case; TypeError, ValueError or RecursionError when the case's details are no JSON."""
+        message = {"answer": case.answer, "gold": case.gold, "question": case.question, "details": dict(case.details)}
+        self._outbox = memoryview(packed(message | {"seconds": self.verifier.seconds}))
+        self.index, self.state, self.since = index, State.BUSY, time.monotonic()
+        self._cases += 1
+        self.write()
+
+    def write(self) -> None:
+        """Send what the pipe takes."""
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):  # one that is gone shows when it is read
+            while self._outbox:
+                self._outbox = self._outbox[os.write(self.writes, self._outbox[: 1 << 16]) :]
+
+    def read(self) -> Judgement | None:
+        """Take what it has said; the judgement when its case is decided."""
+        while True:
+            try:
+                chunk = os.read(self.reads, 1 << 16)
+            except BlockingIOError:
+                return None
+            self._inbox += chunk
+            try:
+                message = taken(self._inbox)
+            except GarbledError:
+                return self._lost("its process answered garbage")
+            if message is not None:
+                return self._heard(message)
+            if not chunk:
+                return self._lost(self._last_words())
+
+    def overran(self) -> Judgement | None:
+        """End it because it took too long; the judgement of its case."""
+        if self.state is State.STARTING:
+            trouble = self._held.errors()
+            self.end()
+            raise OffleashError(
+                f"The verifier {self.verifier.name!r} did not start in {SECONDS_TO_START:g} s. {trouble}".strip()
+            )
+        return self._lost(f"time limit of {self.verifier.seconds:g} s")
+
+    def end(self) -> None:
+        """End the process and all it has started."""
+        self.state = State.ENDED
+        self._held.__exit__()
+
+    def _heard(self, message: object) -> Judgement | None:
+        if not isinstance(message, dict):
+            return self._lost("its process answered garbage")
+        if self.state is State.STARTING:
+            if message.get("ready") is not True:
+                self.end()
+                self.hopeless = True
+                raise _did_not_load(self.verifier, message)
+            self.state, self.since = State.IDLE, time.monotonic()
+            return None
+        if self.state is not State.BUSY:
+            return self._lost("its process answered garbage")
+        judgement = _judgement(message)
+        if judgement is None:
+            return self._lost("its process answered garbage")
+        if judgement.seconds > self.verifier.seconds:  # the caller looked late: the limit holds all the same
+            judgement = self._failed(f"time limit of {self.verifier.seconds:g} s", judgement.seconds)
+        peak = message.get("peak")
+        self.state, self.since = State.IDLE, time.monotonic()
+        grown = isinstance(peak, int) and peak > self.verifier.memory // 2
+        if message.get("worn") or grown or self._cases >= CASES or self._inbox:
+            self.end()
+        return judgement
+
+    def _lost(self, reason: str) -> Judgement | None:
+        busy, starting = self.state is State.BUSY, self.state is State.STARTING
+        trouble, since = self._held.errors() if starting else "", self.since
+        self.end()
+        if starting:
+            said = trouble or reason
+            raise OffleashError(f"The verifier {self.verifier.name!r} could not start its worker: {said}.")
+        return self._failed(reason, time.monotonic() - since) if busy else None
+
+    def _failed(self, reason: str, seconds: float) -> Judgement:
+        return Judgement(Verdict.FAILED, reason, seconds=min(seconds, self.verifier.seconds))
+
+    def _last_words(self) -> str:
+        """Why its process ended, from its exit code."""
+        code = self._held.wait(2.0)
+        memory = f"memory limit of {self.verifier.memory / 2**30:.3g} GiB"
+        if code == CANNOT:
+            return self._held.errors()
+        if code in BROKEN:
+            return memory if BROKEN[code].value == "memory limit" else str(BROKEN[code].value)
+        if code == -signal.SIGXCPU:
+            return f"time limit of {self.verifier.seconds:g} s"
+        return f"its process died ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
+
+
+class _Tied:
+    """A process outside of any sandbox, in a session of its own, that ends with this one."""
+
+    def __init__(self, verifier: Verifier) -> None:
+        held, self._lifeline = os.pipe()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
+        try:
+            self.process = subprocess.Popen(
+                interpreter.start(
+                    "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), str(held), "plain"
+                ),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                pass_fds=(held,),
+                env=interpreter.trusted_environment(),
+                start_new_session=True,
+                bufsize=0,
+            )
+        except BaseException:
+            os.close(self._lifeline)
+            self._errors.close()
+            raise
+        finally:
+            os.close(held)
+
+    def __exit__(self, *_: object) -> None:
+        if self._lifeline < 0:
+            return
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self._lifeline)
+        self._lifeline = -1
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._errors.close()
+
+    def wait(self, seconds: float) -> int:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return 0
+
+    def errors(self) -> str:
+        """The last line of its standard error."""
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 4000))
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1].strip().rstrip(".") if lines else ""
+
+
+def _judgement(message: dict[str, object]) -> Judgement | None:
+    """A judgement from a worker's message; None when it is none."""
+    reason, score, solution = message.get("reason"), message.get("score"), message.get("solution")
+    seconds = message.get("seconds")
+    try:
+        verdict = Verdict(str(message.get("verdict")))
+    except ValueError:
+        return None
+    if not isinstance(reason, str) or not isinstance(score, int | float | None):
+        return None
+    if not isinstance(solution, str | None) or not isinstance(seconds, int | float):
+        return None
+    return Judgement(verdict, reason, None if score is None else float(score), solution, float(seconds))
+
+
+def _did_not_load(verifier: Verifier, message: dict[str, object]) -> OffleashError:
+    said = str(message.get("trouble"))[:300]
+    hint = f" Install it with: pip install 'offleash[{verifier.extra}]'." if verifier.extra else ""
+    return OffleashError(
+        f"The verifier {verifier.name!r} could not be loaded: {said}.{hint if message.get('missing') else ''}"
+    )

@@ -1,0 +1,127 @@
+"""The cache of verdicts: what was decided once is not decided again, in no run, checkpoint or session.
+
+A verdict depends on the problem's gold answer and details, the raw answer, and the verifier with its version. The key
+is a hash of these and nothing else; a verdict `failed` says nothing of them and is never kept.
+"""
+
+import contextlib
+import os
+import sqlite3
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+from offleash.data.verdict import Verdict
+from offleash.verifiers.verifier import Case, Judgement
+
+LAYOUT = 1
+BATCH = 500  # keys a query
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS verdicts "
+    "(key BLOB PRIMARY KEY, verdict TEXT, reason TEXT, score REAL, solution TEXT) WITHOUT ROWID"
+)
+
+
+def cache_folder() -> Path:
+    """Where the cache lies: OFFLEASH_CACHE, else the user's cache folder."""
+    if named := os.environ.get("OFFLEASH_CACHE"):
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "offleash"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offleash"
+
+
+def subject_hash(gold: str | None, question: str, details: str) -> bytes:
+    """Hash of what a problem gives its verifier."""
+    parts = [gold or "", "" if gold is not None else "no gold", question, details]
+    return _hash(part.encode("utf-8", "surrogatepass") for part in parts)
+
+
+def key_of(identity: str, subject: bytes, case: Case) -> bytes:
+    """The key of one case under one verifier and version."""
+    return _hash([identity.encode(), subject, case.answer.encode("utf-8", "surrogatepass")])
+
+
+class Cache:
+    """Verdicts on disk, in SQLite: safe against kills, shared by processes; without a usable disk it keeps nothing."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.trouble = ""
+        self._connection: sqlite3.Connection | None = None
+        file = (folder or cache_folder()) / f"verdicts-{LAYOUT}.sqlite"
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = _open(file)
+        except (OSError, sqlite3.Error) as error:
+            self.trouble = f"verdicts are not kept for other runs: {file} cannot be used ({error})"
+
+    def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Judgement]:
+        """The judgements that are known, by key."""
+        found: dict[bytes, Judgement] = {}
+        if self._connection is None:
+            return found
+        for start in range(0, len(keys), BATCH):
+            some = keys[start : start + BATCH]
+            marks = ",".join("?" * len(some))
+            query = f"SELECT key, verdict, reason, score, solution FROM verdicts WHERE key IN ({marks})"
+            try:
+                rows = self._connection.execute(query, some).fetchall()
+            except sqlite3.Error as error:
+                self._give_up(error)
+                return found
+            for key, verdict, reason, score, solution in rows:
+                found[bytes(key)] = Judgement(Verdict(verdict), reason or "", score, solution)
+        return found
+
+    def store(self, judgements: Mapping[bytes, Judgement]) -> None:
+        """Keep judgements; those that failed are left out."""
+        rows = [
+            (key, judged.verdict.value, _storable(judged.reason), judged.score, _storable(judged.solution))
+            for key, judged in judgements.items()
+            if judged.verdict is not Verdict.FAILED
+        ]
+        if self._connection is None or not rows:
+            return
+        try:
+            with self._connection:
+                self._connection.executemany("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _give_up(self, error: sqlite3.Error) -> None:
+        self.trouble = f"verdicts are not kept for other runs: the cache cannot be used ({error})"
+        self.close()
+
+
+def _open(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=30, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(_TABLE)
+    except sqlite3.DatabaseError:
+        connection.close()
+        with contextlib.suppress(OSError):  # a damaged cache holds nothing that cannot be decided again
+            file.replace(file.with_suffix(".damaged"))
+        connection = sqlite3.connect(file, timeout=30, check_same_thread=False)
+        connection.execute(_TABLE)
+    return connection
+
+
+def _storable(text: str | None) -> str | None:
+    """Texts without lone surrogates, which SQLite cannot hold."""
+    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _hash(parts: Iterable[bytes]) -> bytes:
+    whole = blake2b(digest_size=16)
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "little"))
+        whole.update(part)
+    return whole.digest()

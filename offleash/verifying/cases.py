@@ -1,0 +1,131 @@
+"""Subjects: problems as their verifiers see them, each with the verifier that judges it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError
+from offleash.verifiers.extraction.extract import Extraction, extract
+from offleash.verifiers.registry import verifier as named
+from offleash.verifiers.verifier import Judgement, Verifier
+from offleash.verifying.judge import Judge, Subject, subject_of
+
+SHOWN = 5  # problems named in a message
+UNREAD = Judgement(Verdict.UNREAD)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Options of extraction. They change verdicts, so they are part of a verifier's name."""
+
+    last_number: bool = False  # also take a text's last number for its answer
+    opened: bool = False  # the prompt opens the block of reasoning
+
+    def of(self, verifier: Verifier) -> Verifier:
+        if not (self.last_number or self.opened):
+            return verifier
+        suffix = (".last_number" if self.last_number else "") + (".opened" if self.opened else "")
+        steps = verifier.ladder
+        if self.last_number and "last_number" not in steps:
+            steps = (*steps, "last_number")
+        return replace(verifier, name=verifier.name + suffix, ladder=steps)
+
+
+def subjects_of(
+    problems: pl.DataFrame, wanted: str | None, ladder: Ladder, where: str
+) -> dict[str, tuple[Subject, Verifier]]:
+    """Every problem of a table with its verifier: the one wanted for all, else its own."""
+    chosen = named(wanted) if wanted else None
+    without = problems.filter(pl.col("verifier").is_null()).height if chosen is None else 0
+    if without:
+        raise OffleashError(
+            f"{without} of the {problems.height} problems of {where} name no verifier; "
+            "choose one for all with --verifier NAME, for example --verifier math."
+        )
+    found = {}
+    for row in problems.select("problem", "gold", "question", "details", "verifier").iter_rows():
+        subject = subject_of(row[0], row[1], row[2], row[3])
+        found[row[0]] = (subject, ladder.of(chosen or named(row[4])))
+    return found
+
+
+def told_by(problems: pl.DataFrame, fuller: pl.DataFrame, where: str) -> pl.DataFrame:
+    """A run's problems with what a set of problems says of them: found by their text, else by their id."""
+    known = ["gold", "verifier", "details", "question"]
+    renamed = {column: f"{column} said" for column in known}
+    by_text = fuller.filter(pl.col("hash").is_not_null()).unique("hash").select("hash", *known).rename(renamed)
+    by_id = fuller.unique("problem").select("problem", *known).rename({column: f"{column} by id" for column in known})
+    joined = problems.join(by_text, on="hash", how="left", maintain_order="left").join(
+        by_id, on="problem", how="left", maintain_order="left"
+    )
+    found = joined.filter(pl.coalesce("gold said", "details said", "gold by id", "details by id").is_not_null()).height
+    if found < problems.height:
+        raise OffleashError(
+            f"{problems.height - found} of the {problems.height} problems of {where} are not among the "
+            f"{fuller.height} of --problems, neither by text nor by id."
+        )
+    filled = [pl.coalesce(f"{column} said", f"{column} by id", column).alias(column) for column in known]
+    return joined.with_columns(filled).select(problems.columns)
+
+
+def refuse_unreadable(judge: Judge, subjects: dict[str, tuple[Subject, Verifier]], where: str) -> None:
+    """Stop before the first sample where a gold answer cannot be judged against: verdicts on it would be false."""
+    faults = unreadable(judge, list(subjects.values()))
+    if not faults:
+        return
+    lines = [f"  problem {subject.problem!r}: {why}" for subject, why in faults[:SHOWN]]
+    more = [f"  and {len(faults) - SHOWN} more: offleash check lists them"] if len(faults) > SHOWN else []
+    raise OffleashError(
+        "\n".join([f"{len(faults)} of the {len(subjects)} problems of {where} cannot be judged:", *lines, *more])
+        + "\nTake gold answers from a set of problems with --problems, correct them, or choose another verifier."
+    )
+
+
+def unreadable(judge: Judge, pairs: Sequence[tuple[Subject, Verifier]]) -> list[tuple[Subject, str]]:
+    groups: dict[str, tuple[Verifier, list[Subject]]] = {}
+    for subject, verifier in pairs:
+        groups.setdefault(verifier.name, (verifier, []))[1].append(subject)
+    return [fault for verifier, subjects in groups.values() for fault in judge.unreadable(verifier, subjects)]
+
+
+def judged_texts(
+    judge: Judge,
+    pairs: Sequence[tuple[Subject, Verifier]],
+    texts: Sequence[str | None],
+    truncated: Sequence[bool],
+    opened: bool = False,
+) -> list[tuple[Extraction, Judgement]]:
+    """The extraction and the judgement of every text, in order.
+
+    Every distinct text is read once, and every distinct answer to a problem decided once.
+    """
+    judge.forget()
+    read: dict[tuple[tuple[str, ...], bool], dict[str, Extraction]] = {}
+    answers: list[Extraction] = []
+    decided: list[dict[str, Judgement]] = []
+    waiting: dict[str, tuple[Verifier, dict[tuple[bytes, str], Subject]]] = {}
+    known: dict[int, dict[str, Judgement]] = {}
+    for pair, text, cut in zip(pairs, texts, truncated, strict=True):
+        ladder = pair[1].ladder
+        memory = read.get((ladder, cut))
+        if memory is None:
+            memory = read[ladder, cut] = {}
+        found = memory.get(text or "")
+        if found is None:
+            found = memory[text or ""] = extract(text or "", ladder, cut, opened)
+        answers.append(found)
+        judged = known.get(id(pair))
+        if judged is None:
+            judged = known[id(pair)] = judge.known(pair[1], pair[0])
+        decided.append(judged)
+        if found.answer is not None and found.answer not in judged:
+            group = waiting.setdefault(pair[1].name, (pair[1], {}))[1]
+            group[pair[0].key, found.answer] = pair[0]
+    for verifier, group in waiting.values():
+        judge.decide(verifier, [(subject, answer) for (_, answer), subject in group.items()])
+    return [
+        (found, UNREAD if found.answer is None else judged[found.answer])
+        for found, judged in zip(answers, decided, strict=True)
+    ]

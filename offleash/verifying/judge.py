@@ -1,0 +1,167 @@
+"""Judging: every distinct answer to a problem decided once, by the quickest way that is sure."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
+from offleash.verifiers.readability import MODULE, asking
+from offleash.verifiers.sandbox.pool import Pool
+from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+from offleash.verifying.cache import Cache, key_of, subject_hash
+
+Ask = Callable[[str], str]
+ANY = "0"  # an answer that a quick decision can be made about only where the gold answer reads plainly
+HELD = 1_000_000  # distinct answers remembered at a time; the cache on disk holds the rest
+STORE = 2.0  # seconds between two writes to the cache: what a kill can lose
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What one problem gives its verifier."""
+
+    problem: str
+    gold: str | None
+    question: str
+    details: dict[str, object]
+    key: bytes
+
+    def case(self, answer: str) -> Case:
+        return Case(answer, self.gold, self.question, self.details)
+
+
+@dataclass
+class Judge:
+    """Decides cases: by exact comparison, from the cache, in the pool, or by asking a referee."""
+
+    pool: Pool
+    cache: Cache | None = None
+    ask: Ask | None = None
+    asked: str = ""  # the referee's identity, which is part of its verdicts
+    progress: Progress = silent
+    ways: Counter[str] = field(default_factory=Counter)  # how often each way decided
+    _known: dict[tuple[str, bytes], dict[str, Judgement]] = field(default_factory=dict)
+    _held: int = 0
+
+    def identity(self, verifier: Verifier) -> str:
+        return self.asked if verifier.room is Room.ASKS else verifier.identity
+
+    def forget(self) -> None:
+        """Free the memory of what was decided, once it is large: the cache on disk remembers."""
+        if self._held > HELD:
+            self._known.clear()
+            self._held = 0
+
+    def known(self, verifier: Verifier, subject: Subject) -> dict[str, Judgement]:
+        """What has been decided on the answers to a problem, by answer; grows with `decide`."""
+        return self._known.setdefault((self.identity(verifier), subject.key), {})
+
+    def decide(self, verifier: Verifier, pairs: Sequence[tuple[Subject, str]]) -> None:
+        """Decide (problem, answer) pairs that are not known yet; equal pairs are decided once."""
+        name = self.identity(verifier)
+        new = {
+            (name, subject.key, answer): (subject, answer)
+            for subject, answer in pairs
+            if answer not in self.known(verifier, subject)
+        }
+        for (_, key, answer), judged in self._decide_new(verifier, name, new):
+            self._known.setdefault((name, key), {})[answer] = judged
+            self._held += 1
+
+    def unreadable(self, verifier: Verifier, subjects: Sequence[Subject]) -> list[tuple[Subject, str]]:
+        """Problems whose gold answer the verifier cannot read, with the reason."""
+        if verifier.room is Room.ASKS:
+            self._referee()
+        if verifier.room in (Room.ASKS, Room.ALONE, Room.SANDBOX):
+            module = import_module(verifier.module)
+            found = ((subject, str(module.readable(subject.case("")))) for subject in subjects)
+            return [(subject, why) for subject, why in found if why]
+        doubtful = [s for s in subjects if verifier.quick is None or verifier.quick(s.case(ANY)) is None]
+        asked = [(about(verifier, subject), "") for subject in doubtful]
+        counted = Counter(self.ways)
+        self.decide(asking(verifier), asked)
+        self.ways = counted  # questions about gold answers are no decisions about samples
+        judged = [self.known(asking(verifier), subject)[""] for subject in doubtful]
+        return [
+            (subject, one.reason)
+            for subject, one in zip(doubtful, judged, strict=True)
+            if one.verdict is not Verdict.CORRECT
+        ]
+
+    def _decide_new(
+        self, verifier: Verifier, name: str, new: dict[tuple[str, bytes, str], tuple[Subject, str]]
+    ) -> Iterator[tuple[tuple[str, bytes, str], Judgement]]:
+        hard: dict[tuple[str, bytes, str], Case] = {}
+        for place, (subject, answer) in new.items():
+            case = subject.case(answer)
+            judged = verifier.quick(case) if verifier.quick else None
+            if judged is None:
+                hard[place] = case
+            else:
+                self.ways["exact"] += 1
+                yield place, judged
+        keys = {place: key_of(name, place[1], case) for place, case in hard.items()}
+        cached = self.cache.lookup(list(keys.values())) if self.cache else {}
+        for place, key in keys.items():
+            if key in cached:
+                self.ways["cached"] += 1
+                yield place, cached[key]
+        left = [place for place in hard if keys[place] not in cached]
+        fresh: dict[bytes, Judgement] = {}
+        answers = self._run(verifier, [hard[place] for place in left])
+        kept = time.monotonic()
+        try:
+            for done, (number, judged) in enumerate(answers, 1):
+                self.ways["failed" if judged.verdict is Verdict.FAILED else "decided"] += 1
+                fresh[keys[left[number]]] = judged
+                self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
+                if time.monotonic() - kept > STORE:
+                    self._keep(fresh)
+                    kept = time.monotonic()
+                yield left[number], judged
+        finally:
+            self._keep(fresh)  # also when it is interrupted
+
+    def _keep(self, fresh: dict[bytes, Judgement]) -> None:
+        if self.cache:
+            self.cache.store(fresh)
+        fresh.clear()
+
+    def _run(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+        if not cases:
+            return
+        if verifier.room is not Room.ASKS:
+            yield from self.pool.judge(verifier, cases)
+            return
+        from offleash.verifying.refereeing import refereed
+
+        yield from refereed(cases, self._referee())
+
+    def _referee(self) -> Ask:
+        if self.ask is None:
+            raise OffleashError(
+                "The verifier 'referee' asks a model of an OpenAI-compatible server, and none is named. Judge with: "
+                "offleash verify RUN --verifier referee --referee URL --referee-model NAME."
+            )
+        return self.ask
+
+
+def about(verifier: Verifier, subject: Subject) -> Subject:
+    """A problem whose gold answer is asked about, with the module that can tell."""
+    return replace(subject, details={**subject.details, MODULE: verifier.module})
+
+
+def subject_of(problem: str, gold: str | None, question: str | None, details: str | None) -> Subject:
+    """A problem as its verifier sees it; details that are no JSON object are refused."""
+    try:
+        read = json.loads(details) if details else {}
+    except ValueError:
+        read = None
+    if not isinstance(read, dict):
+        raise OffleashError(f"Problem {problem!r} has details that are no JSON object: {str(details)[:80]!r}.")
+    return Subject(problem, gold, question or "", read, subject_hash(gold, question or "", details or ""))

@@ -1,0 +1,116 @@
+"""Verify logs: other people's samples judged anew, and where their tool's own verdicts differ from ours."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.folder import is_run, open_run, verifiers
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError
+from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
+from offleash.loading.import_logs import import_logs
+from offleash.loading.load import Reading
+from offleash.progress import Progress, silent
+from offleash.verifying.verify import Verified, Verifying, judge_of, verify_with
+
+EXAMPLES = 20
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One sample of which the tool and our verifier disagree whether it is correct."""
+
+    problem: str
+    index: int
+    answer: str | None
+    gold: str | None
+    tool: str
+    ours: str
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """How the verdicts of a log's own tool compare with those given now."""
+
+    run: str
+    tool: str | None  # whose verdicts the log had; None: it had none
+    verified: Verified
+    compared: int  # samples with both verdicts
+    tool_only: int  # correct for the tool alone
+    ours_only: int  # correct for us alone
+    differences: tuple[Difference, ...]  # some of them, one a distinct answer
+
+
+def verify_before_comparing(
+    arguments: Sequence[str], reading: Reading, options: Verifying, scratch: Path, progress: Progress = silent
+) -> tuple[list[str], str, list[Disagreement]]:
+    """Judge what the arguments name: logs are imported into the scratch folder first, run folders keep the verdicts.
+
+    Returns the arguments to compare instead, the verifier to compare by, and the disagreements with the tools.
+    """
+    parsed = distinct_paths([parse_argument(argument) for argument in arguments])
+    names = distinct_names([argument.name for argument in parsed])
+    out, found, name = [], [], ""
+    with judge_of(options, progress) as judge:
+        for number, (argument, run) in enumerate(zip(parsed, names, strict=True)):
+            folder = _folder(arguments[number], argument, scratch / str(number), reading, progress)
+            tool = next((known for known in verifiers(folder) if "@" not in known), None)
+            done = verify_with(judge, folder, options, progress)
+            name = done.verifier
+            out.append(f"{run}={folder}")
+            found.append(_disagreement(run, folder, tool, done))
+    return out, name, found
+
+
+def _folder(text: str, argument: Argument, into: Path, reading: Reading, progress: Progress) -> Path:
+    runs = [path for path in argument.paths if is_run(path)]
+    if len(runs) == len(argument.paths) == 1:
+        return runs[0]
+    if runs:
+        raise OffleashError(
+            f"{text} names several run folders; verify them first: offleash verify {' '.join(map(str, runs))}."
+        )
+    if reading.options.split_by is not None:
+        raise OffleashError(
+            f"--verify judges one run a file and {text} is to be split by {reading.options.split_by!r}; write each run "
+            "to a file of its own first."
+        )
+    options = replace(reading.options, texts=True)
+    return import_logs(text, into, replace(reading, options=options), progress).folder
+
+
+def _disagreement(run: str, folder: Path, tool: str | None, done: Verified) -> Disagreement:
+    if tool is None:
+        return Disagreement(run, None, done, 0, 0, 0, ())
+    ours, theirs = open_run(folder, verifier=done.verifier), open_run(folder, verifier=tool)
+    assert ours.verdicts is not None, "it was verified"
+    assert theirs.verdicts is not None, "the tool's verdicts are there"
+    correct = Verdict.CORRECT.value
+    both = (
+        ours.verdicts.join(
+            theirs.verdicts.filter(pl.col("verdict").is_not_null()).select("problem", "index", tool=pl.col("verdict")),
+            on=["problem", "index"],
+        )
+        .select("problem", "index", "answer", "verdict", "tool", "reason")
+        .collect(engine="streaming")
+    )
+    tool_only = both.filter((pl.col("tool") == correct) & (pl.col("verdict") != correct))
+    ours_only = both.filter((pl.col("tool") != correct) & (pl.col("verdict") == correct))
+    golds = dict(ours.problems.select("problem", "gold").iter_rows())
+    some = pl.concat([tool_only, ours_only]).unique(["problem", "answer"], maintain_order=True).head(EXAMPLES)
+    differences = tuple(
+        Difference(
+            row["problem"],
+            row["index"],
+            row["answer"],
+            golds.get(row["problem"]),
+            row["tool"],
+            row["verdict"],
+            row["reason"],
+        )
+        for row in some.iter_rows(named=True)
+    )
+    return Disagreement(run, tool, done, both.height, tool_only.height, ours_only.height, differences)

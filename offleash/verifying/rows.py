@@ -1,0 +1,146 @@
+"""Verify rows: a JSONL file of gold answers and texts to one verdict a row, in the same order."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from offleash.data.samples import TRUNCATED
+from offleash.data.verdict import Verdict
+from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
+from offleash.verifiers.registry import verifier as named
+from offleash.verifiers.verifier import Verifier
+from offleash.verifying.cases import judged_texts, unreadable
+from offleash.verifying.judge import Judge, Subject, subject_of
+from offleash.verifying.verify import Verifying, judge_of, kept
+
+CHUNK = 2_000  # rows judged at a time; the seconds of a row are its decision's and its share of the reading
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the file as read."""
+
+    line: int
+    id: object
+    subject: Subject
+    text: str
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row's verdict."""
+
+    id: object
+    verdict: Verdict
+    answer: str | None
+    step: str | None
+    seconds: float
+    reason: str = ""
+    score: float | None = None
+    unreadable: bool = False  # its gold answer, by the verifier
+
+
+def is_rows(path: Path) -> bool:
+    """Whether a path names a file of rows rather than a run folder."""
+    return path.is_file() or path.suffix in (".jsonl", ".json", ".ndjson")
+
+
+def verify_rows(judge: Judge, path: Path, options: Verifying, progress: Progress = silent) -> Iterator[Outcome]:
+    """The outcomes of all rows, in order; a row whose gold answer cannot be read is `failed` with the reason."""
+    if options.verifier is None:
+        raise OffleashError(f"{path} names no verifier; choose one with --verifier NAME, for example --verifier math.")
+    verifier = options.ladder.of(named(options.verifier))
+    rows = read_rows(path)
+    done = 0
+    while chunk := list(islice(rows, CHUNK)):
+        yield from _outcomes(judge, verifier, chunk, options.ladder.opened)
+        done += len(chunk)
+        progress(f"{path.name}: {done:,} rows verified")
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a JSONL file; a bad one is an error that names its line and what was found."""
+    try:
+        file = path.open(encoding="utf-8-sig", errors="surrogateescape")
+    except FileNotFoundError:
+        raise OffleashError(f"There is no file {path}; verify takes run folders and JSONL files.") from None
+    found = 0
+    with file:
+        for line, text in enumerate(file, 1):
+            if text.strip():
+                found += 1
+                yield _row(path, line, text)
+    if not found:
+        raise OffleashError(f'{path} is empty; it should hold a row {{"id": ..., "gold": ..., "text": ...}} a line.')
+
+
+class Digits(str):
+    """A number of the file, digit for digit: a float would round a gold answer."""
+
+
+def _refused(constant: str) -> object:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _row(path: Path, line: int, text: str) -> Row:
+    try:
+        row = json.loads(text, parse_float=Digits, parse_constant=_refused)
+    except ValueError as error:
+        raise OffleashError(f"{path}, line {line}: not JSON ({error}): {text[:60].strip()!r}.") from None
+    except RecursionError:
+        raise OffleashError(f"{path}, line {line}: JSON nested too deep to be read.") from None
+    if not isinstance(row, dict) or "text" not in row:
+        keys = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+        raise OffleashError(
+            f'{path}, line {line}: a row is {{"id": ..., "gold": ..., "text": ...}}; found {keys[:100] or "nothing"}. '
+            "Logs of other tools: offleash import LOG -o RUN, then verify RUN; or offleash compare --verify."
+        )
+    if not isinstance(row["text"], str | None):
+        raise OffleashError(f'{path}, line {line}: "text" should be a string; found {str(row["text"])[:60]!r}.')
+    gold = row.get("gold")
+    if isinstance(gold, bool | list | dict):
+        raise OffleashError(f'{path}, line {line}: "gold" should be a string or a number; found {str(gold)[:60]!r}.')
+    details = json.loads(text).get("details")  # numbers here are numbers
+    written = json.dumps(details) if details is not None and not isinstance(details, str) else details
+    name = row.get("id", line)
+    name = float(name) if isinstance(name, Digits) else name
+    subject = subject_of(str(name), None if gold is None else str(gold), row.get("question"), written)
+    return Row(line, name, subject, row["text"] or "", row.get("finish") == TRUNCATED)
+
+
+def _outcomes(judge: Judge, verifier: Verifier, rows: list[Row], opened: bool) -> Iterator[Outcome]:
+    started = time.monotonic()
+    distinct = {row.subject.key: row.subject for row in rows}
+    faults = {subject.key: why for subject, why in unreadable(judge, [(s, verifier) for s in distinct.values()])}
+    good = [row for row in rows if row.subject.key not in faults]
+    pairs = [(row.subject, verifier) for row in good]
+    found = judged_texts(judge, pairs, [row.text for row in good], [row.truncated for row in good], opened)
+    spent = sum({id(judged): judged.seconds for _, judged in found}.values())
+    share = max(time.monotonic() - started - spent, 0.0) / len(rows)
+    by_line = dict(zip((row.line for row in good), found, strict=True))
+    for row in rows:
+        if row.line not in by_line:
+            yield Outcome(row.id, Verdict.FAILED, None, None, share, faults[row.subject.key], unreadable=True)
+            continue
+        read, judged = by_line[row.line]
+        seconds = share + judged.seconds
+        yield Outcome(row.id, judged.verdict, kept(read.answer), read.step, seconds, judged.reason, judged.score)
+
+
+def verify_file(
+    path: Path, options: Verifying, each: Callable[[Outcome], None], progress: Progress = silent
+) -> list[Outcome]:
+    """Verify a file of rows; `each` gets every outcome as it is there. Returns those whose gold could not be read."""
+    with judge_of(options, progress) as judge:
+        return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
+
+
+def _told(outcomes: Iterator[Outcome], each: Callable[[Outcome], None]) -> Iterator[Outcome]:
+    for outcome in outcomes:
+        each(outcome)
+        yield outcome

@@ -1,0 +1,250 @@
+"""Verify: from the samples of a run folder to verdicts beside them, resumable and idempotent."""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+
+import polars as pl
+
+from offleash.data.facts import read_origin
+from offleash.data.folder import RunFolder, append_to_run, read_problems
+from offleash.data.samples import SAMPLES, TRUNCATED
+from offleash.data.shards import DAMAGE, check_schema, damaged
+from offleash.data.verdict import Verdict
+from offleash.data.verdicts import VERDICTS
+from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
+from offleash.verifiers.extraction.extract import THINK, THOUGHT
+from offleash.verifiers.sandbox.pool import Pool
+from offleash.verifiers.verifier import Verifier
+from offleash.verifying.cache import Cache
+from offleash.verifying.cases import Ladder, judged_texts, refuse_unreadable, subjects_of, told_by
+from offleash.verifying.judge import Ask, Judge, Subject
+
+CHUNK = 20_000  # samples judged at a time: bounds memory, and paces the progress
+KEPT = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash
+EXAMPLES = 20  # failures kept to be shown
+Subjects = Mapping[str, tuple[Subject, Verifier]]
+
+
+@dataclass(frozen=True)
+class Verifying:
+    """How samples are to be verified."""
+
+    verifier: str | None = None  # for all problems; None: each problem's own
+    ladder: Ladder = field(default_factory=Ladder)
+    jobs: int = 0  # worker processes; 0: one a core
+    trust_code: bool = False
+    cache: Path | bool = True  # where verdicts are kept for other runs; False: nowhere
+    problems: pl.DataFrame | None = None  # PROBLEMS that say more than the run does: gold answers, tests, verifiers
+    ask: Ask | None = None  # a referee
+    asked: str = ""  # its identity
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What became of the samples of one run."""
+
+    folder: Path
+    verifier: str
+    samples: int
+    judged: int  # in this call; the others had their verdict already
+    verdicts: Mapping[str, int]
+    steps: Mapping[str, int]
+    ways: Mapping[str, int]  # how the distinct answers were decided: exact, cached, decided, failed
+    failures: Sequence[tuple[str, int, str]]  # problem, index, reason: some of them
+    reopened: int  # samples that close a block of reasoning which they did not open
+    seconds: float
+    trouble: str = ""  # of the cache
+
+
+@contextmanager
+def judge_of(options: Verifying, progress: Progress = silent) -> Iterator[Judge]:
+    """A judge with its workers and its cache, both closed at the end."""
+    cache = Cache(options.cache if isinstance(options.cache, Path) else None) if options.cache else None
+    try:
+        with Pool(options.jobs or os.cpu_count() or 1, trust_code=options.trust_code) as pool:
+            yield Judge(pool, cache, options.ask, options.asked, progress)
+    finally:
+        if cache:
+            cache.close()
+
+
+def verify(folder: Path, options: Verifying | None = None, progress: Progress = silent) -> Verified:
+    """Judge every sample of a run folder that has no verdict yet, or whose verifier failed."""
+    options = options or Verifying()
+    with judge_of(options, progress) as judge:
+        return verify_with(judge, folder, options, progress)
+
+
+def verify_with(judge: Judge, folder: Path, options: Verifying, progress: Progress = silent) -> Verified:
+    """As `verify`, with a judge that several runs share."""
+    started, before = time.monotonic(), Counter(judge.ways)
+    problems = read_problems(folder)
+    if options.problems is not None:
+        problems = told_by(problems, options.problems, str(folder))
+    options = replace(options, ladder=ladder_for(folder, options.ladder))
+    subjects = subjects_of(problems, options.verifier, options.ladder, str(folder))
+    refuse_unreadable(judge, subjects, str(folder))
+    name = stored_name(judge, [verifier for _, verifier in subjects.values()])
+    with append_to_run(folder) as run:
+        if not run.sample_shards():
+            raise OffleashError(
+                f"{folder} keeps no texts of samples, so there is nothing to read; import with --texts."
+            )
+        done = verify_shards(run, judge, subjects, options.ladder.opened, progress)
+    return Verified(
+        folder=folder,
+        verifier=name,
+        samples=done.verdicts.total(),
+        judged=done.judged,
+        verdicts={verdict.value: done.verdicts[verdict.value] for verdict in Verdict},
+        steps=dict(done.steps.most_common()),
+        ways=dict(judge.ways - before),
+        failures=done.failures,
+        reopened=done.reopened,
+        seconds=time.monotonic() - started,
+        trouble=judge.cache.trouble if judge.cache else "",
+    )
+
+
+def ladder_for(folder: Path, ladder: Ladder) -> Ladder:
+    """The ladder for a run: where its prompts end inside a block of reasoning, samples begin within it."""
+    origin = read_origin(folder)
+    return replace(ladder, opened=ladder.opened or (origin is not None and origin.thinking))
+
+
+def verify_shards(
+    run: RunFolder, judge: Judge, subjects: Subjects, opened: bool, progress: Progress = silent
+) -> "Counted":
+    """Judge what has no verdict in a run that is open for writing, one shard of verdicts for each of samples."""
+    name = stored_name(judge, [verifier for _, verifier in subjects.values()])
+    shards = run.sample_shards()
+    samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
+    work, done = _Work(judge, subjects, opened, progress, samples), Counted()
+    for shard in shards:
+        _verify_shard(run, shard, name, work, done)
+    run.write_about(name, _about(judge, subjects))
+    return done
+
+
+def stored_name(judge: Judge, verifiers: Sequence[Verifier]) -> str:
+    """The name that verdicts are stored under: the verifier's with its version, or a hash of several."""
+    identities = sorted({judge.identity(verifier) for verifier in verifiers})
+    if len(identities) == 1:
+        return identities[0]
+    return f"mixed@{blake2b(' '.join(identities).encode(), digest_size=4).hexdigest()}"
+
+
+@dataclass
+class _Work:
+    judge: Judge
+    subjects: Subjects
+    opened: bool
+    progress: Progress
+    samples: int
+
+
+@dataclass
+class Counted:
+    """What is counted while shards go by."""
+
+    judged: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[str, int, str]] = field(default_factory=list)
+    reopened: int = 0
+
+    def add(self, verdicts: pl.DataFrame) -> None:
+        self.verdicts.update(dict(verdicts["verdict"].cast(pl.String).value_counts().iter_rows()))
+        self.steps.update({step or "nothing": n for step, n in verdicts["step"].value_counts().iter_rows()})
+        failed = verdicts.filter(pl.col("verdict") == Verdict.FAILED.value).select("problem", "index", "reason")
+        self.failures += failed.head(EXAMPLES - len(self.failures)).rows() if len(self.failures) < EXAMPLES else []
+
+
+def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: Counted) -> None:
+    """The verdicts of one shard: those that stand are kept, those that failed or are missing are given."""
+    standing = run.verdicts_on(name, shard.name)
+    keys = _read(shard, ["problem", "index"])
+    stranger = keys.filter(~pl.col("problem").is_in(list(work.subjects)))
+    if stranger.height:
+        raise OffleashError(f"{shard} has samples of {stranger['problem'][0]!r}, which is no problem of its run.")
+    if standing is not None:
+        standing = standing.filter(pl.col("verdict") != Verdict.FAILED.value)
+        standing = standing.join(keys, on=["problem", "index"], how="semi")
+        if standing.height == keys.height:
+            done.add(standing)
+            return
+    parts = [] if standing is None else [standing]
+    for start in range(0, keys.height, CHUNK):
+        columns = ["problem", "index", "text", "finish"]
+        rows = _read(shard, columns, start, CHUNK)
+        if standing is not None:
+            rows = rows.join(standing.select("problem", "index"), on=["problem", "index"], how="anti")
+        if rows.height:
+            parts.append(judged_rows(work.judge, work.subjects, rows, work.opened))
+            done.judged += rows.height
+            texts = rows["text"].fill_null("")
+            done.reopened += int(
+                (texts.str.contains(THOUGHT, literal=True) & ~texts.str.contains(THINK, literal=True)).sum()
+            )
+            work.progress(f"{run.path.name}: {done.judged:,} of {work.samples:,} samples judged")
+    whole = pl.concat(parts)
+    run.write_verdicts(name, whole, shard=shard.name)
+    done.add(whole)
+
+
+def _read(shard: Path, columns: Sequence[str | pl.Expr], start: int = 0, rows: int | None = None) -> pl.DataFrame:
+    check_schema(shard, SAMPLES)
+    try:
+        return pl.scan_parquet(shard).select(columns).slice(start, rows).collect()
+    except DAMAGE as error:
+        raise damaged(shard, error) from None
+
+
+def judged_rows(judge: Judge, subjects: Subjects, rows: pl.DataFrame, opened: bool) -> pl.DataFrame:
+    """Verdicts (VERDICTS) of rows of samples: problem, index, text and finish."""
+    pairs = [subjects[problem] for problem in rows["problem"]]
+    truncated = (rows["finish"] == TRUNCATED).fill_null(False).to_list()
+    found = judged_texts(judge, pairs, rows["text"].to_list(), truncated, opened)
+    return pl.DataFrame(
+        {
+            "problem": rows["problem"],
+            "index": rows["index"],
+            "verdict": [judged.verdict.value for _, judged in found],
+            "answer": [kept(read.answer) for read, _ in found],
+            "solution": [kept(judged.solution) for _, judged in found],
+            "step": [read.step for read, _ in found],
+            "score": [judged.score for _, judged in found],
+            "reason": [judged.reason[:KEPT] or None for _, judged in found],
+        },
+        schema=VERDICTS,
+    )
+
+
+def kept(text: str | None) -> str | None:
+    """A text as it is stored: what is too long is cut and told apart by a hash; lone surrogates are replaced."""
+    if text is None:
+        return None
+    if len(text) > KEPT:
+        mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        text = f"{text[:KEPT]}… [{len(text):,} characters, {mark}]"
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _about(judge: Judge, subjects: Subjects) -> str:
+    """What the verdicts of a folder were made with, for people and for later versions."""
+    verifiers = {judge.identity(verifier): verifier for _, verifier in subjects.values()}
+    return json.dumps(
+        {
+            identity: {"ladder": verifier.ladder, "seconds": verifier.seconds, "memory": verifier.memory}
+            for identity, verifier in sorted(verifiers.items())
+        },
+        indent=2,
+    )

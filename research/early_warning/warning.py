@@ -1,0 +1,77 @@
+"""The study of early warning: which signal announces a loss of support, how early, and how often for nothing.
+
+What is done and how it is judged stands in `plan`, written before any result. Two processes share the
+trainings; both can be killed and run again. `assess` reads what they kept, and says what it shows.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from offleash.lab.lane import Lane
+from offleash.lab.world import World
+from offleash.lab.worlds import WORLDS
+from offleash.progress import Progress, silent
+from research.early_warning.assess import assess
+from research.early_warning.follow import LOOKS, follow, prepare
+from research.early_warning.plan import BASE, Job, Plan, jobs_of, named_jobs, settle, settled
+from research.early_warning.warned import Warned
+
+WORLD = "countdown"
+
+
+def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> Warned:
+    """All trainings, looks and draws that are missing, then what they show."""
+    import torch
+
+    started, threads, world = time.monotonic(), torch.get_num_threads(), WORLDS[WORLD]
+    settle(plan, folder)
+    prepare(world, plan, folder)
+    jobs = [job for job in jobs_of(plan) if not _done(plan, folder, job)]
+    mine, other = jobs[::2], jobs[1::2]
+    torch.set_num_threads(1)  # the other core does the other half
+    try:
+        with Lane(_commands(folder, other), folder / "other.log") as lane:
+            _all(world, plan, folder, mine, progress)
+            lane.wait(lambda: progress(f"{_looked(folder):,} of {_wanted(plan):,} looks; waiting for the others"))
+    finally:
+        torch.set_num_threads(threads)
+    return assess(plan, folder, time.monotonic() - started, progress)
+
+
+def study_part(folder: Path, names: Sequence[str], progress: Progress = silent) -> None:
+    """Some of the trainings of a study that was begun, by their names (grpo-0): what the other process does."""
+    import torch
+
+    plan = settled(folder)
+    jobs = named_jobs(plan, names)
+    torch.set_num_threads(1)
+    _all(WORLDS[WORLD], plan, folder, jobs, progress)
+
+
+def _all(world: World, plan: Plan, folder: Path, jobs: Sequence[Job], progress: Progress) -> None:
+    for job in jobs:
+        follow(
+            world, plan, folder, job, lambda text: progress(f"{_looked(folder):,} of {_wanted(plan):,} looks; {text}")
+        )
+
+
+def _commands(folder: Path, jobs: Sequence[Job]) -> list[list[str]]:
+    named = [word for job in jobs for word in ("--only", str(job))]
+    return [["lab", "warning", "-o", str(folder), *named, "--json"]] if jobs else []
+
+
+def _wanted(plan: Plan) -> int:
+    return sum(_looks_of(plan, job) for job in jobs_of(plan))
+
+
+def _looks_of(plan: Plan, job: Job) -> int:
+    return 2 if job.recipe == BASE else plan.looks
+
+
+def _done(plan: Plan, folder: Path, job: Job) -> bool:
+    return _looked(folder, str(job)) >= _looks_of(plan, job)
+
+
+def _looked(folder: Path, job: str = "*") -> int:
+    return sum(1 for _ in (folder / LOOKS).glob(f"{job}/[!.]*.npz"))

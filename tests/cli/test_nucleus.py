@@ -1,0 +1,63 @@
+"""The command line from a certificate to what top-p cuts off of it, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.analyses.certificates.certified_world import BOXES, problems_file
+from tests.cli.command import offleash, refused
+from tests.samplers.huggingface.tiny import tiny_model
+from tests.test_docs import described, keys_of
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cut")
+    problems = problems_file(folder / "problems.jsonl")
+    tiny_model(folder / "model", words=BOXES)
+    few = ("--jobs", "1", "--max-tokens", "3", "--epsilon", "0.002")
+    done = offleash("certify", problems, f"hf:{folder}/model", *few, "-o", folder / "cert")
+    assert done.code == 0, done.err
+    return folder
+
+
+def test_what_top_p_cuts_off_is_told_in_a_table_in_words_and_as_json(world: Path) -> None:
+    done = offleash("cut", world / "cert", "--top-p", "0.6,0.9", "--json")
+    assert done.code == 0, done.err
+    (found,) = done.json["certificates"]
+    assert (done.json["schema"], found["problems"], found["temperature"]) == (1, 4, 1)
+    first, second = found["cuts"]
+    assert first["removed_completions"] > second["removed_completions"]
+    assert first["removed"]["value"] == pytest.approx(sum(one["removed"]["0.6"] for one in found["by_problem"]) / 4)
+    assert first["removed_bounds"][1] == pytest.approx(first["removed_bounds"][0] + found["unknown"])
+    assert first["emptied"] == sum(one["left"]["0.6"] == 0 < one["correct_completions"] for one in found["by_problem"])
+    known = described("decoding.md") + described("json.md") + described("certify.md")
+    assert sorted({key for key in keys_of(found) if f"`{key}`" not in known}) == []
+    text = offleash("cut", world / "cert", "--top-p", "0.6,0.9", "--temperature", "0.8")
+    assert text.code == 0, text.err
+    for word in ("temperature 0.8 (certified at 1)", "problems", "to exactly zero", "however large k is"):
+        assert word in " ".join(text.out.split())
+    assert "epsilon" not in text.out  # it bounds nothing at another temperature
+    assert "epsilon" in offleash("cut", world / "cert", "--top-p", "0.6").out
+    assert "…" not in text.out
+    assert max(map(len, text.out.splitlines())) <= 80
+
+
+def test_settings_are_honoured_with_and_without_a_model(world: Path) -> None:
+    asked = ("cut", world / "cert", "--top-p", "0.6", "--json")
+    plain, other = (offleash(*asked, *more).json for more in ((), ("--set", "rows=7", "--raw")))  # no template here
+    (there,), (here,) = (found["certificates"][0]["cuts"] for found in (plain, other))
+    assert here["removed_completions"] == there["removed_completions"]
+    refused(offleash(*asked, "--set", "rows=none"), "--set rows=", "'none'")
+    refused(offleash(*asked, "--model", f"hf:{world}/model", "--set", "rows=none"), "'none'")
+    refused(offleash(*asked, "--set", "dtype=float8"), "float8", "bfloat16")
+
+
+def test_what_cannot_be_cut_is_refused(world: Path, tmp_path: Path) -> None:
+    refused(offleash("cut", world / "cert", "--top-p", "0.9,most"), "'most'")
+    refused(offleash("cut", world / "cert", "--top-p", "2"), "top_p is above 0", "found 2.0")
+    refused(offleash("cut", world / "cert", "--temperature", "-1"), "temperature is 0 or more; found -1.0")
+    refused(offleash("cut", world), "is no certificate", "offleash certify")
+    refused(offleash("cut", tmp_path / "nowhere"), "is no certificate")
+    refused(offleash("cut", world / "cert", "--model", "hf:/no/such/model"), "/no/such/model")
+    refused(offleash("cut", world / "cert", "--verifier", "math"), "verifier")

@@ -1,0 +1,82 @@
+"""Flips in words: what the terminal says of them."""
+
+import io
+
+from rich.console import Console
+
+from offleash.comparing.flip_samples import DecidingSample, Said
+from offleash.comparing.flip_ways import Kind, Untried
+from offleash.comparing.flips import Alternative, Flip, Flips
+from offleash.comparing.flips_report import flips_json, show_flips
+
+NAN = float("nan")
+
+
+def table(name: str, kind: Kind | None, flips: int = 0, unchecked: int = 0, review: bool = True) -> Alternative:
+    cells = {"P": 3, "E": 1, "S": 0, "O": 2, "U": 0}
+    value = {"SRR": 1.0, "NDR": 0.25, "SDS": 0.4, "NSCR": NAN}
+    return Alternative(name, kind, cells, value, flips, review, unchecked)
+
+
+def sample(index: int = 4, verdict: str | None = "correct", alike: int = 1) -> DecidingSample:
+    said = {"string@1": Said(None, None, None), "math@0": Said("failed", "7", "timed out")}
+    return DecidingSample("rl", index, verdict, "7", None, "boxed", "stop", alike, said, "… so it is 7")
+
+
+def flip(problem: str, deciding: int = 1, review: bool = True) -> Flip:
+    under = {"verifier string@1": "O", "failed as correct": "U", "without step boxed": "S"}
+    return Flip(problem, None, "E", under, review, (0, 1), deciding, (sample(),))
+
+
+def flips(*problems: Flip, ways: tuple[Alternative, ...] | None = None) -> Flips:
+    tried = (
+        table("verifier string@1", Kind.VERIFIER, 2, 3),
+        table("failed as correct", Kind.FAILED),
+        table("without step boxed", Kind.STEP, 5, review=False),
+    )
+    missing = (Untried("truncated samples", "rl does not say how its samples ended"),)
+    return Flips("base", "rl", 8, table("as judged now", None), tried if ways is None else ways, missing, problems)
+
+
+def shown(found: Flips, width: int = 200) -> str:
+    out = io.StringIO()
+    show_flips(Console(file=out, width=width, markup=False, emoji=False, highlight=False), [found])
+    return out.getvalue()
+
+
+def test_a_problem_is_told_with_its_classes_and_samples() -> None:
+    text = shown(flips(flip("p1", deciding=9)))
+    assert "1. p1   E → O (verifier string@1); undetermined (failed as correct)" in text
+    assert "rl 4: correct, answer 7 by boxed, string@1: not judged, math@0: failed (7), timed out" in text
+    assert "… so it is 7" in text
+    assert "9 samples decide it" in text
+    assert "(without step boxed" not in text, "a format left out is no reason for a review"
+
+
+def test_what_was_not_checked_or_not_tried_is_told() -> None:
+    text = shown(flips(flip("p1"), flip("p2", review=False)))
+    assert "verifier string@1 has not judged all samples of 3 problems, which keep their class." in text
+    assert "No class changes: failed as correct." in text
+    assert "1 problem changes class only when a whole strict format is not read" in text
+    assert "not tried: truncated samples: rl does not say how its samples ended" in text
+
+
+def test_an_undefined_metric_is_a_dash_and_null() -> None:
+    found = flips(flip("p1"))
+    assert " - " in shown(found).split("as judged now")[1].splitlines()[0]
+    document = flips_json(found)
+    assert isinstance(document["now"], dict)
+    assert document["now"]["NSCR"] is None
+
+
+def test_the_table_fits_eighty_columns() -> None:
+    lines = shown(flips(flip("p1")), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    row = next(line for line in lines if "as judged now" in line)
+    assert row.split()[3:] == ["3", "1", "0", "2", "1.000", "0.250", "0.400", "-"]
+
+
+def test_no_alternative_is_said_plainly() -> None:
+    text = shown(flips(ways=()))
+    assert "Nothing could be tried." in text
+    assert "as judged now" not in text

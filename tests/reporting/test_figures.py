@@ -1,0 +1,352 @@
+"""Figures: what they show equals what the comparison says, for any input, and names never become code."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import vl_convert
+
+from offleash.analyses.entropy.entropy import answer_entropy_PR
+from offleash.analyses.likelihood.perplexities import ALL_SAMPLES, CORRECT, perplexities
+from offleash.comparing.figures.subject import Subject
+from offleash.data.scores import SCORES
+from offleash.errors import OffleashError
+from offleash.render.export import VERSION
+from offleash.render.figure import PAGE, PAPER, Figure, Missing, Panel
+from offleash.reporting.figures import FIGURES, figure
+from offleash.reporting.subject import subject
+from tests.reporting.worlds import answered, compared, counted, spread, write_counts
+
+HOSTILE = '"+alert(1)+"\'];{{x}}<script>datum.y\\\n${z}\u202egpj'
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    return counted(tmp_path_factory.mktemp("counts"), *spread(80, 64))
+
+
+def drawn(name: str, told: Subject, paper: bool = False) -> Figure:
+    found = figure(name, told, PAPER if paper else PAGE)
+    assert isinstance(found, Figure), found
+    return found
+
+
+def rows(panel: Panel) -> Iterator[dict[str, Any]]:
+    """All rows of data that stand in a panel; those of several of its layers once."""
+    document, seen = panel.to_dict(), set()
+    for part in [document, *document.get("layer", [])]:
+        for row in part.get("data", {}).get("values", []):
+            if (text := json.dumps(row)) not in seen:
+                seen.add(text)
+                yield row
+
+
+def vega(panel: Panel) -> dict[str, Any]:
+    document: dict[str, Any] = vl_convert.vegalite_to_vega(panel.to_dict(), vl_version=VERSION)
+    return document
+
+
+def plane_columns(told: Subject) -> dict[str, list[Any]]:
+    return next(row for row in rows(drawn("plane", told).panels[0]) if "row" in row)
+
+
+@pytest.mark.parametrize("paper", [False, True])
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_drawn_or_says_what_would_make_it_possible(
+    name: str, paper: bool, tmp_path: Path, counts: Subject
+) -> None:
+    for told in (counts, answered(tmp_path)):
+        found = figure(name, told, PAPER if paper else PAGE)
+        assert found.name == name
+        assert found.title.endswith("?")
+        if isinstance(found, Missing):
+            assert len(found.reason) > 20
+            assert not found.reason.endswith(".")
+            continue
+        assert "problem" in found.caption
+        assert found.alt.endswith(".")
+        for panel in found.panels:
+            assert vega(panel)["marks"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "n"),
+    [
+        ([1], [0], 1),
+        ([0, 0, 0], [0, 0, 0], 8),
+        ([8, 8], [8, 8], 8),
+        ([0, 3, 5], [2, 0, 40], [8, 16, 64]),
+        ([0, 0], [4, 8], 8),
+    ],
+    ids=["one sample of one problem", "nothing reached", "all reached", "unequal numbers", "all found"],
+)
+def test_extreme_counts_are_drawn_too(before: list[int], after: list[int], n: int | list[int], tmp_path: Path) -> None:
+    told = counted(tmp_path, before, after, n)
+    for name in FIGURES:
+        found = figure(name, told, PAPER)
+        if isinstance(found, Figure):
+            for panel in found.panels:
+                assert vega(panel)["marks"]
+                assert "NaN" not in json.dumps(panel.to_dict())
+
+
+def test_names_from_logs_are_data_and_never_part_of_an_expression(tmp_path: Path) -> None:
+    steps, (before, after) = [], spread(30, 16)
+    parts = [f"{HOSTILE} {p % 3}" for p in range(30)]
+    for step, correct in enumerate((before, after, after)):
+        steps.append(write_counts(tmp_path / f"{step}.csv", correct, 16, parts))
+    told = compared(*(f"run{step}={file}" for step, file in enumerate(steps)))
+    renamed = [
+        replace(
+            one,
+            before=replace(one.before, name=HOSTILE),
+            after=replace(one.after, name=f"{HOSTILE}{step}"),
+        )
+        for step, one in enumerate(told.comparisons)
+    ]
+    told = subject(renamed, told.together)
+    for name in FIGURES:
+        found = figure(name, told, PAGE)
+        for panel in found.panels if isinstance(found, Figure) else ():
+            for text in expressions(vega(panel)):
+                assert "alert" not in text, (name, text)
+            assert "\u202e" not in json.dumps(panel.to_dict(), ensure_ascii=False)
+
+
+def expressions(node: Any) -> Iterator[str]:
+    """Every text of a Vega document that is run, not shown."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("signal", "expr", "update", "test", "init") and isinstance(value, str):
+                yield value
+            yield from expressions(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from expressions(value)
+
+
+def test_two_names_that_are_cut_alike_still_differ(tmp_path: Path) -> None:
+    long = "Qwen2.5-Math-1.5B-" + "x" * 60
+    told = counted(tmp_path, *spread(20, 16), 16, names=(f"{long}a{'y' * 40}", f"{long}b{'y' * 40}"))
+    names = {row["run"] for row in rows(drawn("passes", told, paper=True).panels[0]) if "run" in row}
+    assert len(names) == 2
+    assert max(map(len, names)) <= 34
+
+
+def test_the_plane_has_every_problem_once_at_its_rates(counts: Subject) -> None:
+    columns, told = plane_columns(counts), counts.detail
+    assert sorted(columns["row"]) == list(range(80))
+    edge = 1 / 64
+    for place, row in enumerate(columns["row"]):
+        assert columns["cls"][place] == told.class_P[row]
+        assert columns["id"][place] == told.problems["problem"][row]
+        for axis, r in (("x", 0), ("y", 1)):
+            value, rate = columns[axis][place], told.rate_PR[row, r]
+            assert (value < edge * 0.99) if rate == 0 else abs(log(value / rate)) < 0.1
+    same = {(x, y) for x, y in zip(columns["x"], columns["y"], strict=True)}
+    assert len(same) == 80, "equal dots are moved apart"
+
+
+def test_the_plane_is_the_same_when_drawn_again_and_names_its_dots(counts: Subject) -> None:
+    first, again = (json.dumps(drawn("plane", counts).panels[0].to_dict(), sort_keys=True) for _ in range(2))
+    assert first == again
+    assert any(mark.get("name") == "dots_marks" for mark in vega(drawn("plane", counts).panels[0])["marks"])
+
+
+def test_the_plane_of_a_large_study_stays_small(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    told = counted(tmp_path, rng.integers(0, 256, 3404).tolist(), rng.integers(0, 256, 3404).tolist(), 256)
+    question = pl.Series("question", ["A long question that goes on and on. " * 8] * 3404)
+    asked = replace(told.detail, problems=told.detail.problems.with_columns(question))
+    panel = drawn("plane", replace(told, detail=asked)).panels[0]
+    assert len(json.dumps(panel.to_dict())) < 600_000
+
+
+def test_the_classes_over_k_always_add_up_and_end_at_the_table(counts: Subject) -> None:
+    by_k: dict[int, dict[str, float]] = {}
+    for row in rows(drawn("support", counts).panels[0]):
+        by_k.setdefault(row["k"], {})[row["class"][0]] = row["value"]
+    assert all(sum(cells.values()) == pytest.approx(80, abs=0.01) for cells in by_k.values())
+    change = counts.one.change
+    assert by_k[64] == pytest.approx({"P": change.P, "E": change.E, "S": change.S, "O": change.O}, abs=0.01)
+
+
+def bars(panel: Panel) -> tuple[float, float]:
+    """Problems in all bars, and what chance would give, of a panel of evidence."""
+    told = list(rows(panel))
+    return sum(row["problems"] for row in told if "kind" in row), sum(row["problems"] for row in told if "what" in row)
+
+
+def test_the_bars_of_losses_and_gains_hold_all_of_them_and_chance_what_the_null_expects(counts: Subject) -> None:
+    found, null = counts.one.evidence, counts.one.evidence.null
+    assert null is not None
+    lost, gained = (bars(panel) for panel in drawn("evidence", counts).panels)
+    assert lost[0] == found.S
+    assert gained[0] == found.E
+    assert lost[1] == pytest.approx(null.expected_S, abs=0.1)
+    assert gained[1] == pytest.approx(null.expected_E, abs=0.1)
+
+
+def test_swapping_the_runs_swaps_losses_and_gains(tmp_path: Path, counts: Subject) -> None:
+    before, after = spread(80, 64)
+    turned = drawn("evidence", counted(tmp_path, after, before)).panels
+    assert [bars(panel) for panel in turned] == [bars(panel) for panel in drawn("evidence", counts).panels][::-1]
+
+
+def test_the_histogram_counts_every_problem_once_in_each_run(tmp_path: Path) -> None:
+    told = counted(tmp_path, [0, 0, 1, 2, 5, 10, 10], [10, 9, 3, 3, 3, 0, 1], 10)
+    by_run: dict[str, dict[str, int]] = {}
+    for row in rows(drawn("accuracy", told).panels[0]):
+        by_run.setdefault(row["run"], {})[row["share"]] = row["problems"]
+    assert by_run["base"] == {
+        "exactly 0": 2,
+        "above 0, up to 0.1": 1,
+        "above 0.1, up to 0.2": 1,
+        "above 0.4, up to 0.5": 1,
+        "exactly 1": 2,
+    }
+    assert by_run["rl"]["above 0.2, up to 0.3"] == 3
+    assert by_run["rl"]["above 0.8, up to 0.9"] == 1
+
+
+def test_benchmarks_stand_by_name_above_the_pooled_value_and_the_mean(tmp_path: Path) -> None:
+    parts = ["zebra", "ant", "ant", "cow"] * 10
+    told = counted(tmp_path, *spread(40, 16), 16, parts)
+    labels = [row["benchmark"] for row in rows(drawn("benchmarks", told).panels[0]) if "benchmark" in row]
+    assert labels == ["ant (20)", "cow (10)", "zebra (10)", "all problems (40)", "mean of benchmarks"]
+
+
+def test_of_many_benchmarks_the_largest_are_shown_and_the_others_told(tmp_path: Path) -> None:
+    parts = [f"part {p // 2:02d}" for p in range(100)] + ["part 00"] * 5
+    found = drawn("benchmarks", counted(tmp_path, *spread(105, 8), 8, parts))
+    assert len([row for row in rows(found.panels[0]) if "benchmark" in row]) == 42
+    assert "The 10 smallest benchmarks are left out" in found.caption
+
+
+def test_what_is_missing_says_the_next_step(counts: Subject) -> None:
+    for name, word in (
+        ("benchmarks", "several benchmarks"),
+        ("checkpoints", "several checkpoints"),
+        ("perplexity", "offleash score"),
+        ("entropy", "offleash score"),
+        ("guessing", "--guess"),
+    ):
+        found = figure(name, counts)
+        assert isinstance(found, Missing)
+        assert word in found.reason
+
+
+def test_checkpoints_stand_in_the_order_in_which_they_were_named(tmp_path: Path) -> None:
+    correct = spread(30, 16)
+    files = [write_counts(tmp_path / f"{step}.csv", correct[min(step, 1)], 16) for step in range(3)]
+    told = compared(*(f"{name}={file}" for name, file in zip(("z", "y", "x"), files, strict=True)))
+    reach, ratios = drawn("checkpoints", told).panels
+    assert [row["run"] for row in rows(reach) if row["kind"] == "pass@1"] == ["z", "y", "x"]
+    assert [row["value"] for row in rows(ratios) if row["kind"].startswith("SRR")] == [
+        pytest.approx(one.change.value["SRR"], rel=1e-3) for one in told.comparisons
+    ]
+
+
+def test_every_acronym_is_spelt_out_in_its_caption(tmp_path: Path, counts: Subject) -> None:
+    parts = counted(tmp_path, *spread(20, 16), 16, ["a", "b"] * 10)
+    for name in ("support", "benchmarks"):
+        caption = drawn(name, counts if name == "support" else parts).caption
+        for short, full in (("SRR", "retention"), ("NDR", "discovery"), ("NSCR", "support change")):
+            assert full in caption[: caption.index(short)]
+
+
+def test_the_crossing_is_marked_only_where_it_is_resolved(tmp_path: Path, counts: Subject) -> None:
+    rng = np.random.default_rng(0)
+    rate = rng.beta(0.5, 4, 300)
+    sharp = np.where(rng.random(300) < 0.5, np.minimum(4 * rate, 1), 0)
+    told = counted(tmp_path, rng.binomial(256, rate).tolist(), rng.binomial(256, sharp).tolist(), 256)
+    assert told.one.crossing.resolved
+    found = drawn("passes", told)
+    marks = [row for row in rows(found.panels[0]) if "told" in row]
+    assert marks[0]["k"] == pytest.approx(told.one.crossing.k, rel=1e-3)
+    assert "base is ahead" in found.caption
+    assert not counts.one.crossing.resolved
+    assert not [row for row in rows(drawn("passes", counts).panels[0]) if "told" in row]
+    assert "No crossing is drawn" in drawn("passes", counts).caption
+
+
+def test_perplexities_are_quartiles_over_the_traces_of_each_class(tmp_path: Path) -> None:
+    told = answered(tmp_path, problems=6, samples=8)
+    one = told.one
+    table = pl.DataFrame(
+        [
+            {"problem": f"p{p}", "index": i, "tokens": 10, "logprob_raw": -10 * log(2 + i)}
+            for p in range(6)
+            for i in range(8)
+        ],
+        schema=SCORES,
+    )
+    scored = replace(one, after=replace(one.after, scores={"model": table.lazy()}))
+    told = subject([scored])
+    found = perplexities(told.detail)
+    assert {(part.run, part.model) for part in found} == {("after", "model")}
+    for name in set(told.detail.class_P.tolist()):
+        (whole,) = [part for part in found if part.problems == name and part.traces == ALL_SAMPLES]
+        assert whole.samples == 8 * int((told.detail.class_P == name).sum())
+        assert whole.median == pytest.approx(exp(np.median(np.log(np.arange(2, 10)))), rel=0.02)
+    right = sum(part.samples for part in found if part.traces == CORRECT)
+    assert right == int(told.detail.tally.correct_PR[:, 1].sum())
+    assert drawn("perplexity", told).panels
+
+
+def test_the_means_of_both_entropies_are_marked(tmp_path: Path) -> None:
+    told = answered(tmp_path)
+    alone = drawn("entropy", told)
+    assert "offleash score" in alone.caption
+    table = pl.DataFrame([{"problem": f"p{p}", "index": 0, "tokens": 4, "entropy_raw": 4.0 + p} for p in range(12)])
+    one = told.one
+    samples = table.with_columns(pl.lit("stop").alias("finish")).lazy()
+    runs = (replace(one.before, samples=samples), replace(one.after, samples=samples))
+    told = subject([replace(one, before=runs[0], after=runs[1])])
+    found, answers = drawn("entropy", told), answer_entropy_PR(told.detail)
+    assert answers is not None
+    big = {row["run"]: row for row in rows(found.panels[0]) if "k" in row}
+    for r, name in enumerate(("base", "rl")):
+        assert big[name]["token"] == pytest.approx(np.mean(1 + np.arange(12) / 4), rel=1e-4)
+        assert big[name]["answer"] == pytest.approx(answers[:, r].mean(), rel=1e-4)
+
+
+def test_different_answers_and_guesses_are_those_of_the_comparison(tmp_path: Path) -> None:
+    told = answered(tmp_path)
+    found = told.detail.distinct_KR
+    assert found is not None
+    last = {row["run"]: row["answers"] for row in rows(drawn("distinct", told).panels[0]) if row.get("k") == 16}
+    assert last == pytest.approx({"base": found[1][-1, 0], "rl": found[1][-1, 1]}, rel=1e-4)
+    bars = {(row["run"], row["place"]): row["problems"] for row in rows(drawn("guessing", told).panels[0])}
+    for r, (name, side) in enumerate((("base", "before"), ("rl", "after"))):
+        assert bars[name, 0] == int((told.detail.tally.correct_PR[:, r] > 0).sum())
+        assert bars[name, 1] == len(told.one.guessing.problems[side])
+    assert sum(bars[name, 1] for name in ("base", "rl")) > 0
+
+
+def test_the_best_split_stands_on_the_curve_between_its_ends(counts: Subject) -> None:
+    split, marks = counts.one.portfolio, list(rows(drawn("portfolio", counts).panels[0]))
+    assert split is not None
+    curve = {row["base"]: row["coverage"] for row in marks if "name" not in row}
+    named = {row["name"]: (row["base"], row["coverage"]) for row in marks if "name" in row}
+    assert named["all base"] == (64, curve[64])
+    assert named["all rl"] == (0, curve[0])
+    assert named[f"best: {split.best}"] == (split.best, max(curve.values()))
+
+
+def test_what_is_told_apart_by_colour_is_explained(tmp_path: Path) -> None:
+    told = answered(tmp_path)
+    for name in ("passes", "plane", "support", "evidence", "accuracy", "distinct", "guessing"):
+        for panel in drawn(name, told, paper=True).panels:
+            assert vega(panel)["legends"], name
+
+
+def test_an_unknown_figure_is_refused_with_the_nearest_name(counts: Subject) -> None:
+    with pytest.raises(OffleashError, match="plane"):
+        figure("plain", counts)

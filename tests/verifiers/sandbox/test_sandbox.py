@@ -1,0 +1,272 @@
+"""The sandbox, by both ways to build it: what is inside, what is not, and that everything in it ends."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+import offleash
+from offleash.verifiers.sandbox import interpreter
+from offleash.verifiers.sandbox.run import Ended, Finished, Limits, refusal, run
+from tests.verifiers.sandbox.outside import gone, listening
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
+
+
+@pytest.fixture(params=["bwrap", "namespaces"])
+def route(request: pytest.FixtureRequest) -> str:
+    if why := refusal(request.param):
+        pytest.skip(f"{request.param} is not to be had here: {why}")
+    name: str = request.param
+    return name
+
+
+def python(route: str, script: str, **limits: float) -> Finished:
+    command = [interpreter.PROGRAM, "-S", "-c", script]
+    return run(command, Limits(**({"seconds": 8.0} | limits)), route=route)  # type: ignore[arg-type]
+
+
+def said(route: str, script: str) -> str:
+    finished = python(route, script)
+    assert finished.ended is Ended.DONE, finished
+    return finished.output.decode().strip()
+
+
+def test_a_command_in_it_answers(route: str) -> None:
+    assert said(route, "print(6 * 7)") == "42"
+
+
+def test_files_of_the_host_are_not_there(route: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("a secret")
+    for path in (secret, Path.home(), Path.cwd() / "pyproject.toml", Path(__file__), "/etc/passwd", "/etc/shadow"):
+        script = f"import os\np = {str(path)!r}\nprint(os.path.isdir(p) and os.listdir(p) or os.path.exists(p))"
+        inside = said(route, script)
+        for above in {parent for needed in interpreter.needed_files() for parent in Path(needed).parents}:
+            inside = inside.replace(repr(above.name), "")  # folders on the way to a Python that lives there
+        assert inside in ("False", "[]"), path
+
+
+def test_of_a_home_that_holds_the_python_only_the_python_is_there(route: str) -> None:
+    inside = said(
+        route, "import os, sys\nprint([os.path.join(d, n) for d, _, f in os.walk('/root') for n in f][:1000])"
+    )
+    for name in (".bashrc", ".profile", ".bash_history", ".gitconfig"):
+        assert f"/root/{name}'" not in inside
+
+
+def test_the_environment_is_not_there(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFLEASH_SECRET", "a secret")
+    assert "SECRET" not in said(route, "import os\nprint(dict(os.environ))")
+    everyone = "from pathlib import Path\nprint([p.read_bytes() for p in Path('/proc').glob('[2-9]*/environ')])"
+    assert "SECRET" not in said(route, everyone)
+
+
+def test_there_is_no_network_and_no_loopback_of_the_host(route: str) -> None:
+    with listening() as (port, calls):
+        script = f"import socket\ntry: socket.create_connection(('127.0.0.1', {port}), 2)\nexcept OSError: print('no')"
+        assert said(route, script) == "no"
+        script = "import socket\ntry: socket.create_connection(('1.1.1.1', 53), 2)\nexcept OSError: print('no')"
+        assert said(route, script) == "no"
+    assert not calls
+
+
+def test_only_its_own_folder_can_be_written(route: str) -> None:
+    script = """
+import os, sys
+places = [os.path.dirname(sys.executable), os.path.dirname(os.__file__)]
+for folder in ('/', '/usr', '/usr/lib', '/dev', '/proc', '/etc', *places):
+    try:
+        open(os.path.join(folder, 'written'), 'w')
+    except OSError:
+        continue
+    print(folder)
+open('/tmp/written', 'w').write('x')
+print(os.getcwd(), 'written' in os.listdir('.'))  # Python itself may lie below
+"""
+    assert said(route, script) == "/tmp True"
+
+
+def test_other_processes_are_not_seen_and_cannot_be_killed(route: str) -> None:
+    with subprocess.Popen(["sleep", "30"]) as bystander:
+        script = f"""
+import os, signal
+try: os.kill({bystander.pid}, signal.SIGKILL)
+except OSError: pass
+print(sorted(int(name) for name in os.listdir('/proc') if name.isdigit()))
+"""
+        seen = said(route, script)
+        assert bystander.poll() is None
+        bystander.kill()
+    assert seen == "[1, 2]"
+
+
+def test_the_command_is_nobody_and_cannot_become_more(route: str) -> None:
+    script = """
+import os, re
+status = open('/proc/self/status').read()
+print(os.getuid(), re.search('CapEff:\\\\s*(\\\\w+)', status)[1], re.search('NoNewPrivs:\\\\s*(\\\\d)', status)[1])
+"""
+    assert said(route, script) == "65534 0000000000000000 1"
+
+
+def test_the_first_process_cannot_be_killed_or_read_from_inside(route: str) -> None:
+    script = """
+import os, signal, time
+try: os.kill(1, signal.SIGKILL)
+except OSError: pass
+time.sleep(0.2)
+try: open('/proc/1/mem', 'rb')
+except OSError: print('alive and closed')
+"""
+    assert said(route, script) == "alive and closed"
+
+
+def test_time_ends_it_even_when_it_ignores_signals(route: str) -> None:
+    started = time.monotonic()
+    script = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
+    assert python(route, script, seconds=1.0).ended is Ended.TIME
+    assert time.monotonic() - started < 3
+
+
+def test_daemons_end_with_it(route: str) -> None:
+    marker = uuid4().hex
+    script = f"""
+import os, time
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execv('/bin/sh', ['sh', '-c', 'sleep 60; echo {marker}'])
+        os._exit(0)
+time.sleep(0.3)
+print('done')
+"""
+    assert said(route, script) == "done"
+    assert gone(marker, 0.0), "run returns when everything has ended"
+
+
+def test_daemons_end_with_it_when_it_is_cut_short(route: str) -> None:
+    marker = uuid4().hex
+    script = f"""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    os.execv('/bin/sh', ['sh', '-c', 'sleep 60; echo {marker}'])
+time.sleep(60)
+"""
+    assert python(route, script, seconds=1.0).ended is Ended.TIME
+    assert gone(marker, 0.0)
+
+
+def test_a_fork_bomb_is_bounded_and_ends(route: str) -> None:
+    marker = uuid4().hex
+    script = f"# {marker}\nimport os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    started = time.monotonic()
+    assert python(route, script, seconds=3.0).ended in (Ended.TIME, Ended.PROCESSES)
+    assert time.monotonic() - started < 8
+    assert gone(marker, 0.0)
+
+
+def test_the_number_of_processes_is_bounded_by_the_kernel(route: str) -> None:
+    script = """
+import os, time
+count = 0
+try:
+    for _ in range(200):
+        if os.fork() == 0:
+            time.sleep(5)
+            os._exit(0)
+        count += 1
+except OSError:
+    pass
+print(count, flush=True)
+"""
+    finished = python(route, script)
+    assert finished.ended is Ended.PROCESSES or int(finished.output) < 48
+
+
+def test_memory_of_one_process_and_of_all_together_is_bounded(route: str) -> None:
+    one = "try: bytearray(1 << 30)\nexcept MemoryError: print('refused')"
+    assert python(route, one, memory=1 << 29).output == b"refused\n"
+    every = "import os, time\nfor _ in range(3): os.fork()\nx = bytearray(b'x') * (100 << 20)\ntime.sleep(30)"
+    assert python(route, every, memory=1 << 29).ended is Ended.MEMORY
+
+
+def test_disk_is_bounded(route: str) -> None:
+    one = "f = open('big', 'wb')\ntry:\n    while True: f.write(bytes(1 << 20))\nexcept OSError: print('refused')"
+    assert python(route, "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + one).output == b"refused\n"
+    many = """
+try:
+    for n in range(200):
+        with open(f'big{n}', 'wb') as f: f.write(bytes(1 << 20))
+    print('written')
+except OSError: print('refused')
+"""
+    finished = python(route, many)
+    assert finished.ended is Ended.DISK or finished.output == b"refused\n"
+
+
+def test_output_is_bounded(route: str) -> None:
+    finished = python(route, "while True: print('y' * 10_000)", output=1 << 20)
+    assert finished.ended is Ended.OUTPUT
+    assert len(finished.output) == 1 << 20
+
+
+def test_errors_without_end_are_bounded_too(route: str) -> None:
+    finished = python(route, "import os\nwhile True: os.write(2, b'y' * 10_000)", seconds=2.0)
+    assert finished.ended in (Ended.TIME, Ended.DONE)
+    assert len(finished.errors) <= 4000
+
+
+def test_it_ends_when_the_caller_says_so(route: str) -> None:
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    command = [interpreter.PROGRAM, "-S", "-c", "import time\ntime.sleep(60)"]
+    assert run(command, Limits(), route=route, stopped=stop).ended is Ended.STOPPED
+
+
+def test_it_ends_when_the_caller_is_killed(route: str) -> None:
+    marker = uuid4().hex
+    script = f"""
+from offleash.verifiers.sandbox import interpreter
+from offleash.verifiers.sandbox.run import Limits, run
+run([interpreter.PROGRAM, "-S", "-c", "import time; time.sleep(60)  # {marker}"], Limits(seconds=60), route="{route}")
+"""
+    with subprocess.Popen([sys.executable, "-c", script]) as caller:
+        end = time.monotonic() + 20
+        while gone(f"time.sleep(60)  # {marker}", 0.0) and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        caller.kill()
+    assert gone(marker, 5.0)
+
+
+def test_an_ordinary_user_gets_the_same_isolation(route: str) -> None:
+    system = "/usr/bin/python3"
+    script = f"""
+import sys
+sys.path.append({str(Path(offleash.__file__).parents[1])!r})
+assert sys.version_info >= (3, 11)
+from offleash.verifiers.sandbox import interpreter
+from offleash.verifiers.sandbox.run import Limits, refusal, run
+command = [interpreter.PROGRAM, "-S", "-c", "import os; print(os.getuid(), os.listdir('/home'))"]
+print(refusal({route!r}) or run(command, Limits(), route={route!r}).output.decode())
+"""
+    if os.geteuid() != 0:
+        pytest.skip("this user is an ordinary one already")
+    options = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": "/", "capture_output": True, "check": False}
+    try:
+        usable = subprocess.run([system, "-c", script.partition("from")[0] + "import offleash"], **options)  # type: ignore[call-overload]
+    except OSError:
+        pytest.skip(f"there is no {system} for another user")
+    if usable.returncode != 0:
+        pytest.skip(f"another user cannot run offleash with {system}")
+    made = subprocess.run([system, "-c", script.replace("'/home'", "'/'")], **options)  # type: ignore[call-overload]
+    assert made.stdout.startswith(b"65534 ["), made
+    assert b"home" not in made.stdout
