@@ -1,4 +1,4 @@
-"""What stands at the top of the page: the four classes and the rates made of them, beside what chance would give."""
+"""The finding in words, with its uncertainty, and the warnings that would change how it is read."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a log reader is: how a file is recognised by its content, and what reading it gives."""
+"""The beginning of a file: what it is inside, whatever its name says."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Text that a model or a log wrote, made harmless for where it is shown."""
+"""Text that a model or a log wrote, made safe for a page: shown as it is, never run, and unable to turn the writing."""
 
 import json
 import unicodedata

@@ -1,4 +1,4 @@
-"""Numbers for people: counts, shares, odds and durations in words, and names shortened to fit."""
+"""Numbers as JSON has them: what is not known is null."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
+"""A comparison as tables in the terminal."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is about to be drawn and what was drawn, for people and programs."""
+"""The one protocol of all samplers: requests in, chunks of samples out; decoding is explicit."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields

@@ -1,4 +1,4 @@
-"""What a model shows at each decoding of a sweep: pass@1, pass@k, entropies, and what could not be read."""
+"""Few problems: from how many on an interval can be given, and how much wider it has to be."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

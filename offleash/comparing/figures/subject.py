@@ -1,4 +1,4 @@
-"""Axes, legends and values that all figures share. Names come from logs: they are values of data, never expressions."""
+"""What a figure is made of, and how it looks: on the page it fills its place, on paper it has the width of a column."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
