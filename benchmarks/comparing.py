@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 
 from offleash.data.folder import create_run
-from offleash.data.problem import question_hash
 from offleash.data.run import Budget
-from offleash.data.verdicts import VERDICT
+from offleash.data.tables import VERDICT, question_hash
 
 SIZES = {"500 x 16,384 x 2": (500, 16_384), "3,404 x 8,192 x 2": (3_404, 8_192)}
 LIMITS = {"500 x 16,384 x 2": (10.0, 1.0), "3,404 x 8,192 x 2": (60.0, 2.0)}  # seconds, GB

@@ -20,11 +20,10 @@ import polars as pl
 
 from offleash.comparing.runs import compare_arguments
 from offleash.data.folder import create_run
-from offleash.data.problem import question_hash
+from offleash.data.tables import question_hash
 from offleash.render.figure import PAGE, Figure
-from offleash.reporting.figures import FIGURES
+from offleash.reporting.figures import FIGURES, subject
 from offleash.reporting.page.build import report_page
-from offleash.reporting.subject import subject
 
 K, LETTERS = 128, 1000
 WATCH = """

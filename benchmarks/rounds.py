@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # for the models that ben
 import torch
 
 from benchmarks import countdown
-from offleash.drawing.rounds import Chunks, chunks_for
+from offleash.drawing.schedule import Chunks, chunks_for
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.models import model_of
 from offleash.samplers.sampler import Decoding, Request

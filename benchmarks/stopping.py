@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from offleash.drawing.rounds import Chunks, chunks_for
+from offleash.drawing.schedule import Chunks, chunks_for
 
 SMALL = "--small" in sys.argv
 PROBLEMS, BUDGET, UNTIL = 500, 8192, 5

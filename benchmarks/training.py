@@ -24,12 +24,12 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_
 
 import torch
 
-from offleash.lab.bases import base_of
+from offleash.lab.base import base_of
 from offleash.lab.countdown import COUNTDOWN
 from offleash.training.loop import train
 from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling
 from offleash.verifiers import countdown
-from offleash.verifiers.steps import decide_steps
+from offleash.verifiers.countdown import decide_steps
 from offleash.verifiers.verifier import Case
 
 SAMPLES = 1024  # a step

@@ -8,8 +8,7 @@ import numpy as np
 from offleash.analyses.theory.dynamics import Recipe, train
 from offleash.analyses.theory.exact import Level, pass_at_k, success_rates, support
 from offleash.analyses.theory.policy import shared
-from offleash.analyses.theory.simulated import simulated_run
-from offleash.analyses.theory.world import method_world
+from offleash.analyses.theory.world import method_world, simulated_run
 from offleash.comparing.compare import compare
 from offleash.comparing.question import Question
 

@@ -1,8 +1,13 @@
-"""The functions a notebook calls: one run in, a tally of several, a comparison of two."""
+"""What a notebook calls: load, tally, compare, verify, draw, study, train, and the page and figures of a comparison.
+
+The package root takes its public names from here. What is heavy (torch, altair) is imported by the function that needs
+it, so that comparing two logs needs neither.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,8 +17,7 @@ from offleash.comparing.compare import compare as compare_runs
 from offleash.comparing.runs import question
 from offleash.data.run import Run
 from offleash.data.tally import Tally
-from offleash.drawing.draw import DrawnRun
-from offleash.drawing.drawing import draw_arguments
+from offleash.drawing.draw import DrawnRun, draw_arguments
 from offleash.errors import OffleashError
 from offleash.loading import load as loading
 from offleash.loading.problem_set import problem_set
@@ -21,9 +25,15 @@ from offleash.logs.format import Options
 from offleash.samplers.models import model_of
 from offleash.samplers.sampler import DECODINGS, Decoding
 from offleash.studies import Studied, TwoModels, study
-from offleash.verifying.verify import Verified
+from offleash.verifying.verify import Verified, verifying
 from offleash.verifying.verify import verify as verify_run
-from offleash.verifying.verifying import verifying
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from offleash.training.loop import Trained
+
+WIDTH = 520  # of a figure in a notebook
 
 
 def load(path: str | Path, *, columns: Mapping[str, str] | None = None, format: str | None = None) -> Run:  # noqa: A002
@@ -113,3 +123,59 @@ def run_study(
     asked = problems if isinstance(problems, pl.DataFrame) else problem_set(problems)
     pair = (model_of(base, settings, raw), model_of(rl, settings, raw))
     return study(TwoModels(asked, pair, decoding, str(k), until, seed), Path(into), verifying(verifier))
+
+
+# What a notebook calls: a page of a comparison, and its figures as charts.
+
+
+WIDTH = 520
+
+
+def write_report(path: str | Path, comparison: Comparison | Sequence[Comparison], *, command: str = "") -> Path:
+    """Write the page of a comparison, or of several with one base; `command` is what the page says made it."""
+    from offleash.render.output import check_place, write_text
+    from offleash.reporting.figures import subject
+    from offleash.reporting.page.build import Telling, report_page
+
+    place = Path(path)
+    check_place(place)
+    write_text(place, report_page(subject(_several(comparison)), Telling(command=command)))
+    return place
+
+
+def figure(
+    name: str, comparison: Comparison | Sequence[Comparison], *, width: int = WIDTH, height: int = 300
+) -> "alt.Chart | alt.LayerChart | alt.HConcatChart":
+    """A figure of the page by its name, as a chart of Altair: shown by a notebook, saved by its `save`."""
+    import altair as alt
+
+    from offleash.render.figure import Look, Missing
+    from offleash.reporting.figures import figure as drawn
+    from offleash.reporting.figures import subject
+
+    found = drawn(name, subject(_several(comparison)), Look(width=width, height=height))
+    if isinstance(found, Missing):
+        raise OffleashError(f"{found.title} {found.reason}")
+    return found.panels[0] if len(found.panels) == 1 else alt.hconcat(*found.panels)
+
+
+def _several(comparison: Comparison | Sequence[Comparison]) -> list[Comparison]:
+    several = [comparison] if isinstance(comparison, Comparison) else list(comparison)
+    bases = {one.before.name for one in several}
+    if len(bases) != 1:
+        found = ", ".join(sorted(bases)) or "none"
+        raise OffleashError(f"A report is of comparisons with one base; found {found}: give those of one base.")
+    return several
+
+
+def train(recipe: str | Path | Mapping[str, object], into: str | Path, overrides: Sequence[str] = ()) -> "Trained":
+    """Train by a recipe, a YAML file or its content, into a folder; what stands there already is gone on with."""
+    from offleash.training.loop import train as train_by
+    from offleash.training.recipe import read_recipe, recipe_of, set_by_name
+
+    read = (
+        recipe_of(set_by_name(recipe, overrides))
+        if isinstance(recipe, Mapping)
+        else read_recipe(Path(recipe), overrides)
+    )
+    return train_by(read, Path(into))

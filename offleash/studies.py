@@ -10,13 +10,24 @@ from offleash.comparing.compare import Comparison
 from offleash.comparing.question import Question
 from offleash.comparing.runs import compare_arguments
 from offleash.data.folder import is_run
-from offleash.drawing.draw import Announce, Drawing, DrawnRun, unannounced
-from offleash.drawing.drawing import budget, check_draw, check_model, draw_arguments
+from offleash.drawing.draw import (
+    Announce,
+    Drawing,
+    DrawnRun,
+    budget,
+    check_draw,
+    check_model,
+    draw_arguments,
+    unannounced,
+)
+from offleash.drawing.report import drawn_document
 from offleash.drawing.resume import askable
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
+from offleash.render.numbers import many
+from offleash.reporting.comparison import document
 from offleash.samplers.models import Model
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import Decoding, decoding_text
 from offleash.samplers.seeds import seed_of
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.verify import Verified, Verifying, judge_of, verify_with
@@ -117,3 +128,27 @@ def check_study(
 def _verified(folder: Path, options: Verifying, progress: Progress) -> tuple[Verified, ...]:
     with judge_of(options, progress) as judge:
         return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)
+
+
+# A study of two models: what it may cost, and what it came to, for people and programs.
+
+
+def cost_text(asked: TwoModels, cost: Cost) -> str:
+    """What a study may cost, before anything is loaded."""
+    until = (
+        f"{many(cost.least, 'sample')} if all were correct, {cost.most:,} if none were: "
+        f"a problem stops at its {cost.until}-th success"
+        if cost.until
+        else many(cost.most, "sample")
+    )
+    return (
+        f"Study of {asked.models[0]} and {asked.models[1]} on {many(cost.problems, 'problem')}, k = {cost.k:,}, "
+        f"{decoding_text(asked.decoding)}.\n  Cost: {until}; at most {cost.most * cost.tokens:,} tokens."
+    )
+
+
+def studied_document(one: Studied, page: Path | None = None) -> dict[str, object]:
+    """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
+    found = document([one.comparison]) if one.comparison is not None else {"schema": 1}
+    drawn = [drawn_document(run) for run in one.drawn]
+    return {**found, "drawn": drawn, "folder": str(one.folder), "report": None if page is None else str(page)}

@@ -29,8 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("scoring",),
     ("analyses",),
     ("training", "reporting"),
-    ("studies", "studied"),
-    ("api", "face", "training_face"),
+    ("studies",),
+    ("api",),
     ("lab",),
     ("cli",),
     ("__main__",),
@@ -78,13 +78,7 @@ def part_of(module: str) -> str:
 def forbidden(module: str, names: frozenset[str]) -> set[str]:
     """What a module may not import: the package root, its own layer's neighbours, and layers above it."""
     own = part_of(module)
-    return {
-        name
-        for name in names
-        if part_of(name) != own
-        and {own, part_of(name)} != {"studies", "studied"}
-        and LAYER.get(part_of(name), 99) >= LAYER[own]
-    }
+    return {name for name in names if part_of(name) != own and LAYER.get(part_of(name), 99) >= LAYER[own]}
 
 
 def cycles(graph: Imports) -> list[list[str]]:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.data.problem import PROBLEMS
-from offleash.data.samples import SAMPLES
-from offleash.data.verdicts import VERDICTS
+from offleash.data.tables import PROBLEMS, SAMPLES, VERDICTS
 from offleash.logs.registry import FORMATS
 from tests.cli.command import offleash
 from tests.places import ROOT

@@ -4,12 +4,73 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from scipy import special, stats
 
-from offleash.analyses.support_planning import BudgetPlan, budget_plan
 from offleash.comparing.tally import tally
 from offleash.data.run import Run
 from offleash.errors import OffleashError
-from offleash.stats.binomials import Float
+from offleash.stats.binomials import Float, Integer
+from offleash.stats.classes import beta_prior
+from offleash.stats.significance import chance_of_detection, smallest_certain_loss
+
+# Planning: the budget at which a loss of each problem could be made certain, and what it costs, from a pilot.
+
+
+_POINTS = 64  # of each problem's posterior
+
+
+@dataclass(frozen=True)
+class BudgetPlan:
+    """For K budgets: the chance that each problem is settled, and the samples that takes, stopped early or not.
+
+    A problem is settled when the run before would show successes enough for its loss to be certain.
+    """
+
+    k_K: Integer
+    least_K: Integer  # successes that make a loss certain at each budget
+    chance_PK: Float  # of each problem
+    samples_K: Integer  # of one run
+    until_K: Integer  # successes at which a problem would stop: those that settle it, unless others were asked for
+    stopped_K: Float  # samples of one run that stops so, expected
+    problems: int
+
+
+def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int | None = None) -> BudgetPlan:
+    """Predict from a pilot's counts what larger budgets would settle (beta-binomial, fitted to all problems)."""
+    shape_a, shape_b = beta_prior(drawn_P.astype(np.float64), correct_P.astype(np.float64))
+    level = (np.arange(_POINTS) + 0.5) / _POINTS
+    wins_P, rest_P = shape_a + correct_P, shape_b + drawn_P - correct_P
+    rate_PQ: Float = np.asarray(special.betaincinv(wins_P[:, None], rest_P[:, None], level), dtype=np.float64)
+    problems = len(drawn_P)
+    least = [smallest_certain_loss(int(k), problems) for k in k_K]
+    least_K = np.array([int(k) + 1 if one is None else one for k, one in zip(k_K, least, strict=True)])
+    chance_PK = np.stack(
+        [chance_of_detection(rate_PQ, k, need).mean(axis=1) for k, need in zip(k_K, least_K, strict=True)], axis=1
+    )
+    until_K = least_K if until is None else np.full_like(least_K, until)
+    costs = (stopped_cost(rate_PQ, int(k), int(m)) for k, m in zip(k_K, until_K, strict=True))
+    stopped_K = np.array([cost_PQ.mean(axis=1).sum() for cost_PQ in costs])
+    return BudgetPlan(
+        k_K=k_K,
+        least_K=least_K,
+        chance_PK=chance_PK,
+        samples_K=k_K * problems,
+        until_K=until_K,
+        stopped_K=stopped_K,
+        problems=problems,
+    )
+
+
+def stopped_cost(rate: Float, k: int, until: int) -> Float:
+    """Expected samples of a problem of each rate when it stops at its until-th success or at k."""
+    p = np.maximum(rate, 1e-300)
+    ended = stats.binom.sf(until, k + 1, p)
+    return np.asarray(k * stats.binom.cdf(until - 1, k, p) + np.where(ended > 0, until * ended / p, 0.0))
+
 
 GROWTH = 7  # doublings beyond the pilot
 
@@ -67,3 +128,69 @@ def _tokens(run: Run) -> float | None:
         return None
     mean = run.samples.select(pl.col("tokens").mean()).collect(engine="streaming").item()
     return None if mean is None else float(mean)
+
+
+# A plan for people and programs.
+
+
+def plan_document(plan: Plan) -> dict[str, object]:
+    """The plan as JSON."""
+    table = plan.table
+    return {
+        "schema": 1,
+        "run": plan.run,
+        "pilot": plan.pilot,
+        "problems": table.problems,
+        "never_reached": plan.never,
+        "open": list(plan.open),
+        "target": plan.target,
+        "advised_k": plan.advised,
+        "reason": None if plan.advised else f"no budget up to {int(table.k_K[-1])} settles that share",
+        "tokens_a_sample": plan.tokens,
+        "budgets": [
+            {
+                "k": int(k),
+                "settled": float(plan.settled_K[i]),
+                "successes_needed": int(table.least_K[i]),
+                "samples": int(table.samples_K[i]),
+                "until": int(table.until_K[i]),
+                "samples_with_until": float(table.stopped_K[i]),
+                "tokens": None if plan.tokens is None else plan.tokens * float(table.samples_K[i]),
+                "tokens_with_until": None if plan.tokens is None else plan.tokens * float(table.stopped_K[i]),
+            }
+            for i, k in enumerate(table.k_K)
+        ],
+    }
+
+
+def plan_table(plan: Plan) -> RenderableType:
+    """The plan as a table with its reading."""
+    table = Table(box=box.SIMPLE_HEAD)
+    columns = ["k", "problems settled", "successes needed", "samples a run", "stopping early"]
+    for column in [*columns, "tokens a run"] if plan.tokens else columns:
+        table.add_column(column, justify="right")
+    for i, k in enumerate(plan.table.k_K):
+        row = [
+            f"{k:,}{' <' if k == plan.advised else ''}",
+            f"{plan.settled_K[i]:.1f} of {plan.table.problems - plan.never}",
+            str(plan.table.least_K[i]),
+            f"{plan.table.samples_K[i]:,}",
+            f"{plan.table.stopped_K[i]:,.0f}",
+        ]
+        table.add_row(*row, *([f"{plan.tokens * plan.table.samples_K[i]:,.0f}"] if plan.tokens else []))
+    if plan.advised:
+        advice = f"k = {plan.advised:,} settles {plan.target:.0%} of what the pilot reached."
+    else:
+        advice = f"No budget up to {int(plan.table.k_K[-1]):,} settles {plan.target:.0%} of what the pilot reached."
+    reading = (
+        f"{plan.run}: {plan.pilot} samples a problem. {len(plan.open)} of the problems it reached are open: too few "
+        f"successes for a loss to be certain. {plan.never} were not reached and stay open. {advice} "
+        "A problem is settled when losing it would be certain (Bonferroni, 5%). Stopping early: each problem ends at "
+        f"{_stop(plan)}."
+    )
+    return Group(Text(reading), table)
+
+
+def _stop(plan: Plan) -> str:
+    needed = bool((plan.table.until_K == plan.table.least_K).all())
+    return "the successes needed" if needed else f"success {plan.table.until_K[0]}, settled or not"

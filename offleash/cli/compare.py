@@ -1,22 +1,23 @@
 """offleash compare: what RL kept, lost and found."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.asking import Asked
 from offleash.cli.commands import taking
-from offleash.cli.judging import Jobs, TrustCode
-from offleash.cli.options import Logs, Runs
+from offleash.cli.options import Asked, Jobs, LogFormat, Logs, Runs, TrustCode
 from offleash.cli.output import AsJson, console, print_json, progress, say
+from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
-    from offleash.comparing.checkpoints import Union
     from offleash.comparing.compare import Comparison
+    from offleash.comparing.figures.subject import Subject
     from offleash.comparing.flips import Flips
+    from offleash.comparing.runs import Union
     from offleash.progress import Progress
+    from offleash.reporting.view import Server
     from offleash.verifying.logs import Disagreement
 
 
@@ -61,7 +62,7 @@ def compare(
     from offleash.analyses.entropy.entropy import read_now
     from offleash.comparing.flips import can_flip, flippable
     from offleash.comparing.runs import compare_arguments, flips_arguments, verified_first
-    from offleash.loading.texts import Readable, with_texts
+    from offleash.loading.import_logs import Readable, with_texts
     from offleash.render.output import PAGES, check_place
 
     if named_certificates(runs, asked.rule, certified):
@@ -99,7 +100,7 @@ def _show(
 ) -> None:
     from offleash.comparing.flips_report import show_flips
     from offleash.reporting.comparison import show
-    from offleash.verifying.disagreements import show_disagreements
+    from offleash.verifying.logs import show_disagreements
 
     screen = console()
     show_disagreements(screen, judged)
@@ -110,10 +111,10 @@ def _show(
 def _write_page(
     path: Path, comparisons: "list[Comparison]", together: "Union | None", turned: "list[Flips]", tell: "Progress"
 ) -> None:
-    from offleash.cli.command import command_line
+    from offleash.cli.output import command_line
     from offleash.render.output import write_text
+    from offleash.reporting.figures import subject
     from offleash.reporting.page.build import Telling, report_page
-    from offleash.reporting.subject import subject
 
     write_text(path, report_page(subject(comparisons, together, turned), Telling(command=command_line()), tell))
 
@@ -139,3 +140,234 @@ def _compare_certificates(
         print_json(certified_json(comparisons))
     else:
         show_certified(console(), comparisons)
+
+
+# offleash figure: one figure of a comparison as a file, for a paper or a talk.
+
+
+# known without drawing anything; a test holds them equal to the figures there are
+NAMES = (
+    "passes",
+    "plane",
+    "support",
+    "evidence",
+    "accuracy",
+    "entropy",
+    "positions",
+    "distinct",
+    "guessing",
+    "portfolio",
+    "benchmarks",
+    "checkpoints",
+    "perplexity",
+)
+COLUMN, WIDEST = 236, 4000  # pixels
+
+
+@taking(log_format=LogFormat)
+def figure(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which figure: {', '.join(NAMES)}.")],
+    runs: Runs,
+    asked: Asked,
+    logs: Logs,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="A file .pdf, .svg or .png.")],
+    width: Annotated[
+        int | None, typer.Option(metavar="PX", help="Width of the figure; default: a column of a paper, 236.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """One figure of a comparison as PDF, SVG or PNG, with the caption that says how to read it.
+
+    Drawn to the width of a column and readable in grey; with --width at any other.
+
+    \b
+    Examples:
+      offleash figure passes runs/base runs/rl -o passes.pdf
+      offleash figure plane runs/base runs/rl -o plane.svg --width 480
+      offleash figure checkpoints base step100 step200 -o steps.png
+    """
+    if name not in NAMES:
+        raise unknown("figure", name, NAMES)
+    if width is not None and not 150 <= width <= WIDEST:
+        raise OffleashError(f"A figure is 150 to {WIDEST:,} pixels wide; found --width {width}.")
+    from offleash.render.export import kind_of, write_figure
+    from offleash.render.figure import PAPER, Look, Missing
+    from offleash.render.output import check_place
+    from offleash.reporting.figures import figure as draw_figure
+    from offleash.reporting.figures import subject_of
+
+    kind_of(out)
+    check_place(out)
+    look = PAPER if width is None else Look(width, max(PAPER.height, min(300, width * 3 // 5)), width <= 1.5 * COLUMN)
+    with (
+        progress(as_json) as tell,
+        subject_of(runs, logs.reading(), asked.question(), *asked.names, progress=tell) as subject,
+    ):
+        drawn = draw_figure(name, subject, look)
+    if isinstance(drawn, Missing):
+        raise OffleashError(f"The figure {name!r} cannot be drawn: {drawn.reason}.")
+    write_figure(drawn, out)
+    if as_json:
+        told = {"figure": name, "path": str(out), "title": drawn.title, "caption": drawn.caption, "alt": drawn.alt}
+        print_json(told)
+    else:
+        say(f"{drawn.title}\n{drawn.caption}\n{out}")
+
+
+# offleash report: one page that says what was found and leads down to the single sample.
+
+
+ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}
+FORMATS = ("html", "md", "latex")
+
+
+@taking(log_format=LogFormat)
+def report(
+    runs: Runs,
+    asked: Asked,
+    logs: Logs,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Where it goes; report.html unless another format is asked."),
+    ] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option("--format", metavar="NAME", help="html (a page), md (a pull request), latex (rows of a table)."),
+    ] = None,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="With --format latex: put the 95% intervals beside the rates.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """One page to open, understand and send on: what RL kept, lost and found, and whether to believe it.
+
+    The page is a single file that needs no network: the finding with its uncertainty, figures with how to read them,
+    and a table of problems that opens down to the single sample. Large studies hold the problems that were lost and
+    found and a sample of the others; `offleash view` shows everything.
+
+    \b
+    Examples:
+      offleash report runs/base runs/rl -o report.html
+      offleash report base=logs/base.jsonl rl=logs/rl.jsonl
+      offleash report base.csv rl.csv -o report.html         (counts: no samples to show, all else is there)
+      offleash report runs/base step100 step200 step300      (checkpoints: each against the first)
+      offleash report runs/base runs/rl --format md          (for a pull request; to the screen without -o)
+      offleash report runs/base runs/rl --format latex       (rows as in Table 1 of arXiv:2507.14843)
+    """
+    from offleash.comparing.sentences import finding
+    from offleash.render.output import check_place, write_text
+    from offleash.reporting.figures import subject_of
+
+    kind = _kind(format_name, out)
+    if intervals and kind != "latex":
+        raise OffleashError(
+            f"--intervals is for --format latex, and this report is {kind}, which has them; leave it out."
+        )
+    path = out or (Path("report.html") if kind == "html" else None)
+    if path is not None:
+        check_place(path)
+    with (
+        progress(as_json) as tell,
+        subject_of(
+            runs, logs.reading(), asked.question(), *asked.names, texts=kind == "html", progress=tell
+        ) as subject,
+    ):
+        text = _written(kind, subject, intervals, tell)
+    if path is None and not as_json:
+        print(text, end="")
+        return
+    if path is not None:
+        write_text(path, text)
+    _say(path, kind, text, finding(subject.one), as_json)
+
+
+def _kind(format_name: str | None, out: Path | None) -> str:
+    """Which kind of report: the one named, else by the ending of the file."""
+    if format_name is not None:
+        if format_name not in FORMATS:
+            raise unknown("format of a report", format_name, FORMATS)
+        return format_name
+    ending = "" if out is None else out.suffix.lower()
+    if ending and ending not in ENDINGS:
+        raise OffleashError(f"{out} ends in {ending!r}; a report is .html, .md or .tex: name one, or say --format.")
+    return ENDINGS.get(ending, "html")
+
+
+def _written(kind: str, subject: "Subject", intervals: bool, tell: "Progress") -> str:
+    from offleash.cli.output import command_line
+
+    command = command_line()
+    if kind == "md":
+        from offleash.reporting.markdown import markdown
+
+        return markdown(subject.comparisons, subject.together, command)
+    if kind == "latex":
+        from offleash.reporting.latex import latex
+
+        return latex(subject.comparisons, intervals)
+    from offleash.reporting.page.build import Telling, report_page
+
+    return report_page(subject, Telling(command=command), tell)
+
+
+def _say(path: Path | None, kind: str, text: str, found: str, as_json: bool) -> None:
+    size = len(text.encode())
+    if as_json:
+        place = {"report": str(path)} if path is not None else {"text": text}
+        print_json({**place, "format": kind, "bytes": size, "finding": found})
+        return
+    say(f"{found}\nReport: {path} ({size / 1e6:.1f} MB)" if kind == "html" else f"Report: {path}")
+
+
+# offleash view: the page with every sample behind it, served from the run folders to this machine alone.
+
+
+@taking(log_format=LogFormat)
+def view(
+    runs: Runs,
+    asked: Asked,
+    logs: Logs,
+    port: Annotated[int, typer.Option(metavar="N", help="The port of 127.0.0.1 to serve on; 0: any free one.")] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """The page of `report` with everything behind it: every sample of every problem, read when it is looked at.
+
+    It is served on 127.0.0.1, to this machine alone, until Ctrl-C. Samples stay in their run folders; logs of other
+    tools are copied to a scratch place first, which is removed at the end.
+
+    \b
+    Examples:
+      offleash view runs/base runs/rl --open
+      offleash view base=logs/base.jsonl rl=logs/rl.jsonl
+      offleash view runs/base runs/rl --port 8000            (from elsewhere: ssh -L 8000:127.0.0.1:8000 HOST)
+      offleash view runs/base runs/rl --json                 (prints the address as JSON, and serves)
+    """
+    from offleash.cli.output import command_line
+    from offleash.reporting.figures import subject_of
+    from offleash.reporting.page.build import Telling, view_page
+    from offleash.reporting.samples import Shelf
+    from offleash.reporting.view import Server, check_port
+
+    check_port(port)
+    with ExitStack() as held:
+        with progress(as_json) as tell:
+            subject = held.enter_context(
+                subject_of(runs, logs.reading(), asked.question(), *asked.names, texts=True, progress=tell)
+            )
+            page = view_page(subject, Telling(command=command_line()), tell)
+        server = held.enter_context(Server(Shelf(subject.one), page, port))
+        _serve(server, open_, as_json)
+
+
+def _serve(server: "Server", in_browser: bool, as_json: bool) -> None:
+    """Say where the page is, and serve it until Ctrl-C."""
+    import json
+    import sys
+    import webbrowser
+
+    print(json.dumps({"url": server.url}) if as_json else f"{server.url}   (Ctrl-C to stop)", flush=True)
+    if in_browser and not webbrowser.open(server.url):
+        print(f"No browser was found; open {server.url} by hand.", file=sys.stderr)
+    server.serve()
+    print("Stopped; nothing was changed.", file=sys.stderr if as_json else sys.stdout, flush=True)

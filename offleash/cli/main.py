@@ -10,31 +10,13 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.analyse import entropy
-from offleash.cli.certify import certify
-from offleash.cli.check import check
-from offleash.cli.compare import compare
-from offleash.cli.cut import cut
-from offleash.cli.demo import demo
-from offleash.cli.draw import draw
-from offleash.cli.figure import figure
-from offleash.cli.formats import formats
-from offleash.cli.import_ import import_
-from offleash.cli.lab import lab
-from offleash.cli.likelihood import likelihood
+from offleash.cli.analyse import entropy, likelihood, plan, theory, ways
+from offleash.cli.compare import compare, figure, report, view
+from offleash.cli.draw import certify, cut, draw, study, sweep
 from offleash.cli.output import warn
-from offleash.cli.plan import plan
-from offleash.cli.problems import problems
-from offleash.cli.report import report
-from offleash.cli.runs import fsck
-from offleash.cli.score import score
-from offleash.cli.study import study
-from offleash.cli.sweep import sweep
-from offleash.cli.theory import theory
-from offleash.cli.train import train
-from offleash.cli.verify import verify
-from offleash.cli.view import view
-from offleash.cli.ways import ways
+from offleash.cli.runs import formats, fsck, import_
+from offleash.cli.train import demo, lab, train
+from offleash.cli.verify import check, problems, score, verify
 from offleash.errors import OffleashError
 from offleash.version import __version__
 

@@ -1,12 +1,16 @@
 """What a verb says: progress on standard error, its result as JSON or for people."""
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,3 +70,23 @@ def warn(text: str) -> None:
 def printable(text: str) -> str:
     """A text without what could steer a terminal; lines stay lines."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+# The command as it was typed, for the record.
+
+
+def command_line() -> str:
+    """The words of this command, quoted so that they can be typed again."""
+    return shlex.join(["offleash", *sys.argv[1:]])
+
+
+# What a verb needs beyond the core, said before it is missed.
+
+
+def needs_local(verb: str) -> None:
+    """Refuse a verb that trains where the libraries for it are not installed."""
+    lacking = [name for name in ("torch", "transformers", "yaml") if find_spec(name) is None]
+    if lacking:
+        raise OffleashError(
+            f"offleash {verb} needs {lacking[0]}, which is not installed: pip install 'offleash[local]'."
+        )

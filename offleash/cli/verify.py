@@ -1,16 +1,20 @@
 """offleash verify: verdicts for samples."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from offleash.cli.commands import taking
-from offleash.cli.judging import Judged
-from offleash.cli.output import AsJson, print_json, progress, say
+from offleash.cli.options import Decoded, Judged, Opened, Posed, ProblemSeed, ProblemsName, Verifier, named_columns
+from offleash.cli.output import AsJson, console, print_json, progress, say, warn
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
+    from offleash.samplers.models import Model
+    from offleash.samplers.sampler import Decoding
     from offleash.verifying.verify import Verified, Verifying
 
 
@@ -48,8 +52,8 @@ def verify(
       offleash verify rows.jsonl --verifier math --json     rows {"id", "gold", "text"}, one verdict a line
       offleash verify runs/base --verifier referee --referee http://localhost:8000/v1 --referee-model judge
     """
-    from offleash.verifying.given import file_among
-    from offleash.verifying.verifying import verify_arguments
+    from offleash.verifying.rows import file_among
+    from offleash.verifying.verify import verify_arguments
 
     options = judged.judging(last_number, opened, problems)
     file = file_among(runs, "Verify")
@@ -100,3 +104,175 @@ def _show(done: "list[Verified]", as_json: bool) -> None:
         print_json(verified_document(done))
     else:
         say("\n".join(verified_text(one) for one in done))
+
+
+# offleash check: does every verifier accept its gold answers and reject corrupted ones?
+
+
+@taking("problem_seed", "columns", "no_cache", "referee", "referee_model")
+def check(
+    problems: ProblemsName,
+    posed: Posed,
+    judged: Judged,
+    seed: ProblemSeed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check problems before they are drawn: gold answers accepted, corruptions rejected. Exit 1 when there are faults.
+
+    \b
+    Examples:
+      offleash check problems.jsonl --verifier math
+      offleash check aime24 --from aime24_copy.jsonl --json
+      offleash check reasoning_gym:leg_counting --size 20
+    """
+    from offleash.verifying.check import check as check_problems
+    from offleash.verifying.check import checked_document, checked_text
+
+    with progress(as_json) as tell:
+        read = replace(posed, problem_seed=seed).read(problems, tell)
+        how = (judged.verifier, judged.jobs or None, judged.trust_code)
+        found = check_problems(read.frame, rows=read.rows, name=how[0], jobs=how[1], trust_code=how[2], tell=tell)
+    if as_json:
+        print_json(checked_document(found))
+    else:
+        say(checked_text(found))
+    if not found.sound:
+        raise typer.Exit(1)
+
+
+# offleash problems: what is asked, one JSON object a line.
+
+
+@taking("problem_seed")
+def problems(
+    posed: Posed,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A benchmark, reasoning_gym:TASK or a file; none lists the benchmarks."),
+    ] = None,
+    seed: ProblemSeed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show problems as JSON lines, from a benchmark, Reasoning Gym or a file of yours.
+
+    \b
+    Examples:
+      offleash problems                                            (lists the benchmarks)
+      offleash problems aime24 > aime24.jsonl
+      offleash problems aime24 --from aime24_copy.jsonl
+      offleash problems reasoning_gym:leg_counting:hard --size 50 --seed 1
+      offleash problems countdown:test --size 200
+      offleash problems train.parquet --size 100 --map gold=final
+    """
+    if name is None:
+        _listed(as_json)
+        return
+    from offleash.problems.problem import line
+
+    with progress(as_json) as tell:
+        read = replace(posed, problem_seed=seed).read(name, tell)
+    for row in read.frame.iter_rows(named=True):
+        print_json(line(row))
+    for note in read.notes:
+        warn(f"{note.text}{f' ({note.rows:,})' if note.rows else ''}")
+    warn(f"{read.frame.height:,} problems")
+
+
+def _listed(as_json: bool) -> None:
+    from offleash.problems.benchmarks import listing
+
+    rows = listing()
+    if as_json:
+        print_json(rows)
+        return
+    from rich import box
+    from rich.table import Table
+
+    table = Table("name", "paper", "verifier", "guess", "hub id", "checked", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for number, column in enumerate(table.columns):
+        column.no_wrap, column.overflow = number != 4, "fold"
+    for row in rows:
+        cells = (row["name"], row["paper"], row["verifier"], row["guess"], row["hub"] or row["source"])
+        table.add_row(*("" if cell is None else str(cell) for cell in cells), "yes" if row["checked"] else "no")
+    console().print(table)
+    say("paper: problems in arXiv:2507.14843. checked: whether id and columns were seen on the hub itself.")
+    say("Files (JSONL, JSON, CSV, Parquet) are given by their path; reasoning_gym:TASK:hard is the hard setting.")
+
+
+# offleash score: how probable texts are under a model.
+
+
+Map = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="NAME=COLUMN", help="Read NAME (id, prompt, text, finish) of rows from COLUMN."),
+]
+
+
+@taking("max_tokens", "stop")
+def score(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or one JSONL file of rows.")],
+    model: Annotated[str, typer.Option(metavar="MODEL", help="Who scores: hf:PATH@REVISION+ADAPTER.")],
+    decoded: Decoded,
+    opened: Opened,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Keep the scores under this name, not under the model's.")
+    ] = None,
+    first: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the first N samples of each problem, e.g. 32.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="WORD", help="Only these samples: correct.")] = None,
+    verifier: Verifier = None,
+    columns: Map = None,
+    as_json: AsJson = False,
+) -> None:
+    """Log-probability, token entropy and perplexity of given texts under a model.
+
+    Of every sample of a run, whoever drew it, or of rows {"prompt", "text"}. Under the model's own distribution, and
+    under a decoding where one is given. Run it again after a kill or with more samples: only what is missing is scored.
+
+    \b
+    Examples:
+      offleash score runs/base --model hf:./checkpoints/rl
+      offleash score runs/rl --model hf:Qwen/Qwen2.5-1.5B --decoding paper
+      offleash score runs/rl --model hf:./checkpoints/rl --first 32        (token entropies, as the paper has them)
+      offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
+    """
+    from offleash.scoring.score import score_folders, selected
+    from offleash.verifying.rows import file_among
+
+    chosen, way = opened.model(model), decoded.way()
+    file = file_among(runs, "Score")
+    if file is not None:
+        if any(one is not None for one in (name, verifier, first, only)):
+            raise OffleashError(
+                "--name, --verifier, --first and --only are for run folders; the sums of rows are printed."
+            )
+        _score_file(file, chosen, way, named_columns(columns, "text=response"), as_json)
+        return
+    if columns:
+        raise OffleashError("--map is for a file of rows; a run folder has columns of its own.")
+    with progress(as_json) as tell:
+        done = score_folders(runs, chosen, way, name, verifier, tell, selected(first, only))
+    from offleash.scoring.report import scored_document, scored_text
+
+    if as_json:
+        print_json(scored_document(done))
+    else:
+        say("\n".join(scored_text(one) for one in done))
+
+
+def _score_file(file: Path, model: "Model", decoding: "Decoding", columns: dict[str, str], as_json: bool) -> None:
+    from offleash.scoring.report import file_text, row_document
+    from offleash.scoring.rows import ScoredRow
+    from offleash.scoring.score import score_file
+
+    def each(row: ScoredRow) -> None:
+        if as_json:
+            print_json(row_document(row))
+
+    with progress(as_json) as tell:
+        done = score_file(file, model, decoding, columns, each, tell)
+    if as_json:
+        sys.stdout.flush()
+    else:
+        say(file_text(done))

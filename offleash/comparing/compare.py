@@ -8,31 +8,35 @@ from typing import TypeVar, cast
 import numpy as np
 import polars as pl
 
-from offleash.comparing.answers import answers, tally_of_answers
-from offleash.comparing.decodings import same_decoding
-from offleash.comparing.diversity import Diversity, diversity
+from offleash.comparing.align import same_decoding
+from offleash.comparing.answers import Diversity, Graded, answers, diversity, graded, tally_of_answers
 from offleash.comparing.evidence import Evidence, evidence
-from offleash.comparing.graded import Graded, graded
 from offleash.comparing.guessing import Guessing, guessing
 from offleash.comparing.per_benchmark import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
 from offleash.comparing.question import Question
 from offleash.comparing.tally import Counted, tally
-from offleash.data.notes import Note
 from offleash.data.run import Run
+from offleash.data.tables import VERDICT, Note
 from offleash.data.tally import Per, Tally
 from offleash.data.verdict import Verdict
-from offleash.data.verdicts import VERDICT
 from offleash.display import html
 from offleash.errors import OffleashError
 from offleash.stats.change import SupportChange, cells_at, change_at, common_budget
-from offleash.stats.classes import AFTER, BEFORE, thinned_cells
-from offleash.stats.crossing import Crossing, EquivalentBudget, crossing, equivalent_budgets
-from offleash.stats.curves import Curve, budgets, curve, dense_budgets
+from offleash.stats.classes import AFTER, BEFORE, Rule, thinned_cells
+from offleash.stats.curves import (
+    Crossing,
+    Curve,
+    EquivalentBudget,
+    budgets,
+    crossing,
+    curve,
+    dense_budgets,
+    equivalent_budgets,
+)
 from offleash.stats.forecast import Forecast, forecast
 from offleash.stats.pass_at_k import pass_at_k_prefix, sampling_efficiency_gap
 from offleash.stats.portfolio import Portfolio, portfolio
-from offleash.stats.rules import Rule
-from offleash.stats.sensitivity import undecided_bounds
+from offleash.stats.significance import undecided_bounds
 
 Derived = TypeVar("Derived")
 

@@ -9,19 +9,21 @@ from offleash.data.tally import Per, Tally
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.chance import ExchangeNull, Retest, exchange_null, mcnemar, retest
 from offleash.stats.change import SupportChange
-from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.classes import AFTER, BEFORE, IN, OUT, ZETA, Rule, above, confident, epsilon
 from offleash.stats.intervals import REPLICATES
-from offleash.stats.rules import IN, OUT, ZETA, Rule, above, confident, epsilon
-from offleash.stats.sensitivity import Confirmation, confirmation, smallest_certain_loss, tipping_rate
 from offleash.stats.significance import (
+    Confirmation,
     Strength,
     certain,
+    confirmation,
     found,
     gains_at_least,
     lists,
     loss_p_stopped,
     losses_at_least,
+    smallest_certain_loss,
     strength,
+    tipping_rate,
 )
 
 Flags = NDArray[np.bool_]

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from offleash.data.run import Run
-from offleash.data.samples import TRUNCATED
+from offleash.data.tables import TRUNCATED
 from offleash.data.verdict import Verdict
 from offleash.render.escape import clean
 

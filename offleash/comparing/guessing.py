@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offleash.comparing.tally import Counted
-from offleash.data.answers import Answers
-from offleash.data.tally import Float, Per, Tally
+from offleash.data.tally import Answers, Float, Per, Tally
 from offleash.errors import OffleashError
 from offleash.stats.change import SupportChange, change_at
-from offleash.stats.classes import AFTER, BEFORE, rule_cells
+from offleash.stats.classes import AFTER, BEFORE, IN, OUT, Rule, rule_cells
 from offleash.stats.guessing import GuessFloor, guess_floor, guess_support, guess_test
-from offleash.stats.rules import IN, OUT, Rule
 
 if TYPE_CHECKING:
     from offleash.comparing.question import Question

@@ -1,20 +1,23 @@
 """The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
 
-from offleash.comparing.checkpoints import Union
+from offleash.comparing.answers import Diversity, RunDiversity
 from offleash.comparing.compare import GAP_BUDGET, Comparison
-from offleash.comparing.diversity import Diversity, RunDiversity
 from offleash.comparing.per_benchmark import BenchmarkChange, Macro
-from offleash.data.notes import Note
+from offleash.comparing.runs import Union
 from offleash.data.run import Run
+from offleash.data.tables import Note
 from offleash.data.tally import Tally
 from offleash.render.numbers import Json, count, number
+from offleash.stats.chance import Retest
 from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.curves import Curve
 from offleash.stats.pass_at_k import cover_at
+from offleash.stats.portfolio import Portfolio
 
 COVER = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -181,3 +184,146 @@ def union_section(found: Union) -> Json:
         "k_samples_of_each": table(found.each_k),
         "k_samples_in_all": table(found.equal_k),
     }
+
+
+# The parts of the JSON about other budgets: crossing, equivalent budget, portfolio, forecast.
+
+
+def crossing_section(one: Comparison) -> Json:
+    found = one.crossing
+    return {
+        "k": number(found.k),
+        "interval": _within(found.low, found.high),
+        "ends": list(found.ends()),
+        "resolved": found.resolved,
+        "text": found.text(),
+        "sign_changes": found.sign_changes,
+        "reason": found.reason
+        if found.k is None
+        else None
+        if found.resolved
+        else "not resolved: an end lies outside 1..n",
+    }
+
+
+def equivalent_budget_section(one: Comparison) -> Json:
+    first = one.equivalent[0]
+    return {
+        "k": number(first.k),
+        "interval": _within(first.low, first.high),
+        "ends": list(first.ends()),
+        "text": first.text(),
+        "reason": first.reason,
+        "kappa": {
+            str(each.of): {
+                "value": number(each.kappa),
+                "interval": [None if end is None else end / each.of for end in _within(each.low, each.high)],
+                "reason": each.reason,
+            }
+            for each in one.equivalent
+        },
+    }
+
+
+def portfolio_section(one: Comparison) -> Json:
+    best = one.portfolio
+    if best is None:
+        return {"k": None, "reason": "a portfolio counts problems, not answers or solutions"}
+    told = best.gain_high > best.gain_low
+    return {
+        "k": best.k,
+        "before_samples": best.best,
+        "after_samples": None if best.best is None else best.k - best.best,
+        "coverage": number(best.value),
+        "all_before": number(best.all_base),
+        "all_after": number(best.all_rl),
+        "gain": number(best.gain),
+        "gain_interval": [number(best.gain_low), number(best.gain_high)] if told else None,
+        "reason": None if told else _untold(best),
+        "curve": {str(int(k)): number(float(value)) for k, value in zip(best.base_S, best.coverage_S, strict=True)},
+    }
+
+
+def forecast_section(one: Comparison) -> Json:
+    if not one.forecasts:
+        why = (
+            "stopped runs do not say how their samples would go on" if (one.tally.until_R > 0).any() else "per problem"
+        )
+        return {"reason": f"a forecast is of plain samples: {why}"}
+    return {
+        name: {
+            "range": {
+                str(int(k)): [number(float(low)), number(float(high))]
+                for k, low, high in zip(each.budgets_K, each.low_K, each.high_K, strict=True)
+            },
+            "newly_reached_at_2n": number(each.newly_at_2n),
+            "notes": list(each.notes),
+        }
+        for name, each in one.forecasts.items()
+    }
+
+
+def _within(low: float, high: float) -> list[float | None]:
+    """Ends of an interval of budgets; null where they lie below 1 or above what was drawn."""
+    return [end if 1 <= end < math.inf else None for end in (low, high)]
+
+
+def _untold(best: Portfolio) -> str:
+    if math.isnan(best.gain):
+        return "a split is chosen on one half of the problems and valued on the other: it takes two problems"
+    return "every resample chose the same run alone: nothing varies"
+
+
+# The chance part of the JSON: what luck would give, what is certain, and why a number is missing.
+
+
+_NULL = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")
+
+
+def chance_section(one: Comparison) -> Json:
+    """Exchange null, McNemar, bounds, lists, retest, strength and confirmation of a comparison."""
+    found, null = one.evidence, one.evidence.null
+    return {name: None if null is None else number(getattr(null, name)) for name in _NULL} | {
+        "observed_E": found.E,
+        "observed_S": found.S,
+        "basis": found.basis,
+        "mcnemar_p": found.mcnemar_p,
+        "losses_at_least": found.losses_at_least,
+        "gains_at_least": found.gains_at_least,
+        "lost": list(found.lost),
+        "gained": list(found.gained),
+        "fallen": list(found.fallen),
+        "risen": list(found.risen),
+        "retest": _retest(found.retest),
+        "strength": {name: vars(by) for name, by in found.strength.items()},
+        "confirmation": {name: vars(by) for name, by in found.confirmation.items()},
+        "smallest_certain_loss": found.smallest_certain_loss,
+        "reasons": _reasons(one),
+    }
+
+
+def _retest(again: Retest | None) -> Json:
+    if again is None:
+        return dict.fromkeys(("SRR", "gain", "k", "observed_SRR", "redraw_SRR", "redraw", "interval"))
+    values = {name: number(getattr(again, name)) for name in ("SRR", "gain", "observed_SRR", "redraw_SRR", "redraw")}
+    return {**values, "k": again.k, "interval": {"SRR": again.SRR_interval.pair(), "gain": again.gain_interval.pair()}}
+
+
+def _reasons(one: Comparison) -> dict[str, str | None]:
+    """Why each number that is null is so."""
+    found = one.evidence
+    missing = {
+        **dict.fromkeys(_NULL, found.null is None),
+        **dict.fromkeys(("observed_E", "observed_S"), found.E is None),
+        "mcnemar_p": found.mcnemar_p is None,
+    }
+    reasons = {name: found.null_reason for name, absent in missing.items() if absent}
+    if found.retest is None:
+        reasons["retest"] = found.retest_reason
+    if found.smallest_certain_loss is None:
+        few = f"no number of successes in k = {one.change.k} samples makes the loss of one problem certain"
+        reasons["smallest_certain_loss"] = found.null_reason or few
+    if found.losses_at_least is None:
+        rule = f"the bound is about problems without any success, not about the rule {one.change.rule.value!r}"
+        reasons |= dict.fromkeys(("losses_at_least", "gains_at_least"), found.bound_reason or found.null_reason or rule)
+    return reasons

@@ -3,30 +3,72 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from offleash.comparing.checkpoints import Union, union
+import numpy as np
+
+from offleash.comparing.align import allowed
 from offleash.comparing.compare import Comparison, compare_all
-from offleash.comparing.decodings import allowed
-from offleash.comparing.flip_ways import Judged
-from offleash.comparing.flips import Flips, flips
+from offleash.comparing.flips import Flips, Judged, flips
 from offleash.comparing.question import Question
+from offleash.comparing.tally import tally
 from offleash.data.folder import is_run, verifiers
-from offleash.data.notes import Note
 from offleash.data.run import Run
+from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.errors import OffleashError, unknown
 from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
 from offleash.loading.load import Reading, load
 from offleash.progress import Progress, silent
-from offleash.stats.rules import Rule
+from offleash.stats.binomials import Integer
+from offleash.stats.classes import Rule, reach_PRK
 from offleash.verifying.logs import Disagreement, verify_before_comparing
-from offleash.verifying.verifying import verifying
+from offleash.verifying.verify import verifying
+
+# Checkpoints: several runs after the first, each against it, and the union of what they reach.
+
+
+@dataclass(frozen=True)
+class Union:
+    """The first run at k against all others together: at k each, and at the same total budget."""
+
+    k: int
+    checkpoints: int
+    problems: int
+    each_k: tuple[float, float, float, float]  # P, E, S, O with k samples of every checkpoint: more samples than before
+    equal_k: tuple[float, float, float, float] | None  # with k split over the checkpoints; None when k < checkpoints
+
+
+def union(runs: Sequence[Run], at: int | None = None) -> Union:
+    """What the runs after the first reach together, on the problems that all of them have."""
+    counted = tally(runs, at).tally
+    k, others = counted.head, len(runs) - 1
+    before_P = reach_PRK(counted, np.array([k]))[:, 0, 0]
+
+    def cells(share_KR: Integer) -> tuple[float, float, float, float]:
+        """P, E, S, O with these numbers of samples of each checkpoint, mean over the rows of numbers."""
+        miss_PK = np.ones((len(counted), len(share_KR)))
+        for r in range(others):
+            miss_PK *= 1 - reach_PRK(counted, share_KR[:, r])[:, 1 + r]
+        b_P = 1 - miss_PK.mean(axis=1)
+        both = float(before_P @ b_P)
+        found, lost = float(b_P.sum()) - both, float(before_P.sum()) - both
+        return both, found, lost, max(len(counted) - both - found - lost, 0.0)
+
+    each, equal = np.full((1, others), k), _shares(k, others)
+    return Union(k, others, len(counted), cells(each), cells(equal) if k >= others else None)
+
+
+def _shares(k: int, others: int) -> Integer:
+    """k samples shared out evenly, the rest of the division to each checkpoint in turn: one row a turn."""
+    turn = (np.arange(others)[None] - np.arange(others)[:, None]) % others
+    return np.asarray(k // others + (turn < k % others), dtype=np.int64)
+
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

@@ -7,9 +7,8 @@ import numpy as np
 import polars as pl
 
 from offleash.comparing.align import Matched, match
-from offleash.data.notes import Note
 from offleash.data.run import Run
-from offleash.data.samples import TRUNCATED
+from offleash.data.tables import TRUNCATED, Note
 from offleash.data.tally import UNKNOWN, Tally
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError

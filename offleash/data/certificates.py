@@ -11,13 +11,11 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.facts import CERTIFICATE, RUN_FILE, read_facts, write_facts
 from offleash.data.folder import PROBLEMS_FILE, folder_name, is_run, read_problems
-from offleash.data.run import Budget, Origin, problem_set_hash
-from offleash.data.samples import TRUNCATED
+from offleash.data.run import CERTIFICATE, RUN_FILE, Budget, Origin, problem_set_hash, read_facts, write_facts
 from offleash.data.shards import SHARD, as_table, scan_shards, write_whole
+from offleash.data.tables import TRUNCATED, VERDICT, VERDICTS
 from offleash.data.verdict import Verdict
-from offleash.data.verdicts import VERDICT, VERDICTS
 from offleash.errors import OffleashError, unknown
 
 COMPLETIONS: dict[str, pl.DataType] = {

@@ -9,19 +9,20 @@ from shlex import quote
 
 import polars as pl
 
-from offleash.data.facts import (
+from offleash.data.run import (
     CERTIFICATE,
     RUN_FILE,
     WRITING,
+    Budget,
+    Origin,
+    Run,
     budget_in,
+    problem_set_hash,
     read_facts,
     read_origin,
     rewrite_budget,
     write_facts,
 )
-from offleash.data.problem import as_problems
-from offleash.data.run import Budget, Origin, Run, problem_set_hash
-from offleash.data.samples import SAMPLES
 from offleash.data.shards import (
     CHECKSUMS,
     SHARD,
@@ -32,7 +33,7 @@ from offleash.data.shards import (
     strike_seals,
     write_whole,
 )
-from offleash.data.verdicts import VERDICTS
+from offleash.data.tables import SAMPLES, VERDICTS, as_problems
 from offleash.errors import OffleashError, unknown
 
 __all__ = [

@@ -1,8 +1,86 @@
 """Entries: what a log says, one row a sample, before problems are matched and samples numbered."""
 
+from dataclasses import dataclass
+from hashlib import blake2b
+
 import polars as pl
 
-from offleash.data.verdicts import VERDICT
+from offleash.data.verdict import Verdict
+
+# Notes: what was repaired, chosen or left out on the way from a file to a table. Nothing is dropped without one.
+
+
+@dataclass(frozen=True)
+class Note:
+    """A repair or a choice made while reading; nothing is left out without one."""
+
+    text: str
+    rows: int = 0  # how many rows it touched or left out
+    left_out: bool = False  # True: those rows are not in what was read
+
+
+# Problems: what is asked, and the hash by which the same problem is known in two logs.
+
+
+PROBLEMS: dict[str, pl.DataType] = {
+    "problem": pl.String(),
+    "hash": pl.String(),  # of the question; null when the log keeps no text
+    "question": pl.String(),
+    "gold": pl.String(),
+    "benchmark": pl.String(),
+    "guess": pl.Float64(),  # chance that a blind guess is accepted
+    "verifier": pl.String(),  # who judges its answers; null: whoever is named with --verifier
+    "prompt": pl.String(),  # the whole text a model is asked, before its chat template; null: the question
+    "details": pl.String(),  # JSON object: what the verifier needs beyond the gold answer (unit, choices, tests, entry)
+    "images": pl.List(pl.String()),  # data: addresses, in the order in which the question shows them
+}
+
+
+def as_problems(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame as a table of problems: the columns it lacks are null, the others it has are dropped."""
+    lacking = [pl.lit(None, kind).alias(column) for column, kind in PROBLEMS.items() if column not in frame.columns]
+    return frame.with_columns(lacking).select(pl.col(column).cast(kind) for column, kind in PROBLEMS.items())
+
+
+def question_hash(question: str) -> str:
+    """Hash of a problem's text, blind to white space at its ends and to the kind of line endings."""
+    text = question.replace("\r\n", "\n").strip()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+# Samples: one row a completion, identified by (problem, index), written once.
+
+
+SAMPLES: dict[str, pl.DataType] = {
+    "problem": pl.String(),
+    "index": pl.UInt32(),
+    "text": pl.String(),
+    "tokens": pl.UInt32(),
+    "finish": pl.String(),  # "length" marks a truncated sample
+    "seed": pl.UInt64(),
+    "logprob_raw": pl.Float64(),  # sums over the tokens of a sample; null where a backend cannot say
+    "logprob_sampled": pl.Float64(),
+    "entropy_raw": pl.Float64(),
+    "entropy_sampled": pl.Float64(),
+}
+
+TRUNCATED = "length"
+
+# Verdicts: what a verifier said of a sample, and the table they are stored in.
+
+
+VERDICT = pl.Enum([verdict.value for verdict in Verdict])
+
+VERDICTS: dict[str, pl.DataType] = {
+    "problem": pl.String(),
+    "index": pl.UInt32(),
+    "verdict": VERDICT,  # null: the sample has not been verified
+    "answer": pl.String(),
+    "solution": pl.String(),
+    "step": pl.String(),
+    "score": pl.Float64(),
+    "reason": pl.String(),  # why it failed or is wrong, where the verifier says so
+}
 
 ENTRIES: dict[str, pl.DataType] = {
     "problem": pl.String(),  # the log's own id; where it has none, the reader uses question_hash

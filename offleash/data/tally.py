@@ -127,3 +127,21 @@ def tally_of_counts(
         until_R=np.zeros(correct.shape[1], dtype=np.int64),
         ordered_R=np.zeros(correct.shape[1], dtype=bool),
     )
+
+
+# Answers: how often each answer was given to each problem, and what the verifier said of it.
+
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A distinct (problem, answer) pairs of one run: rows of the tally, codes shared by all runs, counts."""
+
+    problem_A: Integer
+    answer_A: Integer  # code of the answer's text; -1: no answer was found (unread)
+    count_A: Integer
+    correct_A: Flags
+    wrong_A: Flags
+    label: NDArray[np.str_]  # text of each code

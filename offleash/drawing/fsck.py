@@ -1,9 +1,263 @@
 """What was found in run folders, for people and programs."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from offleash.drawing.study_fsck import Inspected
+import numpy as np
+import polars as pl
+
+from offleash.data.folder import is_run, read_problems, refuse_certificate, verifiers
+from offleash.data.run import WRITING, Budget, Origin, budget_in, read_facts, read_origin
+from offleash.data.shards import DAMAGE, SHARD, Seal, check_schema, checksum, first_line, seals
+from offleash.data.tables import SAMPLES, VERDICTS
+from offleash.drawing.resume import problem_seed, spans_of
+from offleash.drawing.schedule import Span, holes, overlap
+from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
 from offleash.render.numbers import many
+from offleash.samplers.seeds import sample_seeds
+
+# fsck: whether a run folder is what was written: every shard read in full, every sample there once and unchanged.
+
+
+IN_HOUSE = {"hf", "scripted"}  # samplers whose samples each have a seed of their own
+SHOWN = 20  # findings of one kind
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it was written, or that is worth a word."""
+
+    what: str
+    next_step: str = ""
+    wrong: bool = True
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """What is to be said of a run folder."""
+
+    folder: Path
+    samples: int
+    shards: int
+    unsealed: int  # shards without a checksum, read in full and good
+    findings: tuple[Finding, ...]
+
+    @property
+    def good(self) -> bool:
+        return not any(finding.wrong for finding in self.findings)
+
+
+def fsck(folder: Path, progress: Progress = silent) -> Inspected:
+    """Read all of a run folder and check it; nothing is changed."""
+    if not folder.is_dir() or not is_run(folder):
+        raise OffleashError(
+            f"{folder} is no run folder: it has no run.json. Name a folder that `draw` or `import` made."
+        )
+    inspection = _Inspection(folder)
+    findings = [*inspection.facts(), *inspection.samples(progress), *inspection.verdicts(), *inspection.leftovers()]
+    return Inspected(folder, inspection.rows, inspection.shards, inspection.unsealed, tuple(findings))
+
+
+class _Inspection:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._origin: Origin | None = None
+        self._budget = Budget()
+        self._problems: frozenset[str] | None = None  # None: not known
+        self._spans: dict[str, list[Span]] = defaultdict(list)
+        self._bad = False  # whether some shard is not what was written
+        self.rows = self.shards = self.unsealed = 0
+
+    def facts(self) -> Iterator[Finding]:
+        """run.json and the problems."""
+        try:
+            self._budget = budget_in(read_facts(self._folder))
+            self._origin = read_origin(self._folder)
+        except OffleashError as error:
+            yield Finding(str(error))
+            return
+        refuse_certificate(self._folder)
+        try:
+            self._problems = frozenset(read_problems(self._folder)["problem"])
+        except OffleashError as error:
+            yield Finding(str(error))
+
+    def samples(self, progress: Progress) -> Iterator[Finding]:
+        """Every shard of samples, then how they fit together."""
+        folder = self._folder / "samples"
+        noted = seals(folder)
+        owners: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        for shard in sorted(folder.glob(SHARD)):
+            progress(f"{self._folder.name}: reading {shard.name}")
+            self.shards += 1
+            seal = noted.get(shard.name)
+            yield from self._shard(shard, seal if seal is not None and seal.rows else None, owners)
+        yield from _some(self._twice(owners))
+        yield from _some(self._gone({name: seal.rows for name, seal in noted.items() if seal.rows}))
+        if not self._bad:  # what a bad shard holds is not missing yet
+            yield from _some(self._gaps())
+            yield from self._unfinished()
+
+    def verdicts(self) -> Iterator[Finding]:
+        """Verdicts have a sample each, and one only."""
+        for verifier in verifiers(self._folder):
+            spans: dict[str, list[Span]] = defaultdict(list)
+            for shard in sorted((self._folder / "verdicts" / verifier).glob(SHARD)):
+                frame, trouble = _read(shard, VERDICTS)
+                if frame is None:
+                    yield Finding(trouble, f"rm {shard}, then: offleash verify {self._folder}")
+                    continue
+                lone = self._lone(frame)
+                if lone and self.shards and not self._bad:
+                    yield Finding(
+                        f"{shard} has {lone:,} verdicts without a sample",
+                        f"rm {shard}, then: {self._again(verify=True)}",
+                    )
+                for problem, left, right in spans_of(frame):
+                    spans[problem].append((left, right))
+            for problem, some in spans.items():
+                if (twice := overlap(some)) is not None:
+                    what = f"verdicts of {verifier} on sample {twice[0]} of problem {problem!r} are there twice"
+                    yield Finding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
+                    break
+
+    def leftovers(self) -> Iterator[Finding]:
+        for file in sorted(self._folder.rglob(f"*{WRITING}")):
+            yield Finding(f"{file} was being written when its process ended; the next writer removes it", wrong=False)
+
+    def _shard(
+        self, shard: Path, seal: Seal | None, owners: dict[str, list[tuple[int, int, str]]]
+    ) -> Iterator[Finding]:
+        redo = f"rm {shard}, then: {self._again()}"
+        if seal is not None and (found := checksum(shard)) != seal.blake2b:
+            self._bad = True
+            yield Finding(f"{shard} was changed: its checksum is {found} and was {seal.blake2b} when written", redo)
+            return
+        frame, trouble = _read(shard, SAMPLES)
+        if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
+            self._bad = True
+            yield Finding(trouble or f"{shard} has samples without a problem or an index", redo)
+            return
+        self.rows += frame.height
+        self.unsealed += seal is None
+        if self._problems is not None:
+            strangers = sorted(set(frame["problem"].unique()) - self._problems)
+            if strangers:
+                yield Finding(f"{shard} has samples of {strangers[0]!r}, which is no problem of the run", redo)
+        keys = frame.select("problem", "index", "seed").sort("problem", "index")
+        if (copies := keys.height - keys.select("problem", "index").n_unique()) > 0:
+            yield Finding(f"{shard} holds {copies:,} samples twice", redo)
+            keys = keys.unique(["problem", "index"]).sort("problem", "index")
+        spans = list(spans_of(keys))
+        for problem, left, right in spans:
+            self._spans[problem].append((left, right))
+            owners[problem].append((left, right, shard.name))
+        if self._origin is not None and self._origin.about.get("sampler") in IN_HOUSE:
+            wrong = _wrong_seed(keys, spans, self._origin.key)
+            if wrong is not None:
+                yield Finding(f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has another seed than its own", redo)
+
+    def _twice(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[Finding]:
+        shared: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # problem: its first sample in both
+        for problem, some in owners.items():
+            reach, last = 0, ""
+            for left, right, name in sorted(some):
+                if left < reach:
+                    shared[last, name].setdefault(problem, left)
+                if right > reach:
+                    reach, last = right, name
+        for (one, other), found in shared.items():
+            problem, left = next(iter(found.items()))
+            more = f", and samples of {len(found) - 1:,} more of its problems" if len(found) > 1 else ""
+            what = f"sample {left} of problem {problem!r} is in {one} and in {other}{more}"
+            yield Finding(what, f"rm the one that was copied; if in doubt both, then: {self._again()}")
+
+    def _gone(self, noted: Mapping[str, int]) -> Iterator[Finding]:
+        """Shards that were written and are not there; a draw that goes on notes that it draws them again."""
+        if self._lacking() == 0:
+            return  # what they held was drawn again
+        folder = self._folder / "samples"
+        for name, rows in noted.items():
+            if not (folder / name).is_file():
+                yield Finding(f"{folder / name} was written with {rows:,} samples and is gone", self._again())
+
+    def _unfinished(self) -> Iterator[Finding]:
+        lacking = self._lacking()
+        if lacking and not self._bad:
+            asked = (self._budget.k or 0) * len(self._problems or ())
+            what = f"not finished: {lacking:,} of the {asked:,} samples asked for are not there"
+            yield Finding(what, self._again(), wrong=False)
+
+    def _lacking(self) -> int | None:
+        """Samples that the budget asks for and that are not there; None where that cannot be told."""
+        k = self._budget.k
+        if self._origin is None or self._problems is None or not k or self._budget.until:
+            return None
+        there = [[pair for pair in self._spans.get(problem, ()) if pair[0] < k] for problem in self._problems]
+        return sum(high - low for some in there for low, high in holes(some, k))
+
+    def _gaps(self) -> Iterator[Finding]:
+        for problem, some in self._spans.items():
+            end = max(right for _, right in some)
+            missing = holes(some, end)
+            if missing:
+                left, right = missing[0]
+                count = sum(high - low for low, high in missing)
+                what = f"problem {problem!r} lacks {count:,} samples below its last, first {left} to {right - 1}"
+                yield Finding(what, self._again())
+
+    def _lone(self, frame: pl.DataFrame) -> int:
+        """Verdicts whose sample is not there."""
+        lone = 0
+        for problem, left, right in spans_of(frame):
+            inside = [(max(a, left) - left, min(b, right) - left) for a, b in self._spans.get(problem, ()) if a < right]
+            lone += sum(high - low for low, high in holes([pair for pair in inside if pair[0] < pair[1]], right - left))
+        return lone
+
+    def _again(self, verify: bool = False) -> str:
+        """The step that mends what is missing."""
+        if self._origin is None:
+            return f"offleash verify {self._folder}" if verify else "import the logs again"
+        return f"the same offleash draw into {self._folder} again, which draws what is missing"
+
+
+def _read(shard: Path, schema: dict[str, pl.DataType]) -> tuple[pl.DataFrame | None, str]:
+    """A shard read in full, every page of it; None and the trouble where that cannot be."""
+    try:
+        check_schema(shard, schema)
+        return pl.read_parquet(shard), ""
+    except OffleashError as error:
+        return None, str(error).rstrip(".")
+    except DAMAGE as error:
+        return None, f"{shard} is damaged ({first_line(error)})"
+
+
+def _wrong_seed(keys: pl.DataFrame, spans: list[tuple[str, int, int]], key: str) -> tuple[str, int] | None:
+    """The first sample (problem, index) whose seed does not follow from the run's key."""
+    seeds = keys["seed"].fill_null(0).to_numpy()
+    start = 0
+    for problem, left, right in spans:
+        expected = sample_seeds(problem_seed(key, problem), left, right - left)
+        other = np.flatnonzero(seeds[start : start + right - left] != expected)
+        if other.size:
+            return problem, left + int(other[0])
+        start += right - left
+    return None
+
+
+def _some(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """The first findings of a kind, and how many more there are."""
+    more = 0
+    for number, finding in enumerate(findings):
+        if number < SHOWN:
+            yield finding
+        else:
+            more += 1
+    if more:
+        yield Finding(f"and {more:,} more of this kind")
 
 
 def fsck_document(runs: Sequence[Inspected]) -> dict[str, object]:

@@ -1,20 +1,58 @@
 """The exchange of a draw: chunks go to the crew, answers to the writer and the bench, verdicts back to the schedule."""
 
+import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from offleash.data.folder import RunFolder
 from offleash.data.verdict import Verdict
-from offleash.drawing.bench import Bench
 from offleash.drawing.duplicates import Duplicates
-from offleash.drawing.pace import Pace
 from offleash.drawing.resume import Begun, problem_seed
-from offleash.drawing.schedule import Chunk, Schedule
-from offleash.drawing.workers import Broken, Crew, Event, Judged, Rested
+from offleash.drawing.schedule import Chunk, Schedule, Stage
+from offleash.drawing.workers import Bench, Broken, Crew, Event, Judged, Rested
 from offleash.drawing.writer import Writer
 from offleash.errors import OffleashError
+from offleash.progress import Progress
+from offleash.render.numbers import duration
 from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
+
+# The pace of a draw, for whoever waits: samples, tokens a second, problems settled and reached, time left.
+
+
+OFTEN = 0.5  # seconds between two words
+
+
+@dataclass
+class Pace:
+    """Tells how a draw goes."""
+
+    progress: Progress
+    schedule: Schedule
+    before: int  # samples that were there
+    started: float = field(default_factory=time.monotonic)
+    _last: float = 0.0
+
+    def tell(self, samples: int, tokens: int) -> None:
+        """Say how far it is, when it is time to: samples and tokens of this draw."""
+        now = time.monotonic()
+        if now - self._last < OFTEN:
+            return
+        self._last = now
+        self.progress(self.words(samples, tokens, now - self.started))
+
+    def words(self, samples: int, tokens: int, seconds: float) -> str:
+        schedule = self.schedule
+        told = [f"{self.before + samples:,} of at most {max(schedule.most, self.before + samples):,} samples"]
+        if seconds > 0 and tokens:
+            told.append(f"{tokens / seconds:,.0f} tokens/s")
+        told.append(f"{schedule.count(Stage.SETTLED)} of {len(schedule.records)} problems settled")
+        if schedule.until:
+            told.append(f"{schedule.reached} reached")
+        if samples and seconds > 0:
+            told.append(f"about {duration(schedule.expected() * seconds / samples)} left")
+        return ", ".join(told)
+
 
 BACKLOG = 128 << 20  # characters that may wait for the judge before samplers wait too
 AHEAD = 2  # fills of the sampler that may be with the judge before no more problems are opened

@@ -1,19 +1,20 @@
 """Continuing: a draw begins a run or goes on with one; what would mix two models or two decodings is refused."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import polars as pl
 
-from offleash.data.facts import budget_in, read_facts, read_origin
 from offleash.data.folder import RunFolder, is_run, read_problems, refuse_certificate
-from offleash.data.problem import as_problems
-from offleash.data.run import Budget, Origin
-from offleash.drawing.differences import differences, refuse_other_problems, told
-from offleash.drawing.rounds import Chunks, chunks_for
+from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
+from offleash.data.shards import DAMAGE, check_schema, damaged
+from offleash.data.tables import PROBLEMS, SAMPLES, TRUNCATED, as_problems
+from offleash.data.verdict import Verdict
+from offleash.drawing.schedule import Chunks, Span, Standing, chunks_for, overlap
 from offleash.errors import OffleashError
 from offleash.samplers.chat_template import opens_reasoning
 from offleash.samplers.sampler import Decoding, Sampler
@@ -151,3 +152,123 @@ def _imported(folder: Path) -> OffleashError:
 
 def _hash(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+# What differs between a folder and a command that would go on with it: model, decoding, prompts, problems.
+
+
+Difference = tuple[str, object, object]  # of what, in the folder, now
+SHOWN = 160  # characters of a value in a message
+FREE = {"versions", "model"}  # of who answers: versions may change, the model is compared by its full name
+
+
+def differences(old: Origin, new: Origin) -> Iterator[Difference]:
+    """Everything that would change who answers, or how."""
+    yield from changed("", {"model": old.model, "seed": old.seed}, {"model": new.model, "seed": new.seed})
+    yield from changed("decoding: ", old.decoding, new.decoding)
+    was, now = ({name: value for name, value in one.about.items() if name not in FREE} for one in (old, new))
+    yield from changed("model: ", was, now)
+    named = (("chat template (hash)", "template"), ("reasoning opened by the prompt", "thinking"))
+    for words, name in (*named, ("prompts (hash)", "prompts")):
+        yield from changed("", {words: asdict(old)[name]}, {words: asdict(new)[name]})
+
+
+def changed(prefix: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Difference]:
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            yield prefix + name, old.get(name), new.get(name)
+
+
+def told(pairs: Iterable[Difference], where: str) -> str:
+    """Differences, one a line."""
+    return "\n".join(f"  {name}: {shown(was)} in the {where}, {shown(now)} now" for name, was, now in pairs)
+
+
+def refuse_other_problems(
+    folder: Path, old: pl.DataFrame, new: pl.DataFrame, where: str, verb: str, more: str = ""
+) -> None:
+    """Refuse problems that are not those of the folder; `more` is a way out where the text is the same."""
+    old, new = old.sort("problem"), new.sort("problem")
+    step = f"Give the same problems to go on, or {verb} into another folder with -o"
+    strangers = sorted(set(old["problem"]) ^ set(new["problem"]))
+    if strangers:
+        raise OffleashError(
+            f"{folder} holds {old.height} problems and this command asks {new.height}; {strangers[0]!r} is in one of "
+            f"them only. {step}."
+        )
+    for column in [name for name in PROBLEMS if name not in ("problem", "hash")]:  # the hash is the question's
+        for problem, was, now in zip(old["problem"], old[column].to_list(), new[column].to_list(), strict=True):
+            if was != now:
+                raise OffleashError(
+                    f"{folder}: problem {problem!r} has another {column} now: {shown(was)} in the {where}, "
+                    f"{shown(now)} now. {step}{more}."
+                )
+
+
+def shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
+    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"
+
+
+# What stands in a run folder: which samples there are and how many were correct, read shard by shard.
+
+
+@dataclass(frozen=True)
+class Stands:
+    """The samples of a run before a draw adds to them."""
+
+    problems: dict[str, Standing]
+    samples: int
+    tokens: int
+    truncated: int
+
+
+def standing(run: RunFolder, verifier: str | None) -> Stands:
+    """What a run holds; with a verifier also its successes."""
+    spans: dict[str, list[Span]] = defaultdict(list)
+    hits: dict[str, int] = defaultdict(int)
+    samples = tokens = truncated = 0
+    for shard in run.sample_shards():
+        keys = _read(shard)
+        for problem, left, right in spans_of(keys):
+            spans[problem].append((left, right))
+        samples += keys.height
+        tokens += int(keys["tokens"].sum())
+        truncated += int((keys["finish"] == TRUNCATED).sum())
+        verdicts = run.verdicts_on(verifier, shard.name) if verifier is not None else None
+        if verdicts is not None:
+            correct = verdicts.filter(pl.col("verdict") == Verdict.CORRECT.value)
+            for problem, count in correct.group_by("problem").len().iter_rows():
+                hits[problem] += count
+    for problem, some in spans.items():
+        if (twice := overlap(some)) is not None:
+            raise OffleashError(
+                f"{run.path} holds sample {twice[0]} of problem {problem!r} twice; see: offleash fsck {run.path}"
+            )
+    found = {problem: Standing(tuple(sorted(some)), hits[problem]) for problem, some in spans.items()}
+    return Stands(found, samples, tokens, truncated)
+
+
+def drop_orphans(run: RunFolder) -> None:
+    """Remove verdicts on shards of samples that are gone: what is drawn again is judged again."""
+    run.forget_shards()
+    there = {shard.name for shard in run.sample_shards()}
+    for shard in run.verdict_shards():
+        if shard.name not in there:
+            shard.unlink()
+
+
+def spans_of(keys: pl.DataFrame) -> Iterable[tuple[str, int, int]]:
+    """Runs of neighbouring indices (problem, first, end) in a table of (problem, index)."""
+    ordered = keys.select("problem", pl.col("index").cast(pl.Int64)).sort("problem", "index")
+    shift = (pl.col("index") - pl.int_range(pl.len(), dtype=pl.Int64).over("problem")).alias("shift")
+    spans = ordered.group_by("problem", shift).agg(left=pl.col("index").min(), right=pl.col("index").max() + 1)
+    return spans.select("problem", "left", "right").sort("problem", "left").iter_rows()
+
+
+def _read(shard: Path) -> pl.DataFrame:
+    check_schema(shard, SAMPLES)
+    try:
+        return pl.read_parquet(shard, columns=["problem", "index", "tokens", "finish"])
+    except DAMAGE as error:
+        raise damaged(shard, error) from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from offleash.data.folder import RunFolder
-from offleash.data.samples import SAMPLES
+from offleash.data.tables import SAMPLES
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import TRUNCATED, Drawn, Request
 

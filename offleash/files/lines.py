@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.files.rows import Row
 

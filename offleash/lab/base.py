@@ -1,9 +1,11 @@
 """Pretraining: the base model of a world, from the lines of its corpus, on a CPU in minutes."""
 
 import random
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from offleash.errors import OffleashError
 from offleash.lab.world import Pretraining, World
 from offleash.progress import Progress, silent
 
@@ -76,3 +78,32 @@ def _batch(pairs: list[tuple[str, str]], tokenizer: "PreTrainedTokenizerFast") -
         ids[row, : len(tokens)] = tokens
         labels[row, len(before) : len(tokens)] = tokens[len(before) :]
     return ids, labels
+
+
+# The bases that come with the package: models in Hugging Face format, one a world.
+
+
+HOME = Path(__file__).parent / "models"
+
+
+def base_of(world: str) -> Path:
+    """The folder of a world's base."""
+    folder = HOME / world
+    if not (folder / "config.json").is_file():
+        raise OffleashError(
+            f"No base of {world} came with this package; make one: offleash lab pretrain {world} -o DIR."
+        )
+    return folder
+
+
+def copy_base(world: str, into: Path) -> Path:
+    """A copy of a world's base, to be trained, served or changed."""
+    refuse_taken(into)
+    shutil.copytree(base_of(world), into, dirs_exist_ok=True)
+    return into
+
+
+def refuse_taken(folder: Path) -> None:
+    """Refuse a place where something stands already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OffleashError(f"{folder} is there already and not empty; choose another folder with -o.")

@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from offleash.data.problem import as_problems
 from offleash.data.reasoning_gym import encoded
+from offleash.data.tables import as_problems
 from offleash.errors import OffleashError, unknown
 from offleash.lab.world import Line, Pretraining, World
-from offleash.problems.parts import PARTS, part_of_text
+from offleash.problems.countdown import PARTS, part_of_text
 from offleash.problems.reasoning_gym import STRIDE, library_seed
 
 if TYPE_CHECKING:

@@ -4,20 +4,24 @@ While one process trains, another draws the base; both are the ordinary parts an
 they write stays in one folder. Run again after an interruption, it goes on where it was.
 """
 
+import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event, Thread
 
 import polars as pl
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.runs import compare_arguments, question
-from offleash.drawing.drawing import draw_arguments
+from offleash.drawing.draw import draw_arguments
 from offleash.errors import OffleashError
-from offleash.lab.bases import base_of
-from offleash.lab.files import problem_lines, write_problems
-from offleash.lab.lane import Lane
+from offleash.lab.base import base_of
 from offleash.lab.world import World
+from offleash.lab.worlds import problem_lines, write_problems
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
 from offleash.samplers.models import model_of
@@ -142,3 +146,60 @@ def _compared(before: Path, after: Path, per: str, progress: Progress) -> Compar
     names = [f"{path.name}={path}" for path in (before, after)]
     comparisons, _ = compare_arguments(names, asked=question(per=per), progress=progress)
     return comparisons[0]
+
+
+# A lane: commands of the package, one after the other, in processes of their own beside this one.
+
+
+LOOK = 2.0  # seconds between two looks at a lane that is waited for
+GENTLE = 20.0  # seconds that a command has to end by itself
+
+
+class Lane:
+    """Commands that run meanwhile; left, the one at work is ended gently, and can be run again."""
+
+    def __init__(self, commands: Sequence[Sequence[str]], log: Path) -> None:
+        self._commands, self._log = commands, log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._trouble = ""
+        self._stop = Event()
+        self._thread = Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Lane":
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(GENTLE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._thread.join(GENTLE)
+
+    def wait(self, waiting: Callable[[], None]) -> None:
+        """Until the last command has ended; `waiting` is called meanwhile. Trouble of a command is an error here."""
+        while self._thread.is_alive():
+            waiting()
+            self._thread.join(LOOK)
+        if self._trouble:
+            raise OffleashError(self._trouble)
+
+    def _run(self) -> None:
+        alone = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        with self._log.open("ab") as log:
+            for command in self._commands:
+                if self._stop.is_set():
+                    return
+                whole = [sys.executable, "-m", "offleash", *command]
+                self._process = subprocess.Popen(whole, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=alone)
+                if self._process.wait():
+                    self._trouble = (
+                        f"offleash {' '.join(command)} ended with exit code {self._process.returncode}; {self._log} "
+                        "says why. Run the same command again to go on."
+                    )
+                    return

@@ -1,9 +1,18 @@
 """The worlds of the lab, by name."""
 
-from offleash.errors import unknown
+import json
+from pathlib import Path
+
+import numpy as np
+
+from offleash.errors import OffleashError, unknown
 from offleash.lab.chain_sum import CHAIN_SUM
 from offleash.lab.countdown import COUNTDOWN
 from offleash.lab.world import World
+from offleash.loading.problem_set import load_problems
+from offleash.problems.problem import line
+from offleash.progress import Progress, silent
+from offleash.training.traces import write_traces
 
 WORLDS: dict[str, World] = {"countdown": COUNTDOWN, "chain_sum": CHAIN_SUM}
 
@@ -13,3 +22,38 @@ def world(name: str) -> World:
     if name not in WORLDS:
         raise unknown("world", name, WORLDS)
     return WORLDS[name]
+
+
+# Files of a world: problems and expert traces, as every verb of the package reads them.
+
+
+def problem_lines(world: World, part: str, size: int, seed: int) -> str:
+    """Problems of a world as JSON lines."""
+    rows = world.problems(part, size, seed).iter_rows(named=True)
+    return "".join(json.dumps(line(row), ensure_ascii=False) + "\n" for row in rows)
+
+
+def write_problems(world: World, part: str, size: int, seed: int, path: Path) -> int:
+    """Write problems of a world; how many there are."""
+    text = problem_lines(world, part, size, seed)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OffleashError(f"{path} cannot be written ({error.strerror}).") from None
+    return text.count("\n")
+
+
+def write_expert_traces(
+    world: World, problems: Path, each: int, seed: int, path: Path, progress: Progress = silent
+) -> int:
+    """Write correct traces of a file's problems, at most `each` a problem, chosen at random."""
+    frame, rng = load_problems(problems).frame, np.random.default_rng(seed)
+    found: dict[str, list[str]] = {}
+    for place in range(frame.height):
+        row = frame[place : place + 1]
+        ways = world.traces(row)[0]
+        chosen = sorted(rng.choice(len(ways), min(each, len(ways)), replace=False).tolist())
+        found[row["problem"][0]] = [ways[one] for one in chosen]
+        progress(f"solving problem {place + 1:,} of {frame.height:,}")
+    return write_traces(path, found)

@@ -1,20 +1,23 @@
 """Import: other people's logs as run folders, texts and all."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
 from offleash.data.folder import create_run, is_run
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.loading.arguments import parse_argument
+from offleash.files.opening import head_of
+from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
 from offleash.loading.load import Reading, merged_facts, read_parts
 from offleash.loading.merge import gather
 from offleash.logs.format import Options
-from offleash.logs.registry import open_log
+from offleash.logs.registry import open_log, recognised
 from offleash.progress import Progress, silent
 
 SHARD_BYTES = 64 << 20
@@ -98,3 +101,85 @@ def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
             held, size = [], 0.0
     if held:
         yield pl.concat(held)
+
+
+# What an import did, for people and programs.
+
+
+def imported_document(done: Imported) -> dict[str, object]:
+    """The import as JSON."""
+    return {
+        "schema": 1,
+        "folder": str(done.folder),
+        "format": done.format,
+        "problems": done.problems,
+        "samples": done.samples,
+        "verdicts": done.verdicts,
+        "verifier": done.verifier,
+        "unverified": done.samples - done.verdicts,
+        "unverified_hint": done.unverified_hint or None,
+        "notes": [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in done.notes],
+    }
+
+
+def imported_text(done: Imported) -> str:
+    """The import in words."""
+    lines = [
+        f"{done.folder}: {done.samples:,} samples of {done.problems:,} problems, read as {done.format}",
+        f"  {done.verdicts:,} verdicts by {done.verifier}" if done.verdicts else "  no verdicts",
+    ]
+    missing = done.samples - done.verdicts
+    if missing:
+        hint = f" ({done.unverified_hint.rstrip('.')})" if done.unverified_hint else ""
+        lines.append(f"  {missing:,} samples lack a verdict{hint}")
+        lines.append(f"  judge them with: offleash verify {done.folder} --verifier math (or another verifier)")
+    lines += [f"  {note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in done.notes]
+    return "\n".join(lines)
+
+
+# Texts: logs whose samples are to be looked at are copied into run folders first, which find a sample by its place.
+
+
+COUNTS = "counts"
+
+
+@dataclass(frozen=True)
+class Readable:
+    """What to compare instead of the arguments given, and the notes of the logs that were copied, by run."""
+
+    arguments: Sequence[str]
+    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
+
+
+@contextmanager
+def with_texts(arguments: Sequence[str], reading: Reading, progress: Progress = silent) -> Iterator[Readable]:
+    """The same runs, logs of samples in run folders of a scratch place; run folders and counts stay where they are.
+
+    One file that holds several runs (`split_by`) stays as it is too: its texts cannot be shown.
+    """
+    parsed = distinct_paths([parse_argument(argument) for argument in arguments])
+    if reading.options.split_by is not None or all(_stays(one, reading) for one in parsed):
+        yield Readable(arguments)
+        return
+    names = distinct_names([one.name for one in parsed])
+    whole = replace(reading, options=replace(reading.options, texts=True))
+    with TemporaryDirectory(prefix="offleash-") as scratch:
+        out, notes = [], {}
+        for number, (text, one, name) in enumerate(zip(arguments, parsed, names, strict=True)):
+            place = text[len(one.name) + 1 :] if one.given else text
+            if not _stays(one, reading):
+                done = import_logs(text, Path(scratch) / str(number), whole, progress)
+                if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
+                    place, notes[name] = str(done.folder), done.notes
+            out.append(f"{name}={place}")
+        yield Readable(out, notes)
+
+
+def _stays(one: Argument, reading: Reading) -> bool:
+    """Whether an argument is read where it is: a run folder, or counts, of which there is no text to copy."""
+    if any(is_run(path) for path in one.paths):
+        return True
+    if reading.format is not None:
+        return reading.format == COUNTS
+    kind = recognised(head_of(one.paths[0]), reading.options)
+    return kind is not None and kind.name == COUNTS

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.facts import read_origin
 from offleash.data.folder import is_run, open_run
-from offleash.data.notes import Note
-from offleash.data.positions import has_positions, scan_positions
-from offleash.data.run import Run
-from offleash.data.scores import own_scores, scan_scores, scored_models
-from offleash.data.verdicts import VERDICTS
+from offleash.data.run import Run, read_origin
+from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
+from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.opening import head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, one_line, parse_argument

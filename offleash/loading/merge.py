@@ -6,8 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.notes import Note
-from offleash.data.problem import PROBLEMS, as_problems, question_hash
+from offleash.data.tables import PROBLEMS, Note, as_problems, question_hash
 from offleash.errors import OffleashError
 
 ASKED = ["problem", "question", "gold", "benchmark", "guess"]

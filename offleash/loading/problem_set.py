@@ -4,17 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
-from offleash.data.notes import Note
-from offleash.data.problem import as_problems
+from offleash.data.tables import Note, as_problems
 from offleash.errors import OffleashError, unknown
-from offleash.loading.sampling import sampled
 from offleash.problems import countdown
-from offleash.problems.benchmark import Benchmark
 from offleash.problems.benchmarks import GYM, PROBLEMS
 from offleash.problems.hub import from_hub
-from offleash.problems.problem import Loaded, content_hash
+from offleash.problems.problem import Benchmark, Loaded, content_hash
 from offleash.problems.read import read_problems
 from offleash.verifiers.registry import verifier
 
@@ -100,7 +98,7 @@ def _nowhere(name: str) -> OffleashError:
 
 
 def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
-    from offleash.data.gym_tasks import TASKS
+    from offleash.data.reasoning_gym import TASKS
     from offleash.problems.reasoning_gym import generate
 
     if size is not None and size < 1:
@@ -134,3 +132,23 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
         for question, images in zip(frame["question"], frame["images"].to_list(), strict=True)
     ]
     return frame.with_columns(pl.Series("hash", hashes, pl.String), pl.coalesce("prompt", "question").alias("prompt"))
+
+
+# A seeded sample of problems: the same seed and the same problems give the same sample, in the file's order.
+
+
+STREAM = 0x0FF1  # told apart from other uses of the same seed
+
+
+def sampled(frame: pl.DataFrame, size: int, seed: int, name: str) -> pl.DataFrame:
+    """`size` of the problems at random, without replacement."""
+    if size < 1:
+        raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
+    if seed < 0:
+        raise OffleashError(f"A seed is 0 or more; found --seed {seed}.")
+    if size > frame.height:
+        raise OffleashError(
+            f"{name} has {frame.height} problems, fewer than --size {size}. Ask for at most {frame.height}."
+        )
+    places = np.random.default_rng([seed, STREAM]).choice(frame.height, size=size, replace=False)
+    return frame[np.sort(places)]

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from offleash.data.notes import Note
-from offleash.data.tables import COUNTS, ENTRIES
+from offleash.data.tables import COUNTS, ENTRIES, Note
 from offleash.files.opening import Head
 from offleash.files.rows import text_of, whole_of
 from offleash.logs.format import Options

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.files.lines import document

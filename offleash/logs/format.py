@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.files.opening import Head
 
 

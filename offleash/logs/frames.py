@@ -7,14 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.notes import Note
-from offleash.data.tables import ENTRIES, entries
+from offleash.data.tables import ENTRIES, Note, entries
 from offleash.errors import OffleashError
 from offleash.files.lines import Repairs, array_rows, jsonl_rows
 from offleash.files.opening import Container, Head
-from offleash.files.parquet import parquet_rows
 from offleash.files.rows import Row, text_of
-from offleash.files.tabular import csv_rows
+from offleash.files.tabular import csv_rows, parquet_rows
 from offleash.logs.format import Entry, Log, Options
 from offleash.logs.own_verdicts import Judge
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.errors import unknown
 from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, chat_text, fields_of, text_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.errors import unknown
 from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, fields_of, text_of

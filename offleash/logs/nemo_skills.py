@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.data.verdict import Verdict
 from offleash.errors import unknown
 from offleash.files.opening import Container, Head

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.notes import Note
+from offleash.data.tables import VERDICT, Note
 from offleash.data.verdict import Verdict
-from offleash.data.verdicts import VERDICT
 from offleash.errors import OffleashError
 from offleash.files.rows import shown
 

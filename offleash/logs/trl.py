@@ -5,13 +5,13 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.files.opening import Container, Head
-from offleash.files.parquet import damage
+from offleash.files.tabular import damage
 from offleash.logs.format import Format, Log, Options
 from offleash.logs.frames import check_maps, check_split, require
-from offleash.logs.tabular import parquet_frames
+from offleash.logs.generic import parquet_frames
 
 KEYS = {"step", "prompt", "completion", "advantage"}
 TELLING = re.compile(r"acc|correct|exact|match|verif|solve|pass", re.IGNORECASE)

@@ -4,19 +4,25 @@ Ids, splits and columns are those that public evaluation code reads (lighteval, 
 and others); `checked` says whether they were seen on the hub itself. Sizes are those of arXiv:2507.14843.
 """
 
-from offleash.problems.benchmark import Benchmark
+from offleash.problems import countdown
 from offleash.problems.derive import (
     as_given,
     boxed,
+    dated,
     hashes,
+    humaneval,
     livebench,
+    livebench_coding,
+    livecodebench,
     mathvision,
     mathvista,
+    mbpp,
+    of_tasks,
     olympiad,
     scientific,
     whole_number,
 )
-from offleash.problems.programs import dated, humaneval, livebench_coding, livecodebench, mbpp, of_tasks
+from offleash.problems.problem import Benchmark
 
 GYM = "reasoning_gym"  # reasoning_gym:<task> and reasoning_gym:<task>:hard are generated, see reasoning_gym.py
 
@@ -252,3 +258,45 @@ PROBLEMS: dict[str, Benchmark] = {
         citation="arXiv:2402.14804",
     ),
 }
+
+# The registry as rows for people and programs.
+
+
+def listing() -> list[dict[str, object]]:
+    """One row a benchmark, and one for each kind of generated problems."""
+    rows: list[dict[str, object]] = [
+        {
+            "name": one.name,
+            "about": one.about,
+            "paper": one.paper,
+            "verifier": one.verifier,
+            "guess": one.guess,
+            "prompt": one.prompt,
+            "hub": one.hub,
+            "config": one.config,
+            "split": one.split,
+            "source": one.source,
+            "checked": one.checked,
+            "citation": one.citation,
+        }
+        for one in PROBLEMS.values()
+    ]
+    generated = dict.fromkeys(rows[0], None) | {
+        "name": f"{GYM}:<task>",
+        "about": "105 tasks, generated; easy and hard settings",
+        "paper": 50,
+        "verifier": GYM,
+        "prompt": "the task's own",
+        "source": "generated",
+        "checked": True,
+        "citation": "arXiv:2505.24760",
+    }
+    puzzles = dict.fromkeys(rows[0], None) | {
+        "name": f"{countdown.NAME}:<part>",
+        "about": "reach a target from four numbers, generated; parts train, dev and test share no numbers",
+        "verifier": "countdown",
+        "prompt": "plain",
+        "source": "generated",
+        "checked": True,
+    }
+    return [*rows, generated, puzzles]

@@ -14,10 +14,9 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.problems.benchmark import Benchmark
-from offleash.problems.problem import Loaded
+from offleash.problems.problem import Benchmark, Loaded
 from offleash.problems.read import Columns, read_problems
 
 ENDPOINT = "https://huggingface.co"
@@ -56,7 +55,7 @@ def fetch(
     command = [
         sys.executable,
         "-m",
-        "offleash.problems.fetching",
+        "offleash.problems.hub",
         benchmark.hub,
         benchmark.config or "",
         split,
@@ -117,3 +116,27 @@ def _offline() -> bool:
         os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")
         for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
     )
+
+
+# Run as a process: a data set of the hub into a Parquet file. Arguments: id, config or nothing, split, path.
+
+
+def main(hub: str, config: str, split: str, path: str) -> None:
+    """Fetch and write; images stay the bytes they are."""
+    from datasets import DownloadConfig, Image, Sequence, load_dataset
+
+    found = load_dataset(hub, config or None, split=split, download_config=DownloadConfig(max_retries=1))
+    for name, kind in found.features.items():
+        if isinstance(kind, Image):
+            found = found.cast_column(name, Image(decode=False))
+        elif isinstance(getattr(kind, "feature", None), Image):
+            found = found.cast_column(name, Sequence(Image(decode=False)))
+    found.to_parquet(path)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except Exception as error:  # whatever the library raises is for the caller to tell, in one line
+        message = " ".join(str(error).split())
+        sys.exit(f"{type(error).__name__}: {message}")

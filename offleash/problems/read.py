@@ -1,17 +1,211 @@
 """Problems from a user's file: any table with questions and answers, verl and TRL data sets, copies of benchmarks."""
 
+import json
+import math
+import re
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
+from string import ascii_uppercase
 
-from offleash.data.notes import Note
+from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.files.columns import all_columns, chosen_columns
-from offleash.files.problems_rows import NumberedRow, read_rows, shown
-from offleash.problems.benchmark import Benchmark
-from offleash.problems.problem import Loaded, Problem, table
-from offleash.problems.record import problem_of
+from offleash.files.columns import all_columns, chosen_columns, value_at
+from offleash.files.rows import NumberedRow, read_rows, shown
+from offleash.problems.problem import GOLDLESS, Benchmark, Derived, Fields, Loaded, Problem, table
+from offleash.problems.prompts import prompt
+
+# The gold answer inside a written solution: after `####`, or in the last box.
+
+
+BOX = re.compile(r"\\f?boxed\s*\{|\\fbox\s*\{")
+
+
+def last_boxed(text: str) -> str | None:
+    """What the last balanced `\\boxed{}` or `\\fbox{}` holds; None when there is none."""
+    for start in reversed([found.end() for found in BOX.finditer(text)]):
+        depth = 1
+        for place in range(start, len(text)):
+            escaped = text[place - 1] == "\\"
+            depth += 0 if escaped else {"{": 1, "}": -1}.get(text[place], 0)
+            if depth == 0:
+                return text[start:place].strip() or None
+    return None
+
+
+def after_hashes(text: str) -> str | None:
+    """What follows the last `####`, to the end of its line, as GSM8K marks its answers."""
+    if "####" not in text:
+        return None
+    return text.rpartition("####")[2].strip().partition("\n")[0].strip() or None
+
+
+def without_thousands(text: str) -> str:
+    """A number without the commas between its thousands; anything else unchanged."""
+    return text.replace(",", "") if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", text) else text
+
+
+# Images of a problem as data: addresses, so that a problem is whole in one row.
+
+
+KINDS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"BM": "image/bmp",
+    b"II*\x00": "image/tiff",
+    b"MM\x00*": "image/tiff",
+}
+
+
+def images_of(value: object, folder: Path) -> tuple[str, ...]:
+    """A column of images: one or a list of bytes, of {bytes, path} as the hub stores them, of paths or addresses."""
+    value = structured(value)
+    if value is None or value in ("", []):
+        return ()
+    many = value if isinstance(value, list) else [value]
+    return tuple(_address(one, folder) for one in many if one is not None)
+
+
+def address(data: bytes) -> str:
+    """The data: address of an image, its kind told by its first bytes."""
+    kind = next((kind for start, kind in KINDS.items() if data.startswith(start)), None)
+    if kind is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    if kind is None:
+        raise OffleashError(f"an image begins with {shown(data[:8])}, which is not PNG, JPEG, GIF, WebP, BMP or TIFF.")
+    return f"data:{kind};base64,{b64encode(data).decode()}"
+
+
+def _address(value: object, folder: Path) -> str:
+    if isinstance(value, Mapping):
+        value = value.get("bytes") or value.get("path") or value.get("url")
+    if isinstance(value, bytes):
+        return address(value)
+    if not isinstance(value, str):
+        raise OffleashError(f"an image is {shown(value)}; give its bytes, its path or its data: address.")
+    if value.startswith("data:"):
+        return value
+    if "://" in value:
+        raise OffleashError(
+            f"the image {shown(value)} is on the network, where it may change. Download it and give its path."
+        )
+    try:
+        return address((folder / value).read_bytes())
+    except (OSError, ValueError) as error:
+        raise OffleashError(f"the image {shown(value)} cannot be read beside the file ({error}).") from None
+
+
+# One row of a file as a problem: its own columns, or what its benchmark makes of them.
+
 
 Columns = Mapping[str, str]
+Cells = Mapping[str, object]
+ASKED_ALREADY = ("\\boxed", "<answer>", "####")  # a question that says itself how to answer is asked as it stands
+STYLES = {"choice": "choice", "number": "number", "string": "tagged", "countdown": "tagged", "program": "plain"}
+
+
+def problem_of(path: Path, row: NumberedRow, place: int, chosen: Columns, benchmark: Benchmark | None) -> Problem:
+    """The problem of a row; errors say what is wrong with it, not where it stands."""
+    cells = {ours: value_at(row.values, theirs) for ours, theirs in chosen.items()}
+    question = asked(cells["question"], "question")
+    if question is None:
+        raise OffleashError(f"the question ({chosen['question']}) is empty. Fill it in, or delete the row.")
+    gold, extra = _gold(cells, row, chosen, joined=benchmark is not None)
+    fields, named = Fields(question, gold), text_of(cells.get("verifier"), "verifier")
+    if benchmark is None or named is not None:  # a row that names its verifier has nothing left to derive
+        made, style, floor = _derived(fields, cells, extra), None, None
+        verifier = named or made.verifier
+    else:
+        made, style, floor = benchmark.derive(fields, row.values), benchmark.prompt, benchmark.guess
+        verifier = made.verifier or benchmark.verifier
+    if made.gold is None and verifier not in GOLDLESS:
+        wanted = chosen.get("gold", "gold, answer, solution, ...")
+        raise OffleashError(f"there is no answer ({wanted}). Fill it in, or name its column with --map gold=COLUMN.")
+    details = _storable({**made.details, **object_of(cells.get("details"), "details")})
+    given = _chance(cells.get("guess"))
+    return Problem(
+        problem=_name(path, row, cells, chosen, place, benchmark),
+        question=made.question,
+        gold=made.gold,
+        benchmark=benchmark.name if benchmark else text_of(cells.get("benchmark"), "benchmark") or path.stem,
+        guess=given if given is not None else made.guess or floor,
+        verifier=verifier,
+        prompt=asked(cells.get("prompt"), "prompt") or _asked(made, details, chosen, verifier, made.prompt or style),
+        details=details,
+        images=images_of(cells.get("images"), path.parent),
+    )
+
+
+def _gold(cells: Cells, row: NumberedRow, chosen: Columns, *, joined: bool) -> tuple[str | None, dict[str, object]]:
+    """The gold answer; a fraction keeps the digits of the file, and a written solution gives what it boxes.
+
+    Several answers of a benchmark (OlympiadBench) are all asked for; in a user's file they may be alternatives.
+    """
+    value, column = cells.get("gold"), chosen.get("gold", "")
+    if joined and isinstance(value, list) and len(value) > 1:
+        value = ", ".join((text_of(one, "answer") or "").strip().strip("$") for one in value)
+    if isinstance(value, float):
+        value = value_at(row.exact(), column) if value == value else None
+    gold, extra = gold_of(value)
+    if gold is None or column in ("gold", "canonical_solution"):
+        return gold, extra
+    hashed = after_hashes(gold)
+    if hashed is not None:
+        return without_thousands(hashed), extra
+    if column.rpartition(".")[2] != "solution":
+        return gold, extra
+    boxed = last_boxed(gold)
+    if boxed is None and "\n" in gold.strip():
+        raise OffleashError("the solution has no \\boxed{} answer. Name a column of answers with --map gold=COLUMN.")
+    return boxed or gold, extra
+
+
+def _derived(fields: Fields, cells: Cells, extra: dict[str, object]) -> Derived:
+    """What a user's own columns say of a problem."""
+    if extra:
+        return Derived(fields.question, fields.gold, extra, "countdown")
+    choices = choices_of(cells.get("choices"))
+    if not choices:
+        return Derived(fields.question, fields.gold)
+    right = letter(fields.gold, cells.get("gold"), choices)
+    return Derived(fields.question, right, {"choices": list(choices)}, "choice", 1 / len(choices))
+
+
+def _asked(made: Derived, details: Cells, chosen: Columns, verifier: str | None, style: str | None) -> str:
+    """The message: by the benchmark's prompt, or for a user's file by its verifier, unless the question says how."""
+    if style is None:
+        ready = chosen["question"] == "prompt" or any(mark in made.question for mark in ASKED_ALREADY)
+        style = "plain" if ready else STYLES.get(verifier or "", "boxed")
+    return prompt(style, made.question, details)
+
+
+def _name(path: Path, row: NumberedRow, cells: Cells, chosen: Columns, place: int, benchmark: Benchmark | None) -> str:
+    """The problem's id: its own, that of a verl data set, or its place in the file."""
+    own = text_of(cells.get("problem"), "id")
+    if own is not None:
+        return own
+    index = value_at(row.values, "extra_info.index")
+    if index is not None and "problem" not in chosen:
+        parts = (value_at(row.values, "data_source"), value_at(row.values, "extra_info.split"), index)
+        return "/".join(str(part) for part in parts if part is not None)
+    return f"{benchmark.name if benchmark else path.stem}-{place}"
+
+
+def _chance(value: object) -> float | None:
+    chance = number_of(value, "guess floor")
+    if chance is not None and not 0 <= chance < 1:
+        raise OffleashError(f"the guess floor is {chance:g}; it is a chance, at least 0 and below 1.")
+    return chance
+
+
+def _storable(details: dict[str, object]) -> dict[str, object]:
+    """Details that can be stored as JSON text."""
+    try:
+        json.dumps(details, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise OffleashError(f"the details cannot be written as JSON ({error}).") from None
+    return details
 
 
 def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benchmark | None = None) -> Loaded:
@@ -66,3 +260,146 @@ def _notes(path: Path, known: tuple[str, ...], chosen: Columns, left: int, twice
             Note(f"{path.name}: rows that repeat an earlier problem word for word were left out.", twice, True)
         )
     return tuple(notes)
+
+
+# Values of a user's columns as the texts a problem needs: questions, golds, choices, numbers.
+
+
+LETTER = re.compile(r"\(?([A-Za-z])[.):]?")
+
+
+def text_of(value: object, what: str) -> str | None:
+    """A text, a number or a list of one of them as text; None when there is nothing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str):
+        return _well_formed(value, what) if value.strip() else None
+    if isinstance(value, bool | int | float):
+        return str(value)
+    if isinstance(value, list) and len(value) == 1:
+        return text_of(value[0], what)
+    if isinstance(value, list) and not value:
+        return None
+    raise OffleashError(f"the {what} is {shown(value)}, not a text or a number. Write it as one text.")
+
+
+def asked(value: object, what: str) -> str | None:
+    """A question or a prompt: a text, or a conversation that ends in one message of the user."""
+    if not (isinstance(value, list) and value and all(isinstance(one, dict) for one in value)):
+        return text_of(value, what)
+    turns = [(str(one.get("role", "user")), one.get("content")) for one in value]
+    roles = [role for role, _ in turns]
+    if roles not in (["user"], ["system", "user"]):
+        raise OffleashError(
+            f"the {what} is a conversation with the turns {', '.join(roles)}; one message of the user, with or without "
+            "a system message, can be asked. Write it as one text."
+        )
+    parts = [_content(content, what) for _, content in turns]
+    return "\n\n".join(part for part in parts if part) or None
+
+
+def gold_of(value: object) -> tuple[str | None, dict[str, object]]:
+    """The gold answer as text, and what else a gold object holds: verl's countdown gives target and numbers."""
+    if not isinstance(value, dict):
+        return text_of(value, "answer"), {}
+    known = {key: one for key, one in value.items() if one is not None}
+    if {"target", "numbers"} <= known.keys():
+        return None, {"target": known["target"], "numbers": known["numbers"]}
+    inner = [name for name in ("ground_truth", "target", "answer", "value") if name in known]
+    if not inner:
+        raise OffleashError(
+            f"the answer is {shown(value)}, not a text or a number. Name another with --map gold=COLUMN."
+        )
+    return text_of(known[inner[0]], "answer"), {}
+
+
+def choices_of(value: object) -> tuple[str, ...]:
+    """The options of a question: a list of texts, or an object of labels and texts."""
+    value = structured(value)
+    if value is None or value == [] or value == {}:
+        return ()
+    if isinstance(value, dict):
+        value = value["text"] if isinstance(value.get("text"), list) else list(value.values())
+    if not isinstance(value, list):
+        raise OffleashError(f"the choices are {shown(value)}, not a list of texts. Write them as a JSON list.")
+    texts = tuple(text_of(one, "choice") or "" for one in value)
+    if not 2 <= len(texts) <= len(ascii_uppercase):
+        raise OffleashError(f"there are {len(texts)} choices; a question has 2 to {len(ascii_uppercase)}.")
+    return texts
+
+
+def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | None:
+    """The letter of the right choice, given as a letter, as its text, or as its place counted from 0."""
+    if gold is None:
+        return None
+    letters = ascii_uppercase[: len(choices)]
+    found = LETTER.fullmatch(gold.strip())
+    if found and found[1].upper() in letters:
+        return found[1].upper()
+    several = re.fullmatch(r"[A-Za-z](\s*,\s*[A-Za-z])+", gold.strip())
+    if several and set(chosen := [one.strip().upper() for one in gold.split(",")]) <= set(letters):
+        return ",".join(chosen)  # all of them are right together
+    texts = [choice.strip() for choice in choices]
+    if texts.count(gold.strip()) == 1:
+        return letters[texts.index(gold.strip())]
+    place = index if isinstance(index, int) and not isinstance(index, bool) else None
+    if place is None and re.fullmatch(r"\d{1,2}", gold.strip()):
+        place = int(gold)
+    if place is not None and 0 <= place < len(choices):
+        return letters[place]
+    raise OffleashError(
+        f"the answer {shown(gold)} is none of the {len(choices)} choices: give its letter ({letters[0]} to "
+        f"{letters[-1]}), its text, or its place counted from 0."
+    )
+
+
+def number_of(value: object, what: str) -> float | None:
+    """A finite number; None when there is nothing."""
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise OffleashError(f"the {what} is {shown(value)}, not a number.")
+    return number
+
+
+def object_of(value: object, what: str) -> Mapping[str, object]:
+    """A JSON object, given as one or as its text."""
+    value = structured(value)
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, dict):
+        raise OffleashError(f"the {what} are {shown(value)}, not a JSON object.")
+    return value
+
+
+def structured(value: object) -> object:
+    """A list or an object, also where a CSV field holds it as JSON text."""
+    if not (isinstance(value, str) and value.strip()[:1] in ("[", "{")):
+        return value
+    try:
+        found: object = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return found
+
+
+def _content(value: object, what: str) -> str | None:
+    """The text of a message, given as text or as parts of which the images stand in their own column."""
+    if isinstance(value, list):
+        texts = [part.get("text") for part in value if isinstance(part, dict)]
+        return "\n".join(str(text) for text in texts if text) or None
+    return text_of(value, what)
+
+
+def _well_formed(text: str, what: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise OffleashError(
+            f"the {what} holds half a surrogate pair: {shown(text)}. Write the character whole."
+        ) from None
+    return text

@@ -1,6 +1,8 @@
 """The templates of the page: everything put into them is escaped, and what cannot be seen is made visible."""
 
+from base64 import b64encode
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -23,3 +25,45 @@ def _environment() -> Environment:
     )
     place.finalize = lambda value: visible(value) if type(value) is str else value  # Markup is ours, a str is not
     return place
+
+
+# What a page carries with it: the charting library, its script and style, and a policy that lets nothing else run.
+
+
+SCRIPTS = ("text.js", "theme.js", "charts.js", "table.js", "samples.js", "problem.js", "main.js")
+
+
+@cache
+def charting() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, from the package that also exports figures."""
+    import vl_convert
+
+    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    return f"(() => {{ {_inline(script)} }})();"
+
+
+@cache
+def own_script() -> str:
+    """The scripts of the page as one, private to it."""
+    parts = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{_inline(parts)}\n}})();'
+
+
+@cache
+def style() -> str:
+    return (HERE / "page.css").read_text(encoding="utf-8")
+
+
+def policy(scripts: list[str], served: bool) -> str:
+    """Content-Security-Policy: the scripts of the page by their hash, no network but the server that served it."""
+    hashes = " ".join(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts)
+    connect = "'self'" if served else "'none'"
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _inline(script: str) -> str:
+    """A script that may stand between script tags."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -9,38 +9,38 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.analyses.entropy.entropy import entropies_of
-from offleash.analyses.entropy.report import entropy_section
-from offleash.analyses.entropy.words import square_words
-from offleash.comparing.budgets import crossing_section, equivalent_budget_section, forecast_section, portfolio_section
-from offleash.comparing.chance import chance_section
-from offleash.comparing.checkpoints import Union
+from offleash.analyses.entropy.report import entropy_section, square_words
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.flips_report import flips_json
 from offleash.comparing.json_sections import (
     benchmark_section,
+    chance_section,
+    crossing_section,
     curve_section,
     diversity_section,
+    equivalent_budget_section,
+    forecast_section,
     guessing_section,
     least_drawn,
     macro_section,
     max_at_k_section,
     notes_section,
     pass_at_k_section,
+    portfolio_section,
     run_section,
     sensitivity_section,
     support_section,
     union_section,
 )
-from offleash.comparing.metrics import MEANING
-from offleash.comparing.sentences import finding, warnings
-from offleash.data.notes import Note
+from offleash.comparing.runs import Union
+from offleash.comparing.sentences import MEANING, finding, warnings
+from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.render.numbers import Json, number
 from offleash.stats.change import METRICS
-from offleash.stats.rules import epsilon
-from offleash.verifying.disagreements import disagreements_json
-from offleash.verifying.logs import Disagreement
+from offleash.stats.classes import epsilon
+from offleash.verifying.logs import Disagreement, disagreements_json
 
 SCHEMA = 1
 

@@ -1,10 +1,13 @@
 """The figures by name, in the order of the page. Adding one is a file and a line."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
-from offleash.analyses.entropy.figures import entropy
-from offleash.analyses.entropy.figures_positions import positions
+from offleash.analyses.certificates.compare import named_certificates
+from offleash.analyses.entropy.figures import entropy, positions
 from offleash.analyses.likelihood.figures import perplexity
+from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.accuracy import accuracy
 from offleash.comparing.figures.benchmarks import benchmarks
 from offleash.comparing.figures.checkpoints import checkpoints
@@ -16,7 +19,14 @@ from offleash.comparing.figures.plane import plane
 from offleash.comparing.figures.portfolio import portfolio
 from offleash.comparing.figures.subject import Draw, Subject
 from offleash.comparing.figures.support import support
-from offleash.errors import unknown
+from offleash.comparing.flips import Flips, can_flip
+from offleash.comparing.per_problem import detail
+from offleash.comparing.question import Question
+from offleash.comparing.runs import Union, compare_arguments, flips_arguments
+from offleash.errors import OffleashError, unknown
+from offleash.loading.import_logs import with_texts
+from offleash.loading.load import Reading
+from offleash.progress import Progress, silent
 from offleash.render.figure import PAGE, Figure, Look, Missing
 
 FIGURES: dict[str, Draw] = {
@@ -42,3 +52,36 @@ def figure(name: str, subject: Subject, look: Look = PAGE) -> Figure | Missing:
         raise unknown("figure", name, FIGURES)
     drawn = FIGURES[name](subject, look)
     return replace(drawn, look=look) if isinstance(drawn, Figure) else drawn
+
+
+# From what the user names to what a page or a figure is made of.
+
+
+@contextmanager
+def subject_of(
+    arguments: Sequence[str],
+    reading: Reading,
+    asked: Question,
+    before: str | None = None,
+    after: str | None = None,
+    texts: bool = False,
+    progress: Progress = silent,
+) -> Iterator[Subject]:
+    """The comparison of the runs named, ready to be drawn; with `texts` the samples of logs can be read meanwhile."""
+    if named_certificates(arguments, None, None):
+        raise OffleashError(
+            "Certificates hold exact probabilities and no samples, so there is nothing to draw here; "
+            "offleash compare shows them, with --json for programs."
+        )
+    if not texts:
+        yield subject(*compare_arguments(arguments, reading, asked, before, after, progress))
+        return
+    with with_texts(arguments, reading, progress) as readable:
+        found = compare_arguments(readable.arguments, reading, asked, before, after, progress, readable.notes)
+        turned = flips_arguments(readable.arguments, found[0][-1:], reading, progress) if can_flip(asked) else []
+        yield subject(*found, turned)
+
+
+def subject(comparisons: Sequence[Comparison], together: Union | None = None, turned: Sequence[Flips] = ()) -> Subject:
+    """Comparisons as figures take them."""
+    return Subject(tuple(comparisons), together, detail(comparisons[-1]), turned[-1] if turned else None)

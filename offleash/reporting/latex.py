@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.metrics import SPELT_OUT
-from offleash.render.escaping import tex
-from offleash.reporting.amounts import cells, rule_in_words, targets
+from offleash.comparing.sentences import SPELT_OUT
+from offleash.render.escape import tex
+from offleash.reporting.markdown import cells, rule_in_words, targets
 from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.intervals import Interval
 from offleash.version import __version__

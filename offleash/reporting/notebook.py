@@ -5,10 +5,11 @@ from functools import singledispatch
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import chance_rates, finding, shown, warnings
+from offleash.comparing.sentences import chance_rates, finding, warnings
+from offleash.render.numbers import whole
 from offleash.render.page import template
 from offleash.stats.change import METRICS, SupportChange
-from offleash.stats.passes import PassCurve
+from offleash.stats.curves import PassCurve
 
 TITLES = {"P": "P kept", "E": "E found", "S": "S lost", "O": "O neither"}
 
@@ -50,7 +51,7 @@ def _(result: PassCurve) -> str:
 
 
 def _change(change: SupportChange, found: str, chance: list[str], doubts: list[str]) -> str:
-    cells = {title: shown(float(getattr(change, name))) for name, title in TITLES.items()}
+    cells = {title: whole(float(getattr(change, name))) for name, title in TITLES.items()}
     return template("notebook.html.j2").render(
         change=change, finding=found, cells=cells, rates=_rates(change), chance=chance, warnings=doubts
     )

@@ -136,8 +136,8 @@ class _Shared:
         return Expansion(tuple(found), max(0.0, expanding.cut), expanding.prefixes, expanding.deepest, forwarded)
 
     def _completions(self, leaves: "Leaves", decoding: Decoding) -> list[Completion]:
-        from offleash.samplers.huggingface.rows import Ended
         from offleash.samplers.huggingface.text import texts_of
+        from offleash.samplers.huggingface.tree import Ended
 
         token_ET, every = leaves.token_ET, np.arange(len(leaves.token_ET))
         ended = Ended(every, every, token_ET, token_ET.shape[1], leaves.finish)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 
@@ -83,3 +84,30 @@ def _parts(text: str) -> tuple[str, str, str]:
         return head, "", adapter
     found = re.fullmatch(r"(.+)@([^@/]+)", head)
     return (found[1], found[2], adapter) if found else (head, "", adapter)
+
+
+# A fingerprint of a model's folder, so that a run is never continued with other weights at the same path.
+
+
+BLOCKS, BLOCK = 64, 1 << 14  # of a file of weights: training moves every one of them
+WEIGHTS = (".safetensors", ".bin", ".gguf")
+READ = (".json", ".jinja", ".model", ".txt", *WEIGHTS)
+
+
+def fingerprint(folder: str) -> str:
+    """Hash of a folder's model files: small ones whole, weights by evenly spaced blocks. '' for a name on the hub."""
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        return ""
+    digest = blake2b(digest_size=12)
+    for file in sorted(entry for entry in path.iterdir() if entry.suffix in READ and entry.is_file()):
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size} ".encode())
+        with file.open("rb") as content:
+            if file.suffix not in WEIGHTS or size <= BLOCKS * BLOCK:
+                digest.update(content.read())
+                continue
+            for block in range(BLOCKS):
+                content.seek((size - BLOCK) * block // (BLOCKS - 1))
+                digest.update(content.read(BLOCK))
+    return digest.hexdigest()

@@ -6,9 +6,7 @@ from offleash.render.escape import clean
 from offleash.render.numbers import duration, number
 from offleash.samplers.sampler import Decoding, decoding_text
 from offleash.scoring.rows import ScoredRow
-from offleash.scoring.score import ScoredRun
-from offleash.scoring.summary import ALL, Summary
-from offleash.scoring.verb import ScoredFile
+from offleash.scoring.score import ALL, ScoredFile, ScoredRun, Summary
 
 HEAD = ("", "samples", "tokens", "log-prob/token", "spread", "entropy/token", "perplexity", "quartiles", "pooled")
 

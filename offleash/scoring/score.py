@@ -1,31 +1,212 @@
 """Score: the log-probability and entropy of a run's samples under a model, beside them; resumable, each sample once."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from offleash.data.beside import drop_without_samples
-from offleash.data.facts import read_origin
-from offleash.data.folder import append_to_run, open_run
-from offleash.data.positions import positions_folder
-from offleash.data.run import Origin, Run
-from offleash.data.samples import SAMPLES
-from offleash.data.scores import NAMED, same_model, scan_scores, scores_folder
-from offleash.data.shards import SHARD, scan_shards
+from offleash.data.folder import RunFolder, append_to_run, folder_name, open_run
+from offleash.data.run import Origin, Run, read_origin
+from offleash.data.scores import (
+    NAMED,
+    SCORES,
+    Sums,
+    a_token,
+    positions_folder,
+    read_about,
+    same_model,
+    scan_scores,
+    scores_folder,
+    write_about,
+)
+from offleash.data.shards import DAMAGE, SHARD, check_schema, damaged, drop_without_samples, scan_shards
+from offleash.data.tables import SAMPLES
 from offleash.data.verdict import Verdict
-from offleash.errors import OffleashError
+from offleash.drawing.resume import PROBE
+from offleash.errors import OffleashError, unknown
+from offleash.loading.arguments import run_folders
+from offleash.problems.prompts import prompt_hash
 from offleash.progress import Progress, silent
+from offleash.samplers.models import Model, open_sampler
 from offleash.samplers.sampler import Decoding
-from offleash.scoring.claim import claim, no_texts, no_verdicts, template_of
-from offleash.scoring.shards import KEY, Selection, Shards
-from offleash.scoring.summary import Summary, summaries
+from offleash.scoring.rows import ScoredRow, check_rows, score_rows
+from offleash.scoring.shards import KEY, Selection, Shards, asked, frame_of
+from offleash.version import __version__
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import Scorer
+
+# Whose scores these are: a folder of scores belongs to one model with one decoding, and another is refused.
+#
+# And what can be refused of a run before a model is loaded to score it.
+
+
+DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts
+Words = Mapping[str, object]
+
+
+def claim(folder: Path, name: str, model: str, decoding: Decoding, scorer: "Scorer") -> None:
+    """Note who scores, or check that it is who scored before."""
+    about = scorer.about
+    told = {one.name: getattr(about, one.name) for one in fields(about) if one.name != "versions"}
+    identity: dict[str, object] = {
+        "model": model,
+        "decoding": _decoded(decoding),
+        "about": {**told, "settings": dict(about.settings)},
+        "template": template_of(scorer),
+    }
+    old = read_about(folder, name)
+    if old is None:
+        versions = {"offleash": __version__, **about.versions}
+        write_about(folder, name, {"schema": 1, **identity, "versions": versions})
+    else:
+        _refuse(folder, name, old, identity)
+
+
+def refuse_other_words(folder: Path, name: str, model: str, decoding: Decoding) -> None:
+    """Refuse early what can be told before a model is loaded."""
+    old = read_about(folder, name)
+    if old is not None:
+        _refuse(folder, name, old, {"model": model, "decoding": _decoded(decoding)})
+
+
+def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) -> None:
+    """Refuse a run of which nothing could be scored, in the words of the scoring itself."""
+    shards = RunFolder(folder).sample_shards()
+    for shard in shards:
+        check_schema(shard, SAMPLES)
+        try:
+            pl.scan_parquet(shard).select(*KEY, pl.col("text").str.len_bytes()).collect()
+        except DAMAGE as error:
+            raise damaged(shard, error) from None
+    run = open_run(folder, verifier=verifier)
+    if not shards:
+        raise no_texts(folder)
+    if selection.correct and not run.verifier:
+        raise no_verdicts(run.name)
+    asked(folder)
+
+
+def no_texts(folder: Path) -> OffleashError:
+    return OffleashError(f"{folder} keeps no texts of samples, so there is nothing to score; import with --texts.")
+
+
+def no_verdicts(run: str) -> OffleashError:
+    return OffleashError(f"{run} has no verdicts, so none of its samples is known to be correct; verify it.")
+
+
+def template_of(scorer: "Scorer") -> str | None:
+    """Hash of what a fixed prompt becomes; as a draw notes it."""
+    asked = scorer.asked(PROBE)
+    return None if asked is None else prompt_hash(asked)
+
+
+def _decoded(decoding: Decoding) -> dict[str, object]:
+    document = decoding.document()
+    return {name: document[name] if name == "top_k" else float(str(document[name])) for name in DECODED}
+
+
+def _refuse(folder: Path, name: str, old: Words, new: Words) -> None:
+    differing = list(_differing("", {key: old.get(key) for key in new}, new))
+    if differing:
+        lines = "\n".join(f"  {key}: {was!r} in the scores, {now!r} now" for key, was, now in differing)
+        raise OffleashError(
+            f"{scores_folder(folder, name)} holds scores that were made in another way:\n{lines}\n"
+            "Keep these under another name with --name NAME, or delete that folder."
+        )
+
+
+def _differing(prefix: str, old: Words, new: Words) -> Iterator[tuple[str, object, object]]:
+    for key in dict.fromkeys([*old, *new]):
+        was, now = old.get(key), new.get(key)
+        if isinstance(was, Mapping) and isinstance(now, Mapping):
+            yield from _differing(f"{prefix}{key}: ", was, now)
+        elif was != now:
+            yield f"{prefix}{key}", was, now
+
+
+# What scores come to: log-probability and entropy a token, and perplexity, of all traces and by verdict.
+
+
+ALL, UNVERIFIED = "all", "unverified"
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One group of traces. Means are over traces, each the mean over its tokens; None where no trace has tokens."""
+
+    samples: int
+    scored: int  # with sums
+    empty: int  # of them without a token: they have no mean and no perplexity
+    tokens: int  # of those scored
+    logprob: float | None  # a token
+    logprob_spread: float | None  # standard deviation over traces
+    logprob_pooled: float | None  # all tokens of all traces as one
+    entropy: float | None  # a token; mean over the traces of a problem, then over problems, as the paper has it
+    entropy_spread: float | None  # standard deviation over traces
+    entropy_pooled: float | None
+    perplexity: float | None  # median over traces
+    perplexity_quartiles: tuple[float, float] | None
+    perplexity_pooled: float | None
+    windowed: int  # traces longer than the model's context, read in parts
+    left_out: int  # traces with a token that the decoding leaves out: its log-probability is minus infinity
+
+
+def summaries(scores: pl.LazyFrame, verdicts: pl.LazyFrame | None = None) -> dict[str, Summary]:
+    """Summaries by group: all traces first, then by verdict where there are verdicts."""
+    frame = scores if verdicts is None else _judged(scores, verdicts)
+    traces = a_token(frame).collect()
+    groups = {ALL: summary(traces)}
+    if verdicts is not None:
+        for name in ("correct", "wrong", "unread", "failed", UNVERIFIED):
+            group = traces.filter(pl.col("verdict") == name)
+            if group.height:
+                groups[name] = summary(group)
+    return groups
+
+
+def summary(traces: pl.DataFrame) -> Summary:
+    """The summary of traces that have their means a token (a_token)."""
+    scored = traces.filter(pl.col("logprob_raw").is_not_null())
+    some = scored.filter(pl.col("tokens") > 0)
+    tokens = int(scored["tokens"].cast(pl.Int64).sum())
+    pooled = (_float(some["logprob_raw"].sum()), _float(some["entropy_raw"].sum())) if tokens else (None, None)
+    logprob_pooled, entropy_pooled = (None if one is None else one / tokens for one in pooled)
+    low, median, high = (_float(some["perplexity"].quantile(share, "linear")) for share in QUARTILES)
+    by_problem = some.group_by("problem").agg(pl.col("mean_entropy").mean())["mean_entropy"]
+    return Summary(
+        samples=traces.height,
+        scored=scored.height,
+        empty=scored.height - some.height,
+        tokens=tokens,
+        logprob=_float(some["mean_logprob"].mean()),
+        logprob_spread=_float(some["mean_logprob"].std()),
+        logprob_pooled=logprob_pooled,
+        entropy=_float(by_problem.mean()),
+        entropy_spread=_float(some["mean_entropy"].std()),
+        entropy_pooled=entropy_pooled,
+        perplexity=median,
+        perplexity_quartiles=None if low is None or high is None else (low, high),
+        perplexity_pooled=Sums(tokens, pooled[0]).perplexity,
+        windowed=int((scored["windows"] > 1).sum()),
+        left_out=int((scored["logprob_sampled"] == float("-inf")).sum()),
+    )
+
+
+def _judged(scores: pl.LazyFrame, verdicts: pl.LazyFrame) -> pl.LazyFrame:
+    said = verdicts.select("problem", "index", pl.col("verdict").cast(pl.String))
+    joined = scores.join(said, on=["problem", "index"], how="left")
+    return joined.with_columns(pl.col("verdict").fill_null(UNVERIFIED))
+
+
+def _float(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
 
 __all__ = ["ScoredRun", "Scoring", "Selection", "score_run"]
 
@@ -130,3 +311,97 @@ def _token_counts(samples: pl.LazyFrame, scores: pl.LazyFrame) -> tuple[int, int
 def _reasons(scores: pl.LazyFrame) -> dict[str, int]:
     counted = scores.filter(pl.col("reason").is_not_null()).group_by("reason").len().sort("len", descending=True)
     return dict(counted.collect().iter_rows())
+
+
+# The verb `score` as the command line and notebooks call it: arguments in, results out.
+
+
+CORRECT = "correct"
+
+
+@dataclass(frozen=True)
+class ScoredFile:
+    """What the rows of a file come to."""
+
+    path: Path
+    model: str
+    decoding: Decoding
+    summary: Summary
+    reasons: Mapping[str, int]
+
+
+def selected(first: int | None = None, only: str | None = None) -> Selection:
+    """Which samples to score, from plain words."""
+    if only is not None and only != CORRECT:
+        raise unknown("kind of samples to score alone", only, (CORRECT,))
+    return Selection(first, only == CORRECT)
+
+
+def score_folders(
+    arguments: Sequence[str],
+    model: Model,
+    decoding: Decoding,
+    name: str | None = None,
+    verifier: str | None = None,
+    progress: Progress = silent,
+    selection: Selection | None = None,
+) -> list[ScoredRun]:
+    """Score run folders; what is refused is refused before the model is loaded, where that can be told."""
+    _refuse_other_samplers(model)
+    folders = run_folders(arguments)
+    kept = folder_name(str(model)) if name is None else _refuse_other_name(name)
+    scoring = Scoring(str(model), decoding, kept, verifier)
+    for folder in folders:
+        refuse_unscorable(folder, verifier, selection or Selection())
+        refuse_other_words(folder, scoring.name, scoring.model, decoding)
+    with _opened(model, progress) as scorer:
+        return [score_run(folder, scorer, scoring, progress, selection) for folder in folders]
+
+
+def score_file(
+    path: Path,
+    model: Model,
+    decoding: Decoding,
+    columns: Mapping[str, str] | None = None,
+    each: Callable[[ScoredRow], None] = lambda _: None,
+    progress: Progress = silent,
+) -> ScoredFile:
+    """Score a file of rows; `each` gets every row as it is scored."""
+    _refuse_other_samplers(model)
+    check_rows(path, columns or {})
+    scored: list[tuple[str, Sums]] = []  # rows of one prompt are traces of one problem
+    with _opened(model, progress) as scorer:
+        for row in score_rows(path, scorer, decoding, columns or {}, progress):
+            each(row)
+            scored.append((prompt_hash(row.row.trace.prompt), row.sums))
+    keys = pl.DataFrame({"problem": [problem for problem, _ in scored], "index": range(len(scored))})
+    frame = frame_of(keys.cast({name: SCORES[name] for name in keys.columns}), [sums for _, sums in scored])
+    counted = frame["reason"].drop_nulls().value_counts(sort=True)
+    return ScoredFile(path, str(model), decoding, summaries(frame.lazy())[ALL], dict(counted.iter_rows()))
+
+
+def _refuse_other_samplers(model: Model) -> None:
+    if model.sampler != "hf":
+        raise OffleashError(
+            f"{model} cannot score texts: log-probability and entropy need the whole distribution of every token, "
+            f"which only hf: gives. Name the model as hf:{model.name if model.sampler == 'vllm' else 'PATH'}."
+        )
+
+
+def _refuse_other_name(name: str) -> str:
+    """The name that scores are kept under; refused where their folder would be called otherwise."""
+    if folder_name(name) != name:
+        raise OffleashError(
+            "--name is the name of a folder: letters from A to Z, digits and _.@+-, with neither '-' nor '.' at its "
+            f"ends; found {name!r}."
+        )
+    return name
+
+
+@contextmanager
+def _opened(model: Model, progress: Progress) -> "Iterator[Scorer]":
+    progress(f"loading {model}")
+    with closing(open_sampler(model)) as sampler:  # first: it says what is not installed
+        from offleash.samplers.huggingface.scoring import Scorer
+
+        yield Scorer.of(sampler)

@@ -1,8 +1,11 @@
 """What chance alone would give: the exchange null, a redraw of the same model, and McNemar's test of the net change."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from offleash.data.tally import Tally
@@ -10,7 +13,6 @@ from offleash.errors import OffleashError
 from offleash.stats.binomials import Float, Integer, log_miss
 from offleash.stats.classes import AFTER, BEFORE, reach_PRK
 from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, replicate_sums, strata
-from offleash.stats.multiplicity import upper_tail
 
 SMOOTHING = 8  # of the Good-Toulmin estimate of what another n samples would add
 
@@ -120,3 +122,120 @@ def _next_draw(correct_P: Integer) -> Float:
     weight_J = -((-1.0) ** j) * stats.binom.sf(j - 1, SMOOTHING, 0.5)
     weight_J[0] = 0.0
     return np.where(correct_P <= SMOOTHING, weight_J[np.minimum(correct_P, SMOOTHING)], 0.0)
+
+
+# Many tests at once: adjusted p-values, and the exact law of a count of unequal coin flips.
+
+
+Floats = NDArray[np.float64]
+
+
+class Tail(NamedTuple):
+    """How surprising a count is: `P(X >= observed)`, and the mid-p that gives half of `P(X = observed)`."""
+
+    p: float
+    mid_p: float
+
+
+def holm(p_P: ArrayLike) -> Floats:
+    """Adjusted p-values that control the chance of any false alarm (Holm 1979)."""
+    p = _probabilities(p_P)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    return _back(np.minimum(stepped, 1.0), order)
+
+
+def benjamini_hochberg(p_P: ArrayLike) -> Floats:
+    """Adjusted p-values that control the share of false alarms among the alarms (Benjamini & Hochberg 1995)."""
+    p = _probabilities(p_P)
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * p.size / np.arange(1, p.size + 1)
+    stepped = np.minimum.accumulate(scaled[::-1])[::-1]
+    return _back(np.minimum(stepped, 1.0), order)
+
+
+def poisson_binomial_pmf(p_P: ArrayLike) -> Floats:
+    """Exact law of the number of successes among independent trials with chances `p_P`; entry j is P(X = j).
+
+    Only sums and products of non-negative numbers, so every entry keeps its relative accuracy far into the tails,
+    where a Fourier transform would leave round-off of 1e-16.
+    """
+    p = _probabilities(p_P)
+    if p.size == 0:
+        return np.ones(1)
+    return _convolved([np.array([1.0 - x, x]) for x in p])
+
+
+def upper_tail(p_P: ArrayLike, observed: int) -> Tail:
+    """Chance of at least `observed` successes among independent trials with chances `p_P`, and its mid-p."""
+    pmf = poisson_binomial_pmf(p_P)
+    if observed <= 0:
+        at = float(pmf[0]) if observed == 0 else 0.0
+        return Tail(1.0, 1.0 - at / 2)
+    if observed >= pmf.size:
+        return Tail(0.0, 0.0)
+    above, at = float(pmf[observed + 1 :].sum()), float(pmf[observed])
+    return Tail(min(above + at, 1.0), min(above + at / 2, 1.0))
+
+
+def _probabilities(p_P: ArrayLike) -> Floats:
+    p = np.atleast_1d(np.asarray(p_P, dtype=np.float64))
+    if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
+        raise ValueError(f"expected a vector of numbers in [0, 1] without NaN, got shape {p.shape}: {p}")
+    return p
+
+
+def _back(sorted_P: Floats, order: NDArray[np.intp]) -> Floats:
+    out = np.empty_like(sorted_P)
+    out[order] = sorted_P
+    return out
+
+
+def _convolved(laws: Sequence[Floats]) -> Floats:
+    # pairing neighbours keeps both sides of each convolution of equal length: P^2 multiplications in all
+    while len(laws) > 1:
+        paired = [np.convolve(a, b) for a, b in zip(laws[::2], laws[1::2], strict=False)]
+        laws = paired if len(laws) % 2 == 0 else [*paired, laws[-1]]
+    return laws[0]
+
+
+# The chance region: which pairs of counts a test of equal rates does not tell apart.
+
+
+LEVEL = 0.05
+
+
+def chance_region(drawn: tuple[int, int], correct_C: ArrayLike, level: float = LEVEL) -> tuple[Integer, Integer]:
+    """For each number of successes before, the fewest and the most successes after that could be chance.
+
+    Fisher's exact test, twice the smaller tail, at the given level; `drawn` samples before and after.
+    """
+    before, after = drawn
+    correct_C = np.asarray(correct_C, dtype=np.int64)
+
+    def few(guess_C: Integer) -> Float:
+        law = (before + after, correct_C + guess_C, after)
+        return np.asarray(stats.hypergeom.cdf(guess_C, *law))
+
+    def many(guess_C: Integer) -> Float:
+        law = (before + after, correct_C + guess_C, after)
+        return np.asarray(stats.hypergeom.sf(guess_C - 1, *law))
+
+    low_C = _first(lambda guess_C: few(guess_C) > level / 2, correct_C, after)
+    high_C = _first(lambda guess_C: many(guess_C) <= level / 2, correct_C, after) - 1
+    return low_C, high_C
+
+
+def _first(holds: Callable[[Integer], NDArray[np.bool_]], correct_C: Integer, most: int) -> Integer:
+    """The least number from 0 to `most` from which on a condition holds, most + 1 where none does; by halving.
+
+    Both tails move one way as the successes after grow, whatever their total then is.
+    """
+    low_C, high_C = np.zeros_like(correct_C), np.full_like(correct_C, most + 1)
+    while (low_C < high_C).any():
+        middle_C = np.minimum((low_C + high_C) // 2, most)
+        found_C = holds(middle_C)
+        open_C = low_C < high_C
+        high_C = np.where(open_C & found_C, middle_C, high_C)
+        low_C = np.where(open_C & ~found_C, middle_C + 1, low_C)
+    return low_C

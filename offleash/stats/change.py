@@ -8,9 +8,21 @@ from offleash.data.tally import Per, Tally
 from offleash.display import html
 from offleash.errors import OffleashError
 from offleash.stats.binomials import Integer
-from offleash.stats.classes import Cells, CellSums, ratio, rule_cells, thinned_cells
+from offleash.stats.classes import (
+    ZETA,
+    Cells,
+    CellSums,
+    Rule,
+    State,
+    above,
+    confident,
+    epsilon,
+    posterior,
+    ratio,
+    rule_cells,
+    thinned_cells,
+)
 from offleash.stats.intervals import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
-from offleash.stats.rules import ZETA, Rule, State, above, confident, epsilon, posterior
 
 METRICS = ("SRR", "NDR", "SDS", "NSCR")
 UNDEFINED = {

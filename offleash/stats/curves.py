@@ -1,12 +1,16 @@
 """Curves over the budget k: pass@k of both runs and their support change, with intervals and simultaneous bands."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from offleash.data.tally import Tally
+from offleash.display import html
 from offleash.stats.binomials import Float, Integer
-from offleash.stats.classes import CellSums
-from offleash.stats.intervals import percentile_intervals, simultaneous_band
+from offleash.stats.change import common_budget
+from offleash.stats.classes import CellSums, thinned_cells
+from offleash.stats.intervals import LEVEL, REPLICATES, percentile_intervals, simultaneous_band
 
 WITHIN = {"NSCR": (-1.0, 1.0), "difference": (-1.0, 1.0)}  # every other ratio lies between 0 and 1
 
@@ -52,3 +56,182 @@ def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
     # a band is symmetric and an interval need not be: what holds the whole curve holds each point too
     band_low_K, band_high_K = np.minimum(band_low_K, low_K), np.maximum(band_high_K, high_K)
     return Curve(name, k_K, estimate_K, low_K, high_K, band_low_K, band_high_K)
+
+
+# Where the run before overtakes, and how many of its tries one try of the run after is worth.
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The budget beyond which the run before has the higher pass@k."""
+
+    k: float | None
+    low: float  # 0: below 1
+    high: float  # inf: above the largest budget
+    most: int
+    sign_changes: int
+    reason: str | None
+
+    @property
+    def resolved(self) -> bool:
+        return self.k is not None and self.low >= 1 and self.high <= self.most
+
+    def text(self) -> str:
+        if self.k is None:
+            return self.reason or "none"
+        state = "" if self.resolved else ", not resolved"
+        return f"k = {self.k:.3g} [{', '.join(self.ends())}]{state}"
+
+    def ends(self) -> tuple[str, str]:
+        """The ends in words: "< 1" and "> n" lie beyond what was drawn."""
+        return _end(self.low, self.most), _end(self.high, self.most)
+
+
+@dataclass(frozen=True)
+class EquivalentBudget:
+    """The k at which the run before has the pass@k that the run after has at `of`; `kappa` is their ratio."""
+
+    of: int
+    k: float | None
+    low: float  # 0: below 1; inf: above the largest budget
+    high: float  # likewise
+    most: int
+    reason: str | None
+
+    @property
+    def kappa(self) -> float | None:
+        """Flat over k: sharpening only; falling: support narrows; 1: the curves cross."""
+        return None if self.k is None else self.k / self.of
+
+    def text(self) -> str:
+        k = self.reason if self.k is None else f"{self.k:.3g}"
+        return f"{k} [{', '.join(self.ends())}]"
+
+    def ends(self) -> tuple[str, str]:
+        """The ends in words: "< 1" and "> n" lie beyond what was drawn."""
+        return _end(self.low, self.most), _end(self.high, self.most)
+
+
+def crossing(sums: CellSums) -> Crossing:
+    """Invert the pointwise intervals of pass@k before minus after: the last sign change to positive, and its ends."""
+    difference = curve(sums, "difference")
+    k_K, ahead_K = sums.k_K, -difference.value_K
+    low_K, high_K = -difference.high_K, -difference.low_K
+    most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < 1e-12, 0.0, ahead_K))
+    signs = sign_K[sign_K != 0]
+    changes = int((signs[1:] != signs[:-1]).sum())
+    behind, after = np.flatnonzero(high_K < 0), np.flatnonzero(low_K <= 0)
+    low = float(k_K[behind[-1]]) if behind.size else 0.0
+    start = after[-1] + 1 if after.size else 0
+    high = float(k_K[start]) if start < len(k_K) else np.inf
+    point, reason = _last_overtaking(k_K, ahead_K, sign_K)
+    return Crossing(point, low, high, most, changes, reason)
+
+
+def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL) -> EquivalentBudget:
+    """How many tries of the run before equal `of` tries of the run after, with a percentile interval."""
+    return equivalent_budgets(sums, np.array([of]), level)[0]
+
+
+def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> tuple[EquivalentBudget, ...]:
+    """The same for several numbers of tries of the run after."""
+    before_K, before_BK = sums.ratio("before", paired=True)
+    after_K, after_BK = sums.ratio("after", sums.place(of_K), paired=True)
+    tails, most, out = [(1 - level) / 2, (1 + level) / 2], int(sums.k_K[-1]), []
+    for i, of in enumerate(of_K):
+        estimate = float(_invert(sums.k_K, before_K[None], after_K[[i]])[0])
+        replicate_B = _invert(sums.k_K, before_BK, after_BK[:, i])
+        low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
+        reason = None
+        if after_K[i] == 0 and before_K[0] == 0:
+            reason = "neither run was ever right on so few tries"
+        elif estimate < 1:
+            reason = "less than one try of the run before"
+        elif np.isinf(estimate):
+            reason = f"more than {most} tries of the run before"
+        ends = min(float(low), estimate), max(float(high), estimate)
+        out.append(EquivalentBudget(int(of), None if reason else estimate, *ends, most, reason))
+    return tuple(out)
+
+
+def _last_overtaking(k_K: Integer, ahead_K: Float, sign_K: Float) -> tuple[float | None, str | None]:
+    most = int(k_K[-1])
+    moving = np.flatnonzero(sign_K)
+    if not moving.size:
+        return None, "the curves are equal at every k"
+    rises = [(i, j) for i, j in pairwise(moving) if sign_K[i] < 0 < sign_K[j]]
+    if not rises:
+        ahead = "before is ahead at every k" if sign_K[moving[0]] > 0 else f"before is never ahead up to k = {most}"
+        return None, ahead
+    if sign_K[moving[-1]] < 0:
+        return None, f"before was ahead for a while and is behind again at k = {most}"
+    i, j = rises[-1]
+    share = -ahead_K[i] / (ahead_K[j] - ahead_K[i])
+    return float(np.exp(np.log(k_K[i]) + share * (np.log(k_K[j]) - np.log(k_K[i])))), None
+
+
+def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:
+    """The k at which each rising curve meets its target: 0 below the first budget, inf above the last."""
+    below_B = (curve_BK < target_B[:, None] - 1e-12).sum(axis=1)
+    rows = np.arange(len(curve_BK))
+    right_B = np.clip(below_B, 1, max(len(k_K) - 1, 1)) if len(k_K) > 1 else np.zeros(len(rows), np.int64)
+    left_B = np.maximum(right_B - 1, 0)
+    low_B, high_B = curve_BK[rows, left_B], curve_BK[rows, right_B]
+    rise_B = np.where(high_B > low_B, high_B - low_B, 1.0)
+    share_B = np.clip((target_B - low_B) / rise_B, 0.0, 1.0)
+    log_k = np.log(k_K)
+    met_B = np.exp(log_k[left_B] + share_B * (log_k[right_B] - log_k[left_B]))
+    first_B = curve_BK[:, 0]
+    under_B = (below_B == 0) & (first_B > target_B + 1e-12)
+    return np.where(below_B == len(k_K), np.inf, np.where(under_B, 0.0, met_B))
+
+
+def _end(value: float, most: int) -> str:
+    return "< 1" if value < 1 else f"> {most}" if value > most else f"{value:.3g}"
+
+
+# pass@k of every run of a tally, with intervals, and where two of them cross.
+
+
+@dataclass(frozen=True)
+class PassCurve:
+    """pass@k of R runs at the same budgets."""
+
+    tally: Tally
+    runs: dict[str, Curve]
+    replicates: int
+    seed: int
+
+    def crossing(self, before: str, after: str) -> Crossing:
+        """The budget beyond which the run before has the higher pass@k."""
+        return crossing(self._sums(before, after))
+
+    def equivalent_budget(self, before: str, after: str, of: int = 1) -> EquivalentBudget:
+        """How many tries of the run before equal `of` tries of the run after."""
+        return equivalent_budget(self._sums(before, after, of), of)
+
+    def _sums(self, before: str, after: str, of: int = 1) -> CellSums:
+        pair = self.tally.pair(before, after)
+        grid = dense_budgets(common_budget(pair))
+        return thinned_cells(pair, np.union1d(grid, [of])).sums(self.replicates, self.seed)
+
+    def __str__(self) -> str:
+        k_K = next(iter(self.runs.values())).k_K
+        rows = ["k".rjust(8) + "".join(name.rjust(24) for name in self.runs)]
+        for i, k in enumerate(k_K):
+            cells = (f"{c.value_K[i]:.4f} [{c.low_K[i]:.3f}, {c.high_K[i]:.3f}]" for c in self.runs.values())
+            rows.append(f"{k:8d}" + "".join(cell.rjust(24) for cell in cells))
+        return "\n".join(rows)
+
+    def _repr_html_(self) -> str | None:
+        return html(self)
+
+
+def pass_curve(tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> PassCurve:
+    """The unbiased pass@k curve of every run, up to the largest budget that every problem has."""
+    k_K = budgets(common_budget(tally))
+    runs = {}
+    for name in tally.runs:
+        sums = thinned_cells(tally.pair(name, name), k_K).sums(replicates, seed)
+        runs[name] = curve(sums, "before", np.asarray(k_K))
+    return PassCurve(tally, runs, replicates, seed)

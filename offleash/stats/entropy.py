@@ -12,8 +12,19 @@ from numpy.typing import NDArray
 
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.diversity import entropy_rarefied
-from offleash.stats.few import FEW, NONE, clipped, effective, student
-from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, problem_sums, pseudo_weights, strata
+from offleash.stats.intervals import (
+    FEW,
+    NONE,
+    REPLICATES,
+    Interval,
+    clipped,
+    effective,
+    percentile_intervals,
+    problem_sums,
+    pseudo_weights,
+    strata,
+    student,
+)
 
 Text = NDArray[np.str_]
 

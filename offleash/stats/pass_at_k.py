@@ -1,7 +1,11 @@
 """Estimators of one run: what k samples of a problem give, from how many were drawn and how many were correct."""
 
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, xlog1py, xlogy
 
 from offleash.stats.binomials import Float, log_hypergeometric, log_miss
 
@@ -117,3 +121,197 @@ def _at_least(drawn: ArrayLike, correct: ArrayLike, k: int, least_J: np.ndarray)
     tail = np.cumsum(pmf[..., ::-1], axis=-1)[..., ::-1]
     chance = np.minimum(tail[..., least_J - least_J.min()], 1.0)
     return np.where((k <= n)[..., None], chance, np.nan)
+
+
+# maj@k: the chance that the most frequent answer of k samples is correct, from answer counts.
+#
+# Exact without listing outcomes: the counts of k samples without replacement are independent Binomial(count, k/n)
+# given that they add to k, so the chance that an answer wins with m votes is one coefficient of a product of short
+# polynomials, read off at a few roots of unity. Ties share credit: 1/t = int_0^1 u^(t-1) du makes the number tied a
+# power of u.
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Complex = NDArray[np.complex128]
+
+COUNTED = 1 << 20  # samples of a problem up to which subsamples are drawn by shuffling them
+NEGLIGIBLE = 1e-17  # chance below which a number of winning votes is left out of an exact sum
+
+
+@dataclass(frozen=True)
+class Majority:
+    """maj@k of each problem; `error_P` is the standard error of the simulated ones and 0 where `exact_P`."""
+
+    k: int
+    value_P: Floats
+    error_P: Floats
+    exact_P: NDArray[np.bool_]
+
+    @property
+    def mean(self) -> float:
+        """Mean over the problems that have k samples; NaN if none has."""
+        known = np.isfinite(self.value_P)
+        return float(self.value_P[known].mean()) if known.any() else float("nan")
+
+
+def majority_at_k(
+    count_A: ArrayLike,
+    correct_A: ArrayLike,
+    problem_A: ArrayLike,
+    problems: int,
+    k: int,
+    *,
+    votes_A: ArrayLike | None = None,
+    draws: int = 4096,
+    seed: int = 0,
+    effort: float = 2e7,
+) -> Majority:
+    """Chance that the plurality answer of k samples drawn without replacement is correct, ties sharing credit.
+
+    Rows with `votes_A` False (unread) take a draw but cannot be elected; if nothing votable is drawn the credit is 0.
+    Problems whose exact sum would take more than `effort` multiplications are simulated with `draws` subsamples.
+    NaN where a problem has fewer than k samples.
+    """
+    if k < 1:
+        raise ValueError(f"a vote needs at least one sample, got k={k}")
+    count, problem = np.asarray(count_A, dtype=np.int64), np.asarray(problem_A, dtype=np.int64)
+    votes = np.ones(count.size, dtype=np.bool_) if votes_A is None else np.asarray(votes_A, dtype=np.bool_)
+    correct = np.asarray(correct_A, dtype=np.bool_)
+    order = np.argsort(problem, kind="stable")
+    order = order[count[order] > 0]
+    edge = np.searchsorted(problem[order], np.arange(problems + 1))
+    value_P, error_P = np.full(problems, np.nan), np.full(problems, np.nan)
+    for i in range(problems):
+        rows = order[edge[i] : edge[i + 1]]
+        ballot = _ballot(count[rows], correct[rows], votes[rows])
+        if ballot.n >= k:
+            value_P[i], error_P[i] = _elect(ballot, k, draws, effort, np.random.default_rng([seed, i]))
+    return Majority(k, value_P, error_P, error_P == 0)
+
+
+class _Ballot(NamedTuple):
+    count_U: Ints  # distinct numbers of votes among the answers that may be elected
+    right_U: Ints  # how many correct answers have that number
+    wrong_U: Ints
+    void: int  # samples that cannot be elected
+
+    @property
+    def n(self) -> int:
+        return int(self.count_U @ (self.right_U + self.wrong_U)) + self.void
+
+    @property
+    def kinds(self) -> int:
+        """Pairs of a number of votes that a correct answer has and one that any answer has."""
+        return int(np.count_nonzero(self.right_U)) * self.count_U.size
+
+    @property
+    def roots(self) -> int:
+        """Roots of unity to sum over; fewer than n+1 alias k with k +- roots, whose chance is < 1e-20 (Hoeffding)."""
+        return min(self.n + 1, int(5 * np.sqrt(self.n)) + 2)
+
+
+def _ballot(count_A: Ints, correct_A: NDArray[np.bool_], votes_A: NDArray[np.bool_]) -> _Ballot:
+    # answers with equal counts and verdicts are interchangeable: a few distinct counts stand for hundreds of answers
+    count_U, which = np.unique(count_A[votes_A], return_inverse=True)
+    right_U = np.bincount(which[correct_A[votes_A]], minlength=count_U.size)
+    every_U = np.bincount(which, minlength=count_U.size)
+    return _Ballot(count_U, right_U, every_U - right_U, int(count_A[~votes_A].sum()))
+
+
+def _elect(ballot: _Ballot, k: int, draws: int, effort: float, rng: np.random.Generator) -> tuple[float, float]:
+    """maj@k of one problem and the standard error of it (0 if exact)."""
+    if not ballot.right_U.any():
+        return 0.0, 0.0
+    if k == 1:
+        return float(ballot.count_U @ ballot.right_U) / ballot.n, 0.0
+    if k == ballot.n:
+        top = ballot.count_U.size - 1
+        return float(ballot.right_U[top] / (ballot.right_U[top] + ballot.wrong_U[top])), 0.0
+    if 2 * ballot.kinds * ballot.roots <= effort:  # at least two sums of so many terms: the race itself is not cheap
+        race = _race(ballot, k)
+        if race.effort <= effort:
+            return _exact(ballot, k, race), 0.0
+    return _simulated(ballot, k, draws, rng)
+
+
+class _Race(NamedTuple):
+    pmf_UM: Floats  # chance that an answer gets m votes, before the condition that all votes add to k
+    winning: list[int]  # numbers of winning votes with a chance that matters
+    ties_M: Ints  # largest number of rivals that could tie at m votes
+    roots: int
+    effort: float
+
+
+def _race(ballot: _Ballot, k: int) -> _Race:
+    n, every_U = ballot.n, ballot.right_U + ballot.wrong_U
+    most = min(k, int(ballot.count_U.max()))
+    m_M = np.arange(most + 1)
+    pmf_UM = _binomial(m_M, ballot.count_U[:, None], k / n)
+    none_above_M = np.prod(np.minimum(np.cumsum(pmf_UM, axis=1), 1.0) ** every_U[:, None], axis=0)
+    wins_M = np.max(pmf_UM * (ballot.right_U > 0)[:, None], axis=0)
+    ties_M = np.minimum(every_U @ (ballot.count_U[:, None] >= m_M), k // np.maximum(m_M, 1)) - 1
+    alone = float(_binomial(np.int64(k), np.int64(n), k / n))
+    winning = [m for m in range(1, most + 1) if min(wins_M[m], none_above_M[m]) > NEGLIGIBLE * alone]
+    sums = sum(int(ties_M[m]) // 2 + 2 for m in winning)
+    return _Race(pmf_UM, winning, ties_M, ballot.roots, float(ballot.kinds * ballot.roots * sums))
+
+
+def _binomial(hits: Ints | np.int64, draws: Ints | np.int64, rate: float) -> Floats:
+    """Chance of so many hits; as scipy.stats has it, without checks of arguments that cost more than the chance."""
+    misses = np.maximum(draws - hits, 0)
+    log = (
+        gammaln(draws + 1.0) - gammaln(hits + 1.0) - gammaln(misses + 1.0) + xlogy(hits, rate) + xlog1py(misses, -rate)
+    )
+    return np.where(hits <= draws, np.exp(log), 0.0)
+
+
+def _exact(ballot: _Ballot, k: int, race: _Race) -> float:
+    from scipy.stats import binom  # a second of start-up that pass@k itself does without
+
+    every_U, theta = ballot.right_U + ballot.wrong_U, k / ballot.n
+    z_F = np.exp(2j * np.pi * np.arange(race.roots // 2 + 1) / race.roots)
+    # conjugate roots give conjugate terms: count the inner ones twice and keep the real part
+    twice_F = np.where((np.arange(z_F.size) == 0) | (2 * np.arange(z_F.size) == race.roots), 1.0, 2.0) / race.roots
+    rest_F = twice_F * (1 - theta + theta * z_F) ** ballot.void * z_F ** (-k % race.roots)
+    below_UF, power_F, credit = np.zeros((every_U.size, z_F.size), dtype=np.complex128), np.ones_like(z_F), 0.0
+    winning = set(race.winning)
+    for m in range(1, max(race.winning, default=0) + 1):
+        below_UF += race.pmf_UM[:, m - 1, None] * power_F
+        power_F = power_F * z_F
+        if m in winning:
+            tie_UF = race.pmf_UM[:, m, None] * power_F
+            credit += _credit(ballot, below_UF, tie_UF, rest_F, int(race.ties_M[m]))
+    return float(np.clip(credit / binom.pmf(k, ballot.n, theta), 0.0, 1.0))
+
+
+def _credit(ballot: _Ballot, below_UF: Complex, tie_UF: Complex, rest_F: Complex, ties: int) -> float:
+    """Chance, shared over ties, that a correct answer wins with the votes that `tie_UF` stands for."""
+    every_U, credit = ballot.right_U + ballot.wrong_U, 0.0
+    node_Q, weight_Q = np.polynomial.legendre.leggauss(ties // 2 + 1)  # exact for the degree `ties` in u
+    for winner in np.flatnonzero(ballot.right_U):
+        rival_U = every_U - (np.arange(every_U.size) == winner)
+        won_F = rest_F * tie_UF[winner] * ballot.right_U[winner]
+        for u, weight in zip((node_Q + 1) / 2, weight_Q / 2, strict=True):
+            product_F = np.prod((below_UF + u * tie_UF) ** rival_U[:, None], axis=0)
+            credit += weight * float((won_F @ product_F).real)
+    return credit
+
+
+def _simulated(ballot: _Ballot, k: int, draws: int, rng: np.random.Generator) -> tuple[float, float]:
+    # descending counts: the sampler stops once the k samples are handed out
+    down = np.s_[::-1]
+    count_A = np.repeat(np.tile(ballot.count_U[down], 2), np.concatenate([ballot.right_U[down], ballot.wrong_U[down]]))
+    right_A = np.arange(count_A.size) < ballot.right_U.sum()
+    order = np.argsort(-count_A, kind="stable")
+    hand_A = np.append(count_A[order], ballot.void)
+    # "count" shuffles the samples themselves: cheap where k is much smaller than the number of answers
+    method: Literal["count", "marginals"] = "count" if ballot.n <= COUNTED else "marginals"
+    drawn_BA = rng.multivariate_hypergeometric(hand_A, k, size=draws, method=method)[:, :-1]
+    top_B = drawn_BA.max(axis=1)
+    tied_BA = (drawn_BA == top_B[:, None]) & (top_B > 0)[:, None]
+    credit_B = tied_BA[:, right_A[order]].sum(axis=1) / np.maximum(tied_BA.sum(axis=1), 1)
+    # a sample without variation still is a sample: one draw of each kind keeps the error above 0 (Laplace)
+    mean = float(credit_B.mean())
+    floor = (1 / (draws + 2)) * (1 - 1 / (draws + 2))
+    return mean, float(np.sqrt(max(float(credit_B.var(ddof=1)), floor) / draws))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from offleash.stats.binomials import Float, Integer, log_miss
 from offleash.stats.classes import AFTER, BEFORE
-from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, replicate_sums
+from offleash.stats.intervals import REPLICATES, Estimate, Interval, percentile_intervals, replicate_sums
 
 LEAST = 10  # problems below which nothing is said about richness or novelty: too few to show their spread
 
@@ -39,12 +39,6 @@ class WayCounts:
         """Correct samples whose way is known."""
         sums = [np.bincount(self.problem_W, self.count_W2[:, r], len(self.drawn_P2)) for r in (BEFORE, AFTER)]
         return np.stack(sums, axis=1).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    value: float
-    interval: Interval
 
 
 @dataclass(frozen=True)

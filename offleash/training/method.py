@@ -1,11 +1,14 @@
 """A method of RLVR in three parts: advantages of a group's samples, a loss, a schedule."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
+
+from offleash.errors import OffleashError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -77,7 +80,7 @@ class Chosen(StrEnum):
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss, as `offleash.training.loss` computes it."""
+    """The loss, as `offleash.training.update` computes it."""
 
     low: float = 0.2  # ratios are clipped to [1 - low, 1 + high]; infinity: no clip
     high: float = 0.2
@@ -117,3 +120,92 @@ class Method:
     advantages: Advantages
     loss: Loss = Loss()
     schedule: Schedule = Schedule()
+
+
+# Ranges of the options of methods: a value outside is refused with the range and the value found.
+
+
+def bound(option: str, value: float) -> float:
+    """The value, how far a ratio may go from 1 before it is clipped: greater than 0, infinity for no clip."""
+    if not value > 0:
+        raise OffleashError(f"{option} must be greater than 0; found {value}. Give a wider clip, 0.2 being usual.")
+    return value
+
+
+def above(option: str, value: float, low: float) -> float:
+    """The value, which must be finite and greater than `low`."""
+    if not (value > low and isfinite(value)):
+        raise OffleashError(f"{option} must be a number greater than {low:g}; found {value}. Give a greater one.")
+    return value
+
+
+def at_least(option: str, value: float, low: float) -> float:
+    """The value, which must be finite and not below `low`."""
+    if not (value >= low and isfinite(value)):
+        raise OffleashError(f"{option} must be a number from {low:g} up; found {value}. Give a greater one.")
+    return value
+
+
+def between(option: str, value: float, low: float, high: float) -> float:
+    """The value, which must lie in the range, its ends included."""
+    if not low <= value <= high:
+        raise OffleashError(f"{option} must lie between {low:g} and {high:g}; found {value}. Give one in the range.")
+    return value
+
+
+def fraction(option: str, value: float) -> float:
+    """The value, which must be a share that is not nothing."""
+    if not 0 < value <= 1:
+        raise OffleashError(f"{option} is a share above 0 and up to 1; found {value}. Give one in the range.")
+    return value
+
+
+def count(option: str, value: int, least: int) -> int:
+    """The value, which must be a whole number not below `least`."""
+    if value < least:
+        raise OffleashError(f"{option} must be {least} or more; found {value}. Give a greater one.")
+    return value
+
+
+def fits(k: int, size: int) -> None:
+    """Refuses sets of k samples where a group has fewer."""
+    if k > size:
+        raise OffleashError(
+            f"k = {k} samples are looked at together, but a group has {size}. "
+            f"Choose k up to {size}, or draw larger groups."
+        )
+
+
+# Rows: samples as tokens behind their prompts, the form in which a model reads them.
+
+
+@dataclass(frozen=True)
+class Rows:
+    """N samples of several prompts, tokens padded behind; samples of one prompt stand together."""
+
+    prompts: Sequence[Sequence[int]]
+    prompt_N: Ints  # ascending
+    token_NT: Ints
+    length_N: Ints
+
+    @property
+    def real_NT(self) -> Flags:
+        flags: Flags = np.arange(self.token_NT.shape[1]) < self.length_N[:, None]
+        return flags
+
+    def part(self, samples: Ints) -> "Rows":
+        """Some of the samples, which must be in order."""
+        used, prompt_N = np.unique(self.prompt_N[samples], return_inverse=True)
+        prompts = [self.prompts[place] for place in used]
+        return Rows(prompts, prompt_N, self.token_NT[samples], self.length_N[samples])
+
+    def parts(self, tokens: int) -> Iterator[Ints]:
+        """Samples by runs that hold at most so many tokens."""
+        size_N = self.length_N + np.array([len(self.prompts[place]) for place in self.prompt_N], np.int64)
+        start, held = 0, 0
+        for place, size in enumerate(size_N.tolist()):
+            if place > start and held + size > tokens:
+                yield np.arange(start, place)
+                start, held = place, 0
+            held += size
+        yield np.arange(start, len(size_N))

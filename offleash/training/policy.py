@@ -1,12 +1,17 @@
 """The policy: a model that is trained, drawn from on the fast engine and read with gradients."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import NAME, UnsupportedError
@@ -18,9 +23,10 @@ from offleash.samplers.huggingface.walk import Limits, Walk
 from offleash.samplers.models import model_of
 from offleash.samplers.sampler import TRUNCATED, Decoding, Request
 from offleash.samplers.seeds import sample_seeds
-from offleash.training.forward import by_rows, by_trees, trees_agree
-from offleash.training.method import Flags, Floats, Ints
-from offleash.training.rows import Rows
+from offleash.training.method import Flags, Floats, Ints, Rows
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 CHECKED = 4  # prompts and samples by which it is seen whether trees may be used
 
@@ -171,3 +177,186 @@ def frozen(policy: Policy) -> Policy:
     model.requires_grad_(False)
     model.set_attn_implementation(policy.plain)  # with the engine's own, the engine could not be held against the model
     return replace(policy, loaded=replace(policy.loaded, model=model), network=network(model))
+
+
+# Trees of samples, and the attention in which each distinct sample is a row: plugged into transformers by name.
+
+
+BRANCH_ATTENTION = "offleash_branches"
+SHORT = 64  # tokens of a row up to which its attention is one product
+
+_layout: ContextVar["Layout"] = ContextVar("layout")
+
+
+@dataclass(frozen=True)
+class Trees:
+    """M nodes, prompts first, and the S distinct samples that they are the branches of."""
+
+    token_M: Ints
+    depth_M: Ints
+    node_SL: Ints  # the way of every distinct sample, prompt included; behind its end its last node again
+    place_M: Ints  # where each node stands in the flattened ways
+    after_NT: Ints  # the node that each token of a sample follows
+
+
+def trees_of(rows: Rows) -> Trees:
+    """The tree of every prompt. The last token of a sample is no node, since nothing follows it."""
+    N, T = rows.token_NT.shape
+    length_B = np.array([len(prompt) for prompt in rows.prompts], np.int64)
+    first_B = np.cumsum(length_B) - length_B
+    token = [np.concatenate([np.asarray(prompt, np.int64) for prompt in rows.prompts])]
+    depth = [np.concatenate([np.arange(length) for length in length_B])]
+    after_NT = np.empty((N, T), np.int64)
+    at_N = (first_B + length_B - 1)[rows.prompt_N]  # the node that each sample stands on
+    after_NT[:, 0], count = at_N, len(token[0])
+    for level in range(T - 1):
+        going = np.flatnonzero(rows.length_N > level + 1)
+        key = at_N[going] << 32 | rows.token_NT[going, level]
+        distinct, node = np.unique(key, return_inverse=True)
+        at_N[going] = count + node
+        token.append(distinct & 0xFFFFFFFF)
+        level_of = np.empty(len(distinct), np.int64)
+        level_of[node] = length_B[rows.prompt_N[going]] + level
+        depth.append(level_of)
+        count += len(distinct)
+        after_NT[:, level + 1] = at_N
+    node_SL = _ways(rows, after_NT, length_B, first_B)
+    place_M = np.empty(count, np.int64)
+    place_M[node_SL.ravel()[::-1]] = np.arange(node_SL.size)[::-1]  # the first place of a node, never one behind an end
+    return Trees(np.concatenate(token), np.concatenate(depth), node_SL, place_M, after_NT)
+
+
+def _ways(rows: Rows, after_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
+    """The nodes of every distinct sample from the first token of its prompt on."""
+    way_ST = np.unique(np.concatenate([rows.prompt_N[:, None], after_NT], 1), axis=0)
+    prompt_S, way_ST = way_ST[:, 0], way_ST[:, 1:]
+    T, longest = way_ST.shape[1], int(length_B.max())
+    node_SL = np.repeat(way_ST[:, -1:], longest + T - 1, 1)
+    for length in np.unique(length_B):  # a prompt's last node is the first of the way
+        mine = np.flatnonzero(length_B[prompt_S] == length)
+        node_SL[mine, : length - 1] = first_B[prompt_S[mine], None] + np.arange(length - 1)
+        node_SL[mine, length - 1 : length - 1 + T] = way_ST[mine]
+    return node_SL
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the attention finds every sample."""
+
+    node_SL: Tensor
+    place_M: Tensor
+
+    @classmethod
+    def of(cls, trees: Trees, device: torch.device) -> "Layout":
+        return cls(torch.from_numpy(trees.node_SL).to(device), torch.from_numpy(trees.place_M).to(device))
+
+
+@contextmanager
+def attending(layout: Layout) -> Iterator[None]:
+    token = _layout.set(layout)
+    try:
+        yield
+    finally:
+        _layout.reset(token)
+
+
+def register() -> None:
+    """Make the function known to transformers by its name."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(BRANCH_ATTENTION, attention)
+
+
+def attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: object
+) -> tuple[Tensor, None]:
+    """The attention of one layer over all nodes: (1, heads, M, width) in, (1, M, heads, width) out."""
+    layout, scale = _layout.get(), options.get("scaling")
+    if any(options.get(name) is not None for name in ("sliding_window", "softcap", "s_aux", "position_bias")):
+        raise ValueError("windows, caps, sinks or biases")  # the model is then read by plain rows
+    query_rows, key_rows, value_rows = (_laid_out(one, layout) for one in (query, key, value))
+    out = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
+    flat = out.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)
+    return flat.index_select(0, layout.place_M)[None], None
+
+
+def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+    """Every token sees itself and what stands before it. Short rows are one product: quicker than tiles."""
+    L, shared = query.shape[2], query.shape[1] != key.shape[1]
+    if L > SHORT:
+        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=shared)
+    if shared:
+        repeats = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    later = torch.ones(L, L, dtype=torch.bool, device=query.device).triu(1)
+    scores = torch.matmul(query * scale, key.transpose(2, 3)).masked_fill(later, -torch.inf)
+    return torch.matmul(torch.softmax(scores, -1), value)
+
+
+def _laid_out(nodes: Tensor, layout: Layout) -> Tensor:
+    """What nodes hold, (1, heads, M, width), as rows of samples: (S, heads, L, width)."""
+    rows = nodes[0].transpose(0, 1).index_select(0, layout.node_SL.view(-1))
+    return rows.view(*layout.node_SL.shape, nodes.shape[1], nodes.shape[3]).transpose(1, 2)
+
+
+# Log-probabilities of samples with their gradient: beginnings that samples share go through the model once.
+#
+# The samples of a prompt form a tree: the prompt, then their tokens, equal beginnings merged. All nodes of all trees
+# are one long row of the model's input without padding; only in the attention is every distinct sample laid out as a
+# row of its own, so each token has the logits it would have in its own sample.
+
+
+AGREE = 1e-3  # how near log-probabilities by trees must be to those of plain rows, in nats
+
+
+def by_trees(model: "PreTrainedModel", rows: Rows, temperature: float) -> Tensor:
+    """Log-probabilities (N, T) of the tokens at a temperature, each distinct beginning read once."""
+    trees, device = trees_of(rows), next(model.parameters()).device
+    before = model.config._attn_implementation
+    register()
+    model.set_attn_implementation(BRANCH_ATTENTION)
+    try:
+        with attending(Layout.of(trees, device)):
+            logits = model(
+                input_ids=torch.from_numpy(trees.token_M[None]).to(device),
+                position_ids=torch.from_numpy(trees.depth_M[None]).to(device),
+                use_cache=False,
+            ).logits[0]
+    finally:
+        model.set_attn_implementation(before)
+    logprob_MV = torch.log_softmax(logits.float() / temperature, -1)
+    after, token = (torch.from_numpy(one).to(device) for one in (trees.after_NT, rows.token_NT))
+    return logprob_MV[after, token]
+
+
+def by_rows(model: "PreTrainedModel", rows: Rows, temperature: float) -> Tensor:
+    """The same with one row a sample, for models that take no mask of ours."""
+    device = next(model.parameters()).device
+    prompt_length = np.array([len(prompt) for prompt in rows.prompts])[rows.prompt_N]
+    longest = int((prompt_length + rows.length_N).max())
+    input_NL = np.zeros((len(rows.prompt_N), longest), np.int64)
+    for row, (which, length) in enumerate(zip(rows.prompt_N, rows.length_N, strict=True)):
+        whole = [*rows.prompts[which], *rows.token_NT[row, :length].tolist()]
+        input_NL[row, : len(whole)] = whole
+    mask_NL = np.arange(longest) < (prompt_length + rows.length_N)[:, None]
+    logits = model(
+        input_ids=torch.from_numpy(input_NL).to(device),
+        attention_mask=torch.from_numpy(mask_NL.astype(np.int64)).to(device),
+        use_cache=False,
+    ).logits
+    after_NT = prompt_length[:, None] - 1 + np.arange(rows.token_NT.shape[1])
+    after = torch.from_numpy(np.minimum(after_NT, longest - 1)).to(device)
+    chosen = torch.take_along_dim(logits.float(), after[..., None], 1) / temperature
+    token = torch.from_numpy(rows.token_NT).to(device)
+    return torch.log_softmax(chosen, -1).gather(-1, token[..., None])[..., 0]
+
+
+def trees_agree(model: "PreTrainedModel", rows: Rows) -> bool:
+    """Whether a model gives the same by trees as by plain rows: one with attention of its own may not."""
+    with torch.no_grad():
+        try:
+            difference = by_trees(model, rows, 1.0) - by_rows(model, rows, 1.0)
+        except (ValueError, RuntimeError, TypeError):  # of a model that does not take such a mask
+            return False
+    real = torch.from_numpy(rows.real_NT).to(difference.device)
+    return bool(difference[real].abs().max() <= AGREE)

@@ -14,7 +14,7 @@ import torch
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress
-from offleash.samplers.fingerprint import fingerprint
+from offleash.samplers.models import fingerprint
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.training import checkpoints
@@ -23,8 +23,7 @@ from offleash.training.method import Method
 from offleash.training.methods.registry import method as method_of
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
 from offleash.training.recipe import Asked, Recipe, differences, read_recipe, write_recipe
-from offleash.training.rewards import Rewards, rewards_for
-from offleash.training.rollouts import Collecting, Lesson, Pupil
+from offleash.training.rollouts import Collecting, Lesson, Pupil, Rewards, rewards_for
 from offleash.training.traces import read_traces
 
 RECIPE, MODEL = "recipe.yaml", "model"

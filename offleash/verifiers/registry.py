@@ -1,8 +1,8 @@
 """VERIFIERS: every verifier by name. Adding one is a file and an entry here."""
 
 from offleash.errors import unknown
+from offleash.verifiers.countdown import decide_steps
 from offleash.verifiers.math.exact import decide_exactly
-from offleash.verifiers.steps import decide_steps
 from offleash.verifiers.verifier import Room, Verifier
 
 GIB = 1 << 30

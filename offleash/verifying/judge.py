@@ -1,15 +1,18 @@
 """Judging: every distinct answer to a problem decided once, by the quickest way that is sure."""
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
+from offleash.verifiers.model_judge import decide
 from offleash.verifiers.readability import MODULE, asking
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
@@ -138,7 +141,6 @@ class Judge:
         if verifier.room is not Room.ASKS:
             yield from self.pool.judge(verifier, cases)
             return
-        from offleash.verifying.refereeing import refereed
 
         yield from refereed(cases, self._referee())
 
@@ -165,3 +167,32 @@ def subject_of(problem: str, gold: str | None, question: str | None, details: st
     if not isinstance(read, dict):
         raise OffleashError(f"Problem {problem!r} has details that are no JSON object: {str(details)[:80]!r}.")
     return Subject(problem, gold, question or "", read, subject_hash(gold, question or "", details or ""))
+
+
+# Refereeing: many questions to another model at a time, and an end to it when the model does not answer.
+
+
+AT_ONCE = 8
+PATIENCE = 10  # questions in a row that failed before the others are not asked
+
+
+def refereed(cases: Sequence[Case], ask: Ask) -> Iterator[tuple[int, Judgement]]:
+    """The judgements of a referee, as they come; after ten failures in a row the rest fail unasked."""
+    lock, failed = threading.Lock(), 0
+
+    def one(case: Case) -> Judgement:
+        nonlocal failed
+        if failed >= PATIENCE:
+            return Judgement(Verdict.FAILED, f"not asked: the referee had failed {PATIENCE} times in a row")
+        judged = decide(case, ask)
+        with lock:
+            failed = failed + 1 if judged.verdict is Verdict.FAILED else 0
+        return judged
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="offleash-referee") as threads:
+        places = {threads.submit(one, case): place for place, case in enumerate(cases)}
+        try:
+            for future in as_completed(places):
+                yield places[future], future.result()
+        finally:
+            failed = PATIENCE  # who stops listening stops the questions too

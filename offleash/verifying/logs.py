@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
+from rich.console import Console
+from rich.text import Text
 
 from offleash.data.folder import is_run, open_run, verifiers
 from offleash.data.verdict import Verdict
@@ -13,6 +15,9 @@ from offleash.loading.arguments import Argument, distinct_names, distinct_paths,
 from offleash.loading.import_logs import import_logs
 from offleash.loading.load import Reading
 from offleash.progress import Progress, silent
+from offleash.render.escape import clean
+from offleash.render.numbers import Json
+from offleash.verifying.report import notes
 from offleash.verifying.verify import Verified, Verifying, judge_of, verify_with
 
 EXAMPLES = 20
@@ -114,3 +119,55 @@ def _disagreement(run: str, folder: Path, tool: str | None, done: Verified) -> D
         for row in some.iter_rows(named=True)
     )
     return Disagreement(run, tool, done, both.height, tool_only.height, ours_only.height, differences)
+
+
+# Where a log's own verdicts differ from those given now, as JSON and in words.
+
+
+SHOWN = 5
+
+
+def disagreements_json(found: Sequence[Disagreement]) -> list[Json]:
+    """The key `verified` of `compare --verify --json`."""
+    return [
+        {
+            "run": one.run,
+            "verifier": one.verified.verifier,
+            "verdicts": dict(one.verified.verdicts),
+            "steps": dict(one.verified.steps),
+            "tool": one.tool,
+            "compared": one.compared,
+            "tool_only_correct": one.tool_only,
+            "only_now_correct": one.ours_only,
+            "differences": [vars(difference) for difference in one.differences],
+            "notes": notes(one.verified),
+        }
+        for one in found
+    ]
+
+
+def show_disagreements(console: Console, found: Sequence[Disagreement]) -> None:
+    """Print what was judged, and where the log's tool says otherwise."""
+    for one in found:
+        counts = ", ".join(f"{count:,} {verdict}" for verdict, count in one.verified.verdicts.items() if count)
+        console.print(Text(f"{clean(one.run)}: judged by {one.verified.verifier}: {counts}"))
+        if one.tool is None:
+            console.print(Text("  the log had no verdicts of its own", style="dim"))
+        elif not one.tool_only + one.ours_only:
+            console.print(Text(f"  {clean(one.tool)} agrees on all {one.compared:,} samples", style="dim"))
+        else:
+            said = f"{one.tool_only:,} correct for it alone, {one.ours_only:,} correct now alone"
+            apart = f"{one.tool_only + one.ours_only:,} of {one.compared:,} samples"
+            console.print(Text(f"  {clean(one.tool)} disagrees on {apart}: {said}"))
+        for each in one.differences[:SHOWN]:
+            why = f" ({clean(each.reason)})" if each.reason else ""
+            console.print(
+                Text(
+                    f"    {clean(each.problem)} sample {each.index}: gold {clean(str(each.gold))}, answer "
+                    f"{clean(str(each.answer))}: {each.tool} there, {each.ours} now{why}"
+                )
+            )
+        for note in notes(one.verified):
+            console.print(Text(f"  ! {clean(note)}", style="yellow"))
+    if found:
+        console.print()

@@ -2,12 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from offleash.data.samples import TRUNCATED
+from offleash.data.tables import TRUNCATED
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
@@ -144,3 +144,16 @@ def _told(outcomes: Iterator[Outcome], each: Callable[[Outcome], None]) -> Itera
     for outcome in outcomes:
         each(outcome)
         yield outcome
+
+
+# What a verb was given that takes run folders, or one file of rows.
+
+
+def file_among(arguments: Sequence[str], verb: str) -> Path | None:
+    """The one file of rows that the arguments name; None where they name run folders."""
+    files = [Path(argument) for argument in arguments if is_rows(Path(argument))]
+    if not files:
+        return None
+    if len(arguments) > 1:
+        raise OffleashError(f"{verb} one file of rows at a time, or run folders; found {', '.join(arguments)}.")
+    return files[0]

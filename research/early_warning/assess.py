@@ -15,9 +15,9 @@ from offleash.stats.significance import losses_at_least
 from research.early_warning.follow import AGAIN, FIRST, Counts, Look, Watched, file_of, name_of, read_look
 from research.early_warning.plan import BASE, RISES, SIGNALS, Job, Plan, jobs_of
 from research.early_warning.published import published
+from research.early_warning.report import Course, Warned
 from research.early_warning.rule import FALSE_ALARM, Floats, Rule, alarms, relative_change
 from research.early_warning.thresholds import drop_of, evaluated, shipped, tied
-from research.early_warning.warned import Course, Warned
 
 TOGETHER = 20_000  # groups of samples whose entropy is computed at a time
 Codes = NDArray[np.int32]

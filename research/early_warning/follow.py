@@ -19,10 +19,10 @@ from offleash.data.run import Run
 from offleash.data.verdict import Verdict
 from offleash.drawing.draw import Drawing, draw
 from offleash.errors import OffleashError
-from offleash.lab.bases import base_of
+from offleash.lab.base import base_of
 from offleash.lab.demo import PROBLEMS
-from offleash.lab.files import write_problems
 from offleash.lab.world import World
+from offleash.lab.worlds import write_problems
 from offleash.loading.load import load
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress

@@ -8,8 +8,8 @@ shared among the ten looks.
 """
 
 from offleash.stats.chance import mcnemar
+from research.early_warning.report import Published
 from research.early_warning.rule import FALSE_ALARM
-from research.early_warning.warned import Published
 
 STEPS = tuple(range(30, 301, 30))
 # (P, E, S, O) after each of STEPS

@@ -1,16 +1,120 @@
 """What a study of early warning showed, as tables in the terminal and as JSON."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from offleash.render.numbers import Json, number
-from research.early_warning.warned import KINDS, SignalFound, Warned
-from research.early_warning.words import finding
+from offleash.render.numbers import Json, many, number
+from offleash.stats.chance import mcnemar
+from research.early_warning.rule import Rule
+
+# What a study of early warning showed.
+
+
+SAID = {
+    "answer": "answer entropy",
+    "value": "entropy of final values",
+    "token": "token entropy",
+    "reward": "reward (pass@1)",
+}
+KINDS = {
+    "noise": "drop that 5% of redraws of the base pass",
+    "loss": "drop beyond all trainings that lost nothing",
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    """One training, look by look."""
+
+    recipe: str
+    seed: int
+    steps_T: tuple[int, ...]
+    change_T: Mapping[str, tuple[float, ...]]  # of each signal, relative to the base
+    spread_T: Mapping[str, tuple[float, ...]]
+    certain_T: tuple[int, ...]  # real losses, at least
+    loss_T: tuple[float, ...]  # 1 - SRR_retest
+    low_T: tuple[float, ...]
+    high_T: tuple[float, ...]
+    lost_at: int | None  # the step at which a loss was first certain
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """What a threshold that was chosen on other seeds did with one training."""
+
+    recipe: str
+    seed: int
+    drop: float
+    step: int | None
+    lost_at: int | None
+    delay: float | None  # steps after the loss; negative: before it; None where either did not come
+    loss_then: float | None  # the size of the loss when the alarm came
+
+
+@dataclass(frozen=True)
+class SignalFound:
+    """One signal at one kind of threshold."""
+
+    signal: str
+    kind: str  # of KINDS
+    alarms: tuple[Alarm, ...]
+    misses: int
+    losses: int  # trainings in which support was lost
+    false_alarms: int
+    quiet: int  # trainings in which it was not
+    delay: float  # mean, in steps
+    null_rate_S: tuple[float, ...]  # share of each seed's null trajectories with an alarm
+
+    @property
+    def errors(self) -> int:
+        return self.misses + self.false_alarms
+
+
+@dataclass(frozen=True)
+class Tied:
+    """How a signal's change follows the size of the loss: Spearman's rank correlation."""
+
+    signal: str
+    within_S: tuple[float, ...]  # over the looks of each grpo training
+    pooled: float  # over all looks of all trainings
+    same_step: float  # mean over looks of that across trainings at the same step
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published table of counts by step: when a monitor of counts alone would have spoken."""
+
+    name: str
+    steps_T: tuple[int, ...]
+    found_T: tuple[int, ...]
+    lost_T: tuple[int, ...]
+    p_T: tuple[float, ...]
+    seen: int | None  # first step with more lost than found
+    alone: int | None  # at which McNemar's p is below 5%, as if it were the only look
+    resolved: int | None  # at which it is below 5% shared among all looks
+    stays: bool  # at every later look too
+
+
+@dataclass(frozen=True)
+class Warned:
+    """What a study showed."""
+
+    plan: Mapping[str, object]
+    courses: tuple[Course, ...]
+    found: tuple[SignalFound, ...]
+    tied: tuple[Tied, ...]
+    again_S: tuple[int, ...]  # real losses, at least, of a second draw of each base: none are real
+    bonferroni_null: Mapping[str, float]  # false alarms of null trajectories by the standard error alone, no threshold
+    drops: Mapping[str, float]  # of every signal, at the threshold `loss` from all seeds
+    rule: Rule | None  # that this study would ship
+    published: tuple[Published, ...]
+    seconds: float
+
 
 SHORT = {"answer": "answers", "value": "values", "token": "tokens", "reward": "reward"}
 
@@ -129,3 +233,77 @@ def _value(value: object) -> object:
             return [_value(one) for one in value]
         case _:
             return str(value)
+
+
+# What a study of early warning showed, in words.
+
+
+SURE = 0.05
+
+
+def finding(done: Warned) -> str:
+    """What was found, in words."""
+    by = {(one.kind, one.signal): one for one in done.found}
+    lossy = [course for course in done.courses if course.lost_at is not None]
+    if not lossy:
+        return "No training lost support beyond chance, so there was nothing to announce: train longer (--steps)."
+    free = sum(course.recipe == "grpo" for course in lossy)
+    grpo = sum(course.recipe == "grpo" for course in done.courses)
+    steps = [course.lost_at for course in lossy if course.lost_at is not None]
+    told = "; ".join(_told(by["loss", signal]) for signal in SAID)
+    ahead = " ".join(_ahead(by["loss", "answer"], by["loss", other]) for other in ("token", "reward"))
+    noisy = [by["noise", signal].false_alarms for signal in SAID]
+    rule = "" if done.rule is None else f" The rule this gives: {_rule(done.rule)}."
+    return (
+        f"Support was lost in {free} of {grpo} trainings with GRPO, certain from step {_between(steps)} on, "
+        f"and in {len(lossy) - free} of {len(done.courses) - grpo} on a short leash. At the threshold of noise, the "
+        f"signals also spoke in {_between(noisy)} of the {by['noise', 'answer'].quiet} trainings that lost "
+        f"nothing: that the model moves does not say that support is lost. At the threshold `loss`: {told}. "
+        f"{ahead}{rule} This is one small world, {grpo} seeds and a look every {done.plan['every']} steps; the steps "
+        "are not to be carried over."
+    )
+
+
+def _told(one: SignalFound) -> str:
+    when = "" if np.isnan(one.delay) else f" {_steps(one.delay)} on average"
+    return (
+        f"{SAID[one.signal]} announced {one.losses - one.misses} of {one.losses} losses{when}, "
+        f"{one.false_alarms} of {one.quiet} falsely"
+    )
+
+
+def _ahead(answer: SignalFound, other: SignalFound) -> str:
+    """Whether answer entropy came before another signal, training by training, with the sign test."""
+    pairs = [(a.step, b.step) for a, b in zip(answer.alarms, other.alarms, strict=True) if a.lost_at is not None]
+    before = sum(_place(a) < _place(b) for a, b in pairs)
+    after = sum(_place(a) > _place(b) for a, b in pairs)
+    p = mcnemar(before, after)
+    sure = "" if p < SURE else ", which is not beyond chance"
+    return (
+        f"Answer entropy came before {SAID[other.signal]} in {before} and after it in {after} of {len(pairs)} "
+        f"trainings (sign test p = {p:.2g}{sure})."
+    )
+
+
+def _place(step: int | None) -> float:
+    return float("inf") if step is None else float(step)
+
+
+def _steps(delay: float) -> str:
+    if round(delay, 1) == 0:
+        return "when it was certain"
+    steps = many(round(abs(delay)), "step")
+    return f"{steps} {'before' if delay < 0 else 'after'} it was certain"
+
+
+def _between(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _rule(rule: Rule) -> str:
+    way = "rose" if rule.rises else "fell"
+    return (
+        f"announce when {SAID[rule.signal]} {way} by {rule.drop:.1%} of the base's or more, and by "
+        f"{float(rule.errors()):.2f} standard errors ({rule.looks} looks)"
+    )

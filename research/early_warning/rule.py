@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t
 
-from offleash.stats.few import FEW
+from offleash.stats.intervals import FEW
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from research.early_warning.plan import RISES, SIGNALS
+from research.early_warning.report import KINDS, Alarm, Course, SignalFound, Tied
 from research.early_warning.rule import NEVER, Floats, Rule, alarms, choose_drop, delays, first, rank_correlation
-from research.early_warning.warned import KINDS, Alarm, Course, SignalFound, Tied
 
 
 def evaluated(courses: Sequence[Course], null_SNT: Mapping[str, Floats]) -> tuple[SignalFound, ...]:

@@ -8,14 +8,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from offleash.lab.lane import Lane
+from offleash.lab.demo import Lane
 from offleash.lab.world import World
 from offleash.lab.worlds import WORLDS
 from offleash.progress import Progress, silent
 from research.early_warning.assess import assess
 from research.early_warning.follow import LOOKS, follow, prepare
 from research.early_warning.plan import BASE, Job, Plan, jobs_of, named_jobs, settle, settled
-from research.early_warning.warned import Warned
+from research.early_warning.report import Warned
 
 WORLD = "countdown"
 

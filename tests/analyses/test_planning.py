@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offleash.analyses.support_planning import budget_plan, stopped_cost
-from offleash.stats.sensitivity import smallest_certain_loss
+from offleash.analyses.planning import budget_plan, stopped_cost
+from offleash.stats.significance import smallest_certain_loss
 
 
 def cost_by_enumeration(p: float, k: int, until: int) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from offleash.data.folder import create_run
-from offleash.data.problem import question_hash
+from offleash.data.tables import question_hash
 
 K = 16
 HOSTILE = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cli.models import Decoded, Opened
+from offleash.cli.options import Decoded, Opened
 from offleash.errors import OffleashError
 from tests.analyses.certificates.certified_world import certificate
 from tests.cli.command import offleash, refused

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cli.figure import NAMES
+from offleash.cli.compare import NAMES
 from offleash.reporting.figures import FIGURES
 from tests.cli.command import offleash, refused
 from tests.reporting.worlds import spread, write_counts

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.analyses.likelihood.perplexities import ALL_SAMPLES, CORRECT, only_chosen, perplexities
+from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, only_chosen, perplexities
 from offleash.comparing.per_problem import detail
 from offleash.comparing.runs import compare_arguments, question
 from offleash.samplers.sampler import Decoding

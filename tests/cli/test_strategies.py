@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.data.facts import rewrite_budget
-from offleash.data.run import Budget
+from offleash.data.run import Budget, rewrite_budget
 from tests.analyses.strategies.strategies_world import PRODUCT, SUM, WORDS, solved_run
 from tests.cli.command import offleash, refused
 

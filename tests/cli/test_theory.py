@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from offleash.analyses.theory import examine, leash, mechanisms, report
-from offleash.analyses.theory.statements import drift
+from offleash.analyses.theory import mechanisms, report
+from offleash.analyses.theory.statements import support
 from offleash.analyses.theory.statements.registry import STATEMENTS
 from tests.cli.command import Result, offleash, refused
 
@@ -25,15 +25,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("figures")
     few = {name: STATEMENTS[name] for name in ("C.3", "C.4", "C.5", "no shrinkage", "C.6", "tail-miss")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(examine, "STATEMENTS", few)
-        patch.setattr(leash, "TRIES", 20)
-        patch.setattr(drift, "TRIES", 20)
-        patch.setattr(drift, "DRIFT_WORLDS", 10)
-        for room in (mechanisms, leash, report):
+        patch.setattr(mechanisms, "STATEMENTS", few)
+        patch.setattr(mechanisms, "TRIES", 20)
+        patch.setattr(support, "TRIES", 20)
+        patch.setattr(support, "DRIFT_WORLDS", 10)
+        for room in (mechanisms, report):
             patch.setattr(room, "SEEDS", 2)
-        patch.setattr(examine, "mechanism", lambda method, name, seed: mechanisms.mechanism(method, name, seed, 2))
-        found = examine.examine(1)
-        patch.setattr(examine, "examine", lambda seed, tell: found)  # once for all calls: it is the work
+        mechanism = mechanisms.mechanism
+        patch.setattr(mechanisms, "mechanism", lambda method, name, seed: mechanism(method, name, seed, 2))
+        found = mechanisms.examine(1)
+        patch.setattr(mechanisms, "examine", lambda seed, tell: found)  # once for all calls: it is the work
         shown = offleash("theory", "--figures", folder / "new")
         told = offleash("theory", "--json", "--seed", "1")
         (folder / "taken" / f"mechanism-{next(iter(mechanisms.CELLS)).replace(' ', '-')}.svg").mkdir(parents=True)
@@ -93,7 +94,7 @@ def test_interrupted_it_says_that_it_begins_anew(monkeypatch: pytest.MonkeyPatch
     def interrupted(seed: int, tell: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(examine, "examine", interrupted)
+    monkeypatch.setattr(mechanisms, "examine", interrupted)
     stopped = offleash("theory")
     assert stopped.code == 130
     assert "begins anew" in stopped.err

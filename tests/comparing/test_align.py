@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from offleash.comparing.align import match
-from offleash.data.problem import PROBLEMS, question_hash
 from offleash.data.run import Run
+from offleash.data.tables import PROBLEMS, question_hash
 from offleash.errors import OffleashError
 
 

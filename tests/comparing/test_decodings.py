@@ -5,11 +5,11 @@ import json
 import polars as pl
 import pytest
 
+from offleash.comparing.align import allowed
 from offleash.comparing.compare import compare
-from offleash.comparing.decodings import allowed
 from offleash.comparing.question import Question
-from offleash.data.problem import as_problems
 from offleash.data.run import Run
+from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 
 PLAIN = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "max_tokens": 18}

@@ -8,9 +8,8 @@ import pytest
 
 from offleash.comparing.flip_samples import Said
 from offleash.comparing.flips import Flip
-from offleash.data.facts import write_facts
-from offleash.data.problem import as_problems
-from offleash.data.run import Budget
+from offleash.data.run import Budget, write_facts
+from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 from tests.comparing.flip_world import Drawn, flips_between, flips_of, random_world, right, write_run, wrong
 from tests.comparing.world import drawn, write_log

@@ -5,8 +5,7 @@ import io
 from rich.console import Console
 
 from offleash.comparing.flip_samples import DecidingSample, Said
-from offleash.comparing.flip_ways import Kind, Untried
-from offleash.comparing.flips import Alternative, Flip, Flips
+from offleash.comparing.flips import Alternative, Flip, Flips, Kind, Untried
 from offleash.comparing.flips_report import flips_json, show_flips
 
 NAN = float("nan")

@@ -13,9 +13,8 @@ from offleash.comparing.sentences import finding, warnings
 from offleash.data.scores import SCORES
 from offleash.data.tally import Per
 from offleash.render.figure import PAGE, Figure
-from offleash.reporting.figures import figure
-from offleash.reporting.subject import subject
-from offleash.stats.rules import Rule
+from offleash.reporting.figures import figure, subject
+from offleash.stats.classes import Rule
 from tests.reporting.worlds import answered, compared, counted, spread, write_counts
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.data.facts import read_facts, read_origin
 from offleash.data.folder import append_to_run, claim_run, create_run, is_run, open_run, read_problems, verifiers
-from offleash.data.problem import as_problems
-from offleash.data.run import Budget, Origin
+from offleash.data.run import Budget, Origin, read_facts, read_origin
 from offleash.data.shards import checksum, seals
+from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 
 PROBLEMS = pl.DataFrame({"problem": ["a", "b"]})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.problem import as_problems, question_hash
+from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import Drawing, DrawnRun, draw
 from offleash.samplers.models import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Sampler

@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 
 from offleash.api import compare, load
-from offleash.data.facts import read_origin
 from offleash.data.folder import append_to_run, open_run, verifiers
-from offleash.drawing.draw import Drawing, draw
-from offleash.drawing.drawing import budget
+from offleash.data.run import read_origin
+from offleash.drawing.draw import Drawing, budget, draw
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
 from offleash.samplers.scripted import Scripted

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from offleash.data.shards import CHECKSUMS
-from offleash.drawing.study_fsck import Inspected, fsck
+from offleash.drawing.fsck import Inspected, fsck
 from offleash.errors import OffleashError
 from tests.drawing.drawn_world import RATES, drawn, samples, script
 from tests.verifying.samples import run_of_texts

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.drawing.study_fsck import fsck
+from offleash.drawing.fsck import fsck
 from offleash.verifying.verify import verify
 from tests.drawing.drawn_world import QUIET, RATES, drawn, problems_file, samples, script
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offleash.drawing.rounds import Chunks, chunks_for
-from offleash.drawing.schedule import Schedule, Stage, Standing, holes, overlap
+from offleash.drawing.schedule import Chunks, Schedule, Stage, Standing, chunks_for, holes, overlap
 
 GRIDS = st.builds(
     Chunks, first=st.integers(1, 300), growth=st.floats(1.01, 4), largest=st.integers(1, 300)

@@ -13,10 +13,9 @@ from offleash.lab.countdown import COUNTDOWN, tokenizer
 from offleash.lab.world import Pretraining
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
-from offleash.stats.curves import Curve
-from offleash.stats.passes import pass_curve
+from offleash.stats.curves import Curve, pass_curve
 from offleash.training.policy import open_policy
-from offleash.training.rewards import rewards_for
+from offleash.training.rollouts import rewards_for
 from tests.places import MODELS
 
 SHIPPED = MODELS / "countdown"

@@ -11,7 +11,7 @@ import pytest
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.lab.chain_sum import CHAIN_SUM, SETTINGS, SLIPS, generate, guess, lines, part_of, question, traces
-from offleash.problems.parts import PARTS
+from offleash.problems.countdown import PARTS
 from offleash.verifying.cases import Ladder, judged_texts, subjects_of
 from offleash.verifying.verify import Verifying, judge_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.lab.lane import Lane
+from offleash.lab.demo import Lane
 
 
 def nothing() -> None:

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from offleash.data.problem import PROBLEMS
+from offleash.data.tables import PROBLEMS
 from offleash.errors import OffleashError
-from offleash.loading.problem_set import load_problems, problem_set
-from offleash.loading.sampling import sampled
+from offleash.loading.problem_set import load_problems, problem_set, sampled
 from offleash.problems.problem import line
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.data.problem import question_hash
+from offleash.data.tables import question_hash
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
 from tests.logs.log_reading import lines, read, said, verdicts

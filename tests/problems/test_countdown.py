@@ -8,8 +8,7 @@ import pytest
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import problem_set
-from offleash.problems.countdown import LIMIT, generate, numbers_of, part_of, value_of, wander, written
-from offleash.problems.parts import PARTS
+from offleash.problems.countdown import LIMIT, PARTS, generate, numbers_of, part_of, value_of, wander, written
 from offleash.verifiers.countdown import decide
 from offleash.verifiers.verifier import Case
 from tests.cli.command import offleash, refused

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from offleash.data.problem import PROBLEMS, question_hash
+from offleash.data.tables import PROBLEMS, question_hash
 from offleash.errors import OffleashError
 from offleash.problems.problem import Loaded
 from offleash.problems.read import read_problems

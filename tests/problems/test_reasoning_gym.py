@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.data.gym_tasks import TASKS
-from offleash.data.problem import PROBLEMS
+from offleash.data.reasoning_gym import TASKS
+from offleash.data.tables import PROBLEMS
 from offleash.errors import OffleashError
-from offleash.problems.gym_levels import HARD, NO_HARDER
-from offleash.problems.reasoning_gym import HASHED, NO_GOLD, SPARE, STRIDE, generate, library_seed
+from offleash.problems.reasoning_gym import HARD, HASHED, NO_GOLD, NO_HARDER, SPARE, STRIDE, generate, library_seed
 from tests.places import ROOT
 
 factory = pytest.importorskip("reasoning_gym.factory")

@@ -13,14 +13,13 @@ import pytest
 import vl_convert
 
 from offleash.analyses.entropy.entropy import answer_entropy_PR
-from offleash.analyses.likelihood.perplexities import ALL_SAMPLES, CORRECT, perplexities
+from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, perplexities
 from offleash.comparing.figures.subject import Subject
 from offleash.data.scores import SCORES
 from offleash.errors import OffleashError
 from offleash.render.export import VERSION
 from offleash.render.figure import PAGE, PAPER, Figure, Missing, Panel
-from offleash.reporting.figures import FIGURES, figure
-from offleash.reporting.subject import subject
+from offleash.reporting.figures import FIGURES, figure, subject
 from tests.reporting.worlds import answered, compared, counted, spread, write_counts
 
 HOSTILE = '"+alert(1)+"\'];{{x}}<script>datum.y\\\n${z}\u202egpj'

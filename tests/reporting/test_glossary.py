@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from offleash.comparing.metrics import SPELT_OUT
+from offleash.comparing.sentences import SPELT_OUT
 from offleash.data.verdict import Verdict
 from offleash.reporting.glossary import GLOSSARY, MISLEADS, document
-from offleash.stats.rules import Rule
+from offleash.stats.classes import Rule
 from tests.places import ROOT
 
 WRITTEN = ROOT / "docs" / "glossary.md"

@@ -13,12 +13,12 @@ import offleash
 from offleash.comparing.compare import Comparison
 from offleash.comparing.runs import compare_arguments, question
 from offleash.comparing.sentences import chance_rates
-from offleash.render.bundle import own_script, style
 from offleash.render.escape import one_line, script_json, visible
+from offleash.render.page import own_script, style
+from offleash.reporting.figures import subject
 from offleash.reporting.page.problems import chosen, order
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import Shelf
-from offleash.reporting.subject import subject
 from tests.browser.world import class_of, make_pair
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from offleash.comparing.runs import compare_arguments, question
 from offleash.data.folder import create_run
-from offleash.data.problem import question_hash
+from offleash.data.tables import question_hash
 from offleash.reporting import samples as module
 from offleash.reporting.samples import Answered, Much, Sample, Shelf
 

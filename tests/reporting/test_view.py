@@ -13,8 +13,7 @@ import pytest
 
 from offleash.data.folder import create_run
 from offleash.errors import OffleashError
-from offleash.reporting.documents import problem_document, problem_documents
-from offleash.reporting.samples import Shelf
+from offleash.reporting.samples import Shelf, problem_document, problem_documents
 from offleash.reporting.view import Server, check_port
 from tests.reporting.view_world import HOSTILE, LONG, PAGE, QUESTION, ask, get, port_of, serving, shelf_in, shelf_of
 
@@ -129,7 +128,7 @@ def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(shelf: 
 
 GROWTH = """
 from pathlib import Path
-from offleash.reporting.documents import problem_document, samples_document
+from offleash.reporting.samples import problem_document, samples_document
 from offleash.reporting.samples import Shelf
 from offleash.comparing.runs import compare_arguments, question
 

@@ -10,7 +10,7 @@ import numpy as np
 from offleash.comparing.figures.subject import Subject
 from offleash.comparing.question import Question
 from offleash.comparing.runs import compare_arguments
-from offleash.reporting.subject import subject
+from offleash.reporting.figures import subject
 from tests.comparing.world import drawn
 
 FEW = 200  # replicates

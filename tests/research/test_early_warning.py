@@ -18,11 +18,9 @@ from research.early_warning.assess import code_entropy
 from research.early_warning.follow import file_of, read_look
 from research.early_warning.plan import SIGNALS, Job, Plan, jobs_of, recipe_for, settle
 from research.early_warning.published import COUNTS, STEPS, published
-from research.early_warning.report import show_warning, warning_document
+from research.early_warning.report import Course, Warned, finding, show_warning, warning_document
 from research.early_warning.thresholds import drop_of, evaluated, shipped, tied
-from research.early_warning.warned import Course, Warned
 from research.early_warning.warning import study_part, study_warning
-from research.early_warning.words import finding
 
 TABLE_4 = Path(__file__).parent.parent / "stats" / "data" / "table4_training_dynamics_dapo_deepseek15b_pass256.csv"
 TINY = Plan(

@@ -13,16 +13,14 @@ import polars as pl
 import pytest
 
 from offleash.data.folder import append_to_run, create_run
-from offleash.data.problem import as_problems, question_hash
 from offleash.data.scores import SCORES, Trace, a_token, scan_scores, scored_models
+from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import Drawing, draw
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.scoring import Scorer
 from offleash.samplers.models import model_of
 from offleash.samplers.sampler import Decoding
-from offleash.scoring.score import ScoredRun, Scoring, score_run
-from offleash.scoring.summary import summaries
-from offleash.scoring.verb import score_folders
+from offleash.scoring.score import ScoredRun, Scoring, score_folders, score_run, summaries
 from tests.samplers.huggingface.tiny import tiny_model
 from tests.samplers.huggingface.tiny_scores import scorer_of, some_traces
 from tests.verifying.samples import run_of_texts

@@ -9,18 +9,14 @@ import pytest
 
 from offleash.analyses.entropy.entropy import TOKEN, Entropies, entropies
 from offleash.comparing.question import Question
-from offleash.data.positions import positions_on, scan_positions, write_positions
-from offleash.data.scores import scan_scores
+from offleash.data.scores import positions_on, scan_positions, scan_scores, write_positions
 from offleash.errors import OffleashError
 from offleash.loading.load import load
 from offleash.samplers.huggingface.scoring import Scorer
 from offleash.samplers.sampler import Decoding
-from offleash.scoring.positions import positions_of
-from offleash.scoring.score import ScoredRun, Scoring, score_run
-from offleash.scoring.shards import Selection
-from offleash.scoring.verb import selected
-from offleash.verifying.verify import verify
-from offleash.verifying.verifying import verifying
+from offleash.scoring.score import ScoredRun, Scoring, score_run, selected
+from offleash.scoring.shards import Selection, positions_of
+from offleash.verifying.verify import verify, verifying
 from tests.samplers.huggingface.tiny import tiny_model
 from tests.samplers.huggingface.tiny_scores import scorer_of
 from tests.verifying.samples import run_of_texts

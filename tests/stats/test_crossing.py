@@ -5,8 +5,7 @@ import pytest
 
 from offleash.data.tally import tally_of_counts
 from offleash.stats.classes import CellSums, thinned_cells
-from offleash.stats.crossing import crossing, equivalent_budget
-from offleash.stats.curves import dense_budgets
+from offleash.stats.curves import crossing, dense_budgets, equivalent_budget
 
 K = np.array([1, 2, 4, 8, 16, 32])
 

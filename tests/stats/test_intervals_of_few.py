@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from offleash.stats.entropy import Widened, means
-from offleash.stats.few import FEW, clipped, effective, ratios
-from offleash.stats.intervals import Interval
+from offleash.stats.intervals import FEW, Interval, clipped, effective, ratios
 
 ONE = np.zeros(100, np.int64)
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.stats.few import ratios
+from offleash.stats.classes import epsilon
+from offleash.stats.intervals import ratios
 from offleash.stats.likelihood import (
     Reach,
     chance_within,
@@ -21,7 +22,6 @@ from offleash.stats.likelihood import (
     trusted_bound,
     weighed_mass,
 )
-from offleash.stats.rules import epsilon
 
 # five completions, of which the last three are right; the finder can never draw the last one
 FINDER = np.array([0.5, 0.2, 0.2, 0.1, 0.0])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offleash.stats.majority import majority_at_k
+from offleash.stats.pass_at_k import majority_at_k
 
 answers = st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.booleans()), min_size=1, max_size=5).filter(
     lambda rows: sum(count for count, _, _ in rows) <= 11

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from offleash.stats.multiplicity import benjamini_hochberg, holm, poisson_binomial_pmf, upper_tail
+from offleash.stats.chance import benjamini_hochberg, holm, poisson_binomial_pmf, upper_tail
 
 chances = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 

@@ -5,8 +5,8 @@ import pytest
 
 from offleash.data.tally import Tally, tally_of_counts
 from offleash.errors import OffleashError
+from offleash.stats.curves import pass_curve
 from offleash.stats.pass_at_k import pass_at_k
-from offleash.stats.passes import pass_curve
 
 
 def three_runs() -> Tally:

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offleash.stats.chance import mcnemar
+from offleash.stats.chance import benjamini_hochberg, mcnemar
 from offleash.stats.change import METRICS, change_of_table
-from offleash.stats.multiplicity import benjamini_hochberg
 
 DATA = Path(__file__).parent / "data"
 TABLE_1 = "table1_aggregate_support.csv"

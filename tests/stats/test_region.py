@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from offleash.stats.region import chance_region
+from offleash.stats.chance import chance_region
 
 
 def two_sided(drawn: tuple[int, int], before: int, after: int) -> float:

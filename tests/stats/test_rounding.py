@@ -10,8 +10,7 @@ from offleash.stats.classes import thinned_cells
 from offleash.stats.curves import curve
 from offleash.stats.forecast import forecast
 from offleash.stats.pass_at_k import pass_at_k
-from offleash.stats.sensitivity import tipping_rate
-from offleash.stats.significance import certain, lists, loss_p
+from offleash.stats.significance import certain, lists, loss_p, tipping_rate
 
 
 @pytest.mark.parametrize("n", [7, 9, 10, 11, 98, 100, 5001, 16_383])

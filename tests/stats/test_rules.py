@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from offleash.errors import OffleashError
-from offleash.stats.rules import (
+from offleash.stats.classes import (
     IN,
     OUT,
     UNDETERMINED,

@@ -12,7 +12,7 @@ from scipy import stats
 
 from offleash.data.tally import tally_of_counts
 from offleash.stats.change import support_change
-from offleash.stats.sensitivity import (
+from offleash.stats.significance import (
     chance_of_detection,
     confirmation,
     reached_by_error,

@@ -15,19 +15,18 @@ from offleash.comparing.compare import compare
 from offleash.comparing.evidence import evidence
 from offleash.comparing.question import Question
 from offleash.comparing.tally import tally
-from offleash.data.problem import as_problems
 from offleash.data.run import Budget, Run
+from offleash.data.tables import VERDICT, as_problems
 from offleash.data.tally import Per, Tally, tally_of_counts
-from offleash.data.verdicts import VERDICT
-from offleash.drawing.rounds import chunks_for
+from offleash.drawing.schedule import chunks_for
 from offleash.errors import OffleashError
 from offleash.reporting.comparison import document
 from offleash.stats.chance import retest
 from offleash.stats.change import METRICS, support_change
 from offleash.stats.classes import reach_PRK
+from offleash.stats.curves import pass_curve
 from offleash.stats.intervals import percentile_intervals
 from offleash.stats.pass_at_k import pass_at_k
-from offleash.stats.passes import pass_curve
 from tests.stats.test_known_worlds import World, same_model, sharpened, side_by_side, slack, truth
 
 UNTIL = 5

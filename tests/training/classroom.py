@@ -13,8 +13,7 @@ from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import Group, Schedule
 from offleash.training.policy import Policy
-from offleash.training.rewards import Judged, Rewards, rewards_for
-from offleash.training.rollouts import Collecting, Pupil, Taught
+from offleash.training.rollouts import Collecting, Judged, Pupil, Rewards, Taught, rewards_for
 from offleash.training.traces import write_traces
 from tests.places import MODELS
 

@@ -8,9 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from offleash.training.branches import trees_of
-from offleash.training.forward import by_rows, by_trees, trees_agree
-from offleash.training.rows import Rows
+from offleash.training.method import Rows
+from offleash.training.policy import by_rows, by_trees, trees_agree, trees_of
 from tests.samplers.huggingface.tiny import END, FAMILIES, tiny_model
 
 WINDOWED = ("mistral", "gemma2", "gemma3_text")  # attention that trees do not have

@@ -9,7 +9,7 @@ import pytest
 import offleash as ol
 from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN
-from offleash.lab.files import write_problems
+from offleash.lab.worlds import write_problems
 from offleash.problems.countdown import generate
 from offleash.training.loop import train
 from offleash.training.method import Group

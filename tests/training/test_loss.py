@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from offleash.training.loss import Terms, Whole, apart, k3, policy_loss
 from offleash.training.method import Average, Chosen, Loss, Ratio
+from offleash.training.update import Terms, Whole, apart, k3, policy_loss
 
 N, T, V, WIDTH = 6, 4, 5, 3
 INF = float("inf")

@@ -14,8 +14,8 @@ from offleash.lab.countdown import tokenizer as countdown_tokenizer
 from offleash.samplers.huggingface.walk import Limits
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
+from offleash.training.method import Rows
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
-from offleash.training.rows import Rows
 from tests.places import MODELS
 from tests.samplers.huggingface.tiny import END, FAMILIES, WORDS, tiny_model, tokenizer
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from offleash.data.problem import as_problems
+from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
-from offleash.training.rewards import Rewards, rewards_for
+from offleash.training.rollouts import Rewards, rewards_for
 
 PROBLEMS = as_problems(
     pl.DataFrame(

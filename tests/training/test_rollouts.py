@@ -11,8 +11,7 @@ import torch
 from offleash.problems.countdown import generate
 from offleash.training.method import Schedule
 from offleash.training.policy import frozen, open_policy
-from offleash.training.rewards import rewards_for
-from offleash.training.rollouts import Pupil, trace_rows, wide
+from offleash.training.rollouts import Pupil, rewards_for, trace_rows, wide
 from tests.training.classroom import BASE, Classroom
 
 

@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from offleash.errors import OffleashError
-from offleash.training.loss import Terms, Whole, policy_loss
 from offleash.training.method import Floats, Group, Method
 from offleash.training.methods.registry import method
 from offleash.training.policy import Policy, frozen, open_policy
 from offleash.training.recipe import Optimizer
 from offleash.training.rollouts import Taught
-from offleash.training.update import batch_of, batch_seed, supervise, update
+from offleash.training.update import Terms, Whole, batch_of, batch_seed, policy_loss, supervise, update
 from tests.samplers.huggingface.tiny import tiny_model
 from tests.training.classroom import random_groups
 

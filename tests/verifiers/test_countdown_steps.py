@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from offleash.data.verdict import Verdict
 from offleash.lab.countdown import lines
 from offleash.problems.countdown import generate
-from offleash.verifiers.countdown import decide
+from offleash.verifiers.countdown import decide, decide_steps
 from offleash.verifiers.registry import VERIFIERS
-from offleash.verifiers.steps import decide_steps
 from offleash.verifiers.verifier import Case
 from offleash.verifying.cases import Ladder, judged_texts, subjects_of
 from offleash.verifying.verify import Verifying, judge_of

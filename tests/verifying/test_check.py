@@ -6,11 +6,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.data.problem import as_problems
+from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
-from offleash.verifying.check import Checked, check
-from offleash.verifying.checked import checked_document, checked_text
+from offleash.verifying.check import Checked, check, checked_document, checked_text
 from tests.places import SHARED_DATA
 
 BENCH = SHARED_DATA / "bench"

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from offleash.data.folder import append_to_run, open_run, verifiers
-from offleash.data.problem import as_problems, question_hash
+from offleash.data.tables import as_problems, question_hash
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.extraction.extract import extract

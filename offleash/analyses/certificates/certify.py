@@ -1,7 +1,7 @@
 """Certify: the exact support of a model above epsilon, problem by problem, resumable after a kill."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,19 +9,25 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.analyses.certificates.certifying import begin, refuse_words
-from offleash.data.certificates import COMPLETIONS, CertificateFolder, Terms, open_certificate
-from offleash.data.folder import claim_run, is_run
+from offleash.data.certificates import (
+    COMPLETIONS,
+    CertificateFolder,
+    Terms,
+    is_certificate,
+    open_certificate,
+    read_terms,
+)
+from offleash.data.folder import claim_run, is_run, read_problems
+from offleash.data.tables import VERDICTS, as_problems
 from offleash.data.verdict import Verdict
-from offleash.data.verdicts import VERDICTS
-from offleash.drawing.resume import origin_of
+from offleash.drawing.resume import Difference, differences, origin_of, refuse_other_problems, told
 from offleash.errors import OffleashError
 from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.render.numbers import duration
 from offleash.samplers.exact import Completion, Expander, Expansion, expander_of, refuse_sampler
 from offleash.samplers.models import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Request, Sampler
-from offleash.stats.rules import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
+from offleash.stats.classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import Subjects, Verifying, judge_of, judged_rows, stored_name
@@ -259,3 +265,56 @@ def _expansion(problem: str, found: Expansion) -> pl.DataFrame:
             "forwarded": [found.forwarded],
         }
     )
+
+
+# A certificate begins in an empty folder or goes on; what would mix two models or two thresholds is refused.
+
+
+def begin(folder: Path, problems: pl.DataFrame, terms: Terms) -> pl.DataFrame:
+    """Write a new certificate's terms, or check that those in the folder are the same; the problems as asked."""
+    asked = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
+    here = CertificateFolder(folder)
+    if not is_run(folder):
+        here.begin(folder.resolve().name, asked, terms)
+        return asked
+    _refuse_run(folder)
+    if not here.whole():
+        here.keep_problems(asked)
+    old = read_problems(folder)
+    refuse_other_problems(folder, old, asked, "folder", "certify")
+    _refuse(folder, [*_differences(read_terms(folder), terms)])
+    return old
+
+
+def refuse_words(folder: Path, model: str, decoding: Decoding, epsilon: float) -> None:
+    """Refuse early what can be told before a model is loaded."""
+    _refuse_run(folder)
+    old = read_terms(folder)
+    changed = replace(old.origin, model=model, decoding=stored_decoding(decoding))
+    _refuse(folder, [*_differences(old, replace(old, epsilon=epsilon, origin=changed))])
+
+
+def stored_decoding(decoding: Decoding) -> dict[str, object]:
+    """A decoding as it is stored: 1 and 1.0 are the same temperature."""
+    numbers = {"temperature": decoding.temperature, "top_p": decoding.top_p, "min_p": decoding.min_p}
+    return {**decoding.document(), **{name: float(value) for name, value in numbers.items()}}
+
+
+def _refuse_run(folder: Path) -> None:
+    if not is_certificate(folder):
+        raise OffleashError(f"{folder} holds the samples of a run, not a certificate; choose another folder with -o.")
+
+
+def _differences(old: Terms, new: Terms) -> Iterator[Difference]:
+    for name in ("epsilon", "vocabulary"):
+        if getattr(old, name) != getattr(new, name):
+            yield name, getattr(old, name), getattr(new, name)
+    yield from differences(old.origin, new.origin)
+
+
+def _refuse(folder: Path, pairs: list[Difference]) -> None:
+    if pairs:
+        raise OffleashError(
+            f"{folder} certifies something else:\n{told(pairs, 'folder')}\n"
+            "Give what is in the folder to go on with it, or certify into another folder with -o."
+        )

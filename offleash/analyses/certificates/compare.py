@@ -10,17 +10,16 @@ from offleash.analyses.certificates.certify import states_of
 from offleash.comparing.align import Matched, match
 from offleash.comparing.runs import choice, question
 from offleash.data.certificates import Certificate, is_certificate, joined, open_certificate
-from offleash.data.notes import Note
 from offleash.data.run import Run
+from offleash.data.tables import Note
 from offleash.data.tally import Per, Tally, tally_of_counts
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
 from offleash.progress import Progress, silent
 from offleash.stats.change import SupportChange, change_at
-from offleash.stats.classes import rule_cells
+from offleash.stats.classes import IN, OUT, ZETA, Certified, Rule, State, rule_cells
 from offleash.stats.intervals import REPLICATES
-from offleash.stats.rules import IN, OUT, ZETA, Certified, Rule, State
 
 SIDES = ("before", "after")
 CLASS = {(IN, IN): "P", (OUT, IN): "E", (IN, OUT): "S", (OUT, OUT): "O"}

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from offleash.analyses.entropy.positions import Positions, positions
 from offleash.analyses.entropy.tokens import STOPPED, Tokens, first_samples, tokens_of
+from offleash.comparing.align import same_decoding
 from offleash.comparing.compare import Comparison
-from offleash.comparing.decodings import same_decoding
 from offleash.comparing.per_problem import Detail
 from offleash.comparing.question import Question
 from offleash.comparing.tally import Counted, tally
-from offleash.data.notes import Note
 from offleash.data.run import Run
+from offleash.data.tables import Note
 from offleash.data.tally import Float, Integer, Tally
 from offleash.errors import OffleashError
 from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument

@@ -8,12 +8,11 @@ import polars as pl
 
 from offleash.analyses.entropy.tokens import CHOSEN, STOPPED, how_to_score, scored_first
 from offleash.comparing.tally import Counted
-from offleash.data.positions import END, HEIGHT, SAMPLES, START, STEP, TENTH
 from offleash.data.run import Run
+from offleash.data.scores import END, HEIGHT, SAMPLES, START, STEP, TENTH
 from offleash.data.tally import Float, Integer
 from offleash.stats.entropy import fork_height, held_by_top, replicate_tokens
-from offleash.stats.few import FEW, clipped, student
-from offleash.stats.intervals import Interval, percentile_intervals
+from offleash.stats.intervals import FEW, Interval, clipped, percentile_intervals, student
 
 KINDS = (START, TENTH, END, HEIGHT, SAMPLES)
 PLACES = (  # name, kind, first and last bin

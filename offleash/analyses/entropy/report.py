@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies, Measure
 from offleash.analyses.entropy.positions import Bins, Place
-from offleash.analyses.entropy.words import cautions, finding, reading, square_words
+from offleash.analyses.entropy.tokens import SCORE, Tokens
+from offleash.comparing.sentences import NOTABLE
 from offleash.render.numbers import Json, number
-from offleash.stats.entropy import Means, Square
+from offleash.stats.entropy import Means, Square, Way
+from offleash.stats.intervals import FEW, Interval
 
 SCHEMA = 1
 MEANINGS = {
@@ -132,3 +136,160 @@ def _bins(runs: tuple[str, ...], bins: Bins) -> Json:
         for r, name in enumerate(runs)
     }
     return {"bin": edges, "runs": dict(each)}
+
+
+# What entropies say in words: which way tokens and answers went, how sure that is, and what it means.
+
+
+READINGS: dict[tuple[Way, Way], str] = {
+    (Way.UP, Way.DOWN): "local uncertainty rose while global diversity fell, as arXiv:2507.14843 (section 5) has it: "
+    "more tokens are open, and they lead to fewer different answers",
+    (Way.DOWN, Way.DOWN): "both fell, a collapse: the run is surer of each token and its answers are more alike",
+    (Way.UP, Way.UP): "both rose, exploration: the run is less sure of its tokens and its answers are more varied",
+    (Way.DOWN, Way.UP): "tokens became surer while answers became more varied: fewer tokens are open, and they lead "
+    "to different answers",
+}
+PARTS = ("first tenth", "tenths 2 to 9", "last tenth")
+MOVED = {Way.UP: "rose", Way.DOWN: "fell"}
+
+
+def reading(found: Square) -> str:
+    """What the means' cell of the 2x2 means, or that it is not resolved."""
+    if (found.token, found.answer) in READINGS:
+        return READINGS[found.token, found.answer]
+    open_ = [
+        f"{name} entropy {'has no interval' if way is Way.UNKNOWN else 'may have gone either way'}"
+        for name, way in (("token", found.token), ("answer", found.answer))
+        if way not in MOVED
+    ]
+    return f"not resolved: {' and '.join(open_)}; more problems or samples would tell"
+
+
+def square_words(one: Entropies, r: int) -> str:
+    """The entropies of run r against the first in one or two sentences, with intervals and the reading."""
+    found = one.squares[r - 1]
+    if found is None:
+        return ""
+    token, answer = one.measures[TOKEN].average, one.measures[EQUAL].average
+    few = [on_problems(one, means.problems) for means in (token, answer)]
+    moved = f"token entropy {_moved(token, r)} nats{few[0]}, answer entropy {_moved(answer, r)} nats{few[1]}"
+    said = reading(found)
+    return f"{one.runs[r]} against {one.runs[0]}: {moved}. {said[0].upper()}{said[1:]}."
+
+
+def finding(one: Entropies) -> str:
+    """The answer in words: every run against the first, or of a single run its entropies."""
+    if len(one.runs) == 1:
+        return _single(one)
+    out = []
+    for r, name in enumerate(one.runs[1:], 1):
+        out.append(square_words(one, r) or f"{name} against {one.runs[0]}: {_partly(one, r)}.")
+    return " ".join([*out, places_words(one)]).strip()
+
+
+def cautions(one: Entropies) -> list[str]:
+    """What a reader should know before believing it."""
+    out = []
+    means = [one.measures[name].average for name in (TOKEN, EQUAL)]
+    if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _known(mean)):
+        out.append(
+            f"Entropies that rest on fewer than {FEW} problems have no interval: so few do not show how much problems "
+            "differ, and which way such a mean went is not told."
+        )
+    for r, name in enumerate(one.runs[1:], 1):
+        paper, equal = one.measures[ANSWER].average.way(r), one.measures[EQUAL].average.way(r)
+        if {paper, equal} == {Way.UP, Way.DOWN}:
+            out.append(
+                f"{name}: with unread samples as one class, as in the paper, answer entropy {MOVED[paper]}, and that "
+                f"of the readable answers {MOVED[equal]}: the format changed, too."
+            )
+    unread = one.measures[UNREAD].average.value_R
+    for name, share in zip(one.runs, unread.tolist(), strict=True):
+        if share >= NOTABLE:
+            out.append(
+                f"{name}: {share:.0%} of the samples are unread, and their answers are in no entropy at equal n."
+            )
+    spent = one.distinct
+    if spent is not None and spent.k_K[-1] > 1:
+        share_R = (spent.mean_KR[-1] / spent.k_K[-1]).tolist()
+        wide = [name for name, share in zip(one.runs, share_R, strict=True) if share > 0.5]
+        if wide:
+            out.append(
+                f"{' and '.join(wide)}: more than half of {spent.k_K[-1]:,} answers are different, so answer entropy "
+                "is near the most that so many samples can show (ln n); with more samples it would be higher."
+            )
+    return out
+
+
+def places_words(one: Entropies) -> str:
+    """Where tokens are uncertain, in one sentence; empty where that is not known of every run."""
+    found = one.positions
+    if not found.bins or found.reasons or found.forks is None:
+        return ""
+    places = [place for place in found.places if place.name in PARTS and not np.isnan(place.value_R).any()]
+    if not places:
+        return ""
+    most = max(places, key=lambda place: float(place.value_R[0]))
+    values = " → ".join(f"{value:.3f}" for value in most.value_R.tolist())
+    shares = " → ".join(f"{share:.0%}" for share in found.forks.value_R.tolist())
+    first = f"{one.runs[0]} is least sure in the {most.name} ({values} nats a token)"
+    return f"{first}; the most uncertain fifth of the tokens, the forks, hold {shares} of all entropy."
+
+
+def token_source(one: Tokens) -> str:
+    """Where a run's token entropies come from."""
+    if one.entropy_P is None:
+        return one.reason
+    how = f"scores of its own model ({one.scored_by})" if one.source == SCORE else "kept when it was drawn"
+    bad = f"; {one.not_finite:,} more are no finite numbers and left out" if one.not_finite else ""
+    return f"token entropies of {one.samples:,} samples, {how}, by the model's own distribution{bad}"
+
+
+def ends(interval: Interval, digits: int = 3, sign: bool = True) -> str:
+    """An interval for people; empty where there is none."""
+    if np.isnan(interval.low):
+        return ""
+    mark = "+" if sign else ""
+    return f"[{interval.low:{mark},.{digits}f}, {interval.high:{mark},.{digits}f}]"
+
+
+def on_problems(one: Entropies, known: int) -> str:
+    """How many problems something is known of, where that is not all of them."""
+    every = len(one.problem_P)
+    return f" (on {known:,} of {every:,} problems)" if 0 < known < every else ""
+
+
+def _known(means: Means) -> list[int]:
+    """The runs that know a measure."""
+    return np.flatnonzero(~np.isnan(means.value_R)).tolist()
+
+
+def _moved(means: Means, r: int) -> str:
+    before, after, apart = means.value_R[0], means.value_R[r], means.difference_interval_R[r]
+    interval = ends(apart)
+    change = f"{means.difference_R[r]:+.3f}{f' {interval}' if interval else ''}"
+    return f"{before:.3f} → {after:.3f} ({change})"
+
+
+def _partly(one: Entropies, r: int) -> str:
+    """What can be said where one of the two entropies is not known."""
+    known = {"token": one.measures[TOKEN].average, "answer": one.measures[EQUAL].average}
+    said = [
+        f"{name} entropy {_moved(means, r)} nats{on_problems(one, means.problems)}"
+        for name, means in known.items()
+        if not np.isnan(means.difference_R[r])
+    ]
+    lacking = [f"{name} entropies" for name, means in known.items() if np.isnan(means.difference_R[r])]
+    return ", ".join([*said, f"{' and '.join(lacking)} are not known of both"])
+
+
+def _single(one: Entropies) -> str:
+    parts = []
+    for name, key in (("token entropy", TOKEN), ("answer entropy", EQUAL)):
+        means = one.measures[key].average
+        if not np.isnan(means.value_R[0]):
+            interval = ends(means.interval_R[0], sign=False)
+            few = on_problems(one, means.problems)
+            parts.append(f"{name} {means.value_R[0]:.3f}{f' {interval}' if interval else ''} nats{few}")
+    told = ", ".join(parts) if parts else "neither token nor answer entropies are known"
+    return f"{one.runs[0]}: {told}. Name a second run to set beside it."

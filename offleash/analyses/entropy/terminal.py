@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies
-from offleash.analyses.entropy.words import cautions, ends, finding, on_problems, token_source
+from offleash.analyses.entropy.report import cautions, ends, finding, on_problems, token_source
 from offleash.render.escape import clean
 from offleash.stats.entropy import Means, Square
 from offleash.stats.intervals import Interval

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from offleash.comparing.tally import Counted
-from offleash.data.positions import SAMPLES
 from offleash.data.run import Run
+from offleash.data.scores import SAMPLES
 from offleash.data.tally import Float
 
 KEY = ["problem", "index"]

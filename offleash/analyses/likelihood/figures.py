@@ -2,13 +2,26 @@
 
 import altair as alt
 
-from offleash.analyses.likelihood.perplexities import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
+from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
 from offleash.comparing.figures.subject import Subject
-from offleash.comparing.wording import CELLS, basis, names
+from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
-from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, legend, rounded, sized
+from offleash.render.figure import (
+    CLASS_NAMES,
+    MODEL_SHAPES,
+    MODELS,
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    data,
+    layered,
+    legend,
+    rounded,
+    sized,
+)
 from offleash.render.numbers import short_names, short_number
-from offleash.render.style import CLASS_NAMES, MODEL_SHAPES, MODELS
 
 TITLE = "How likely does a model find the samples?"
 HEADS = {CORRECT: "right samples", ALL_SAMPLES: "all samples"}

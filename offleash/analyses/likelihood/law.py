@@ -4,15 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offleash.data.facts import read_origin
 from offleash.data.folder import folder_name, is_run, refuse_certificate
-from offleash.data.run import Origin
+from offleash.data.run import Origin, read_origin
 from offleash.data.scores import read_about, scored_models, scores_folder
 from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument
-from offleash.samplers.fingerprint import fingerprint
 from offleash.samplers.huggingface.loading import settings_of
-from offleash.samplers.models import Model, model_of
+from offleash.samplers.models import Model, fingerprint, model_of
 from offleash.samplers.sampler import Decoding, decoding_of
 
 DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts

@@ -7,18 +7,16 @@ from pathlib import Path
 import polars as pl
 
 from offleash.analyses.likelihood.classes import CELLS, Group, Style, external_traces, groups, own_traces, styles
-from offleash.analyses.likelihood.cross_support import CrossSupport, cross_support
+from offleash.analyses.likelihood.cross_support import CrossSupport, Leash, cross_support, leash
 from offleash.analyses.likelihood.law import SIDES, Given, Law, law_of, run_folder
-from offleash.analyses.likelihood.leash import Leash, leash
 from offleash.analyses.likelihood.missing import Announce, Work, check_models, chosen_of, prospect, score_missing
 from offleash.analyses.likelihood.samples import Scored, scored_samples
-from offleash.analyses.likelihood.traced import Wanted, sums_of, wanted_by
-from offleash.analyses.likelihood.traces import TraceFile, read_traces
+from offleash.analyses.likelihood.traces import TraceFile, Wanted, read_traces, sums_of, wanted_by
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import Detail, detail
 from offleash.comparing.question import Question
 from offleash.comparing.runs import compare_arguments
-from offleash.data.facts import read_origin
+from offleash.data.run import read_origin
 from offleash.data.scores import Sums
 from offleash.data.tally import Per
 from offleash.errors import OffleashError

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from offleash.analyses.likelihood.law import SIDES, Law, Named, scores_under
-from offleash.analyses.likelihood.traced import Wanted, missing, score_traces
+from offleash.analyses.likelihood.traces import Wanted, missing, score_traces
 from offleash.comparing.compare import Comparison
 from offleash.data.folder import open_run
-from offleash.data.samples import SAMPLES
 from offleash.data.scores import Trace, scan_scores, scored_models
 from offleash.data.shards import SHARD, scan_shards
+from offleash.data.tables import SAMPLES
 from offleash.data.verdict import Verdict
-from offleash.drawing.drawing import check_model
+from offleash.drawing.draw import check_model
 from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.samplers.models import open_sampler

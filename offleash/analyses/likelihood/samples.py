@@ -9,9 +9,9 @@ from offleash.analyses.likelihood.law import SIDES, Law, scores_under
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import Detail
 from offleash.data.folder import open_run
-from offleash.data.samples import SAMPLES
 from offleash.data.scores import SCORES, scan_scores, scored_models
 from offleash.data.shards import scan_shards
+from offleash.data.tables import SAMPLES
 from offleash.data.verdict import Verdict
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding
 

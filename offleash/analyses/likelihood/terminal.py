@@ -10,10 +10,10 @@ from rich.text import Text
 
 from offleash.analyses.likelihood.classes import ALL_BENCHMARKS
 from offleash.analyses.likelihood.classes import Group as TraceGroup
+from offleash.analyses.likelihood.cross_support import ALL as EVERY
 from offleash.analyses.likelihood.cross_support import BothRuns, Crossed
-from offleash.analyses.likelihood.leash import ALL as EVERY
 from offleash.analyses.likelihood.likelihood import Likelihood
-from offleash.analyses.likelihood.words import STYLE, amount, author, finding, notes
+from offleash.analyses.likelihood.report import STYLE, amount, author, finding, notes
 from offleash.render.escape import clean
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text

@@ -1,11 +1,13 @@
 """Ways of solving as JSON (schema 1)."""
 
-from offleash.analyses.strategies.samples import Example
-from offleash.analyses.strategies.strategies import Ways
-from offleash.analyses.strategies.words import finding
+import numpy as np
+
+from offleash.analyses.strategies.strategies import Example, Ways
 from offleash.comparing.json_sections import support_section
+from offleash.render.escape import clean
 from offleash.render.numbers import Json, number
-from offleash.stats.strategies import Estimate, Novelty, Richness
+from offleash.stats.intervals import Estimate
+from offleash.stats.strategies import LEAST, Basis, Novelty, Richness
 from tests.analyses.strategies.error_rates import Checked, Rate
 
 SCHEMA = 1
@@ -121,3 +123,91 @@ def _example(one: Example) -> Json:
         "sample": one.index,
         "text": one.text,
     }
+
+
+# Ways of solving in words: what was lost, what is new, and whether a second draw would show as much.
+
+
+def finding(found: Ways) -> str:
+    """One paragraph with its uncertainty."""
+    parts = (_misread(found), _support(found), _certain(found), _richness_text(found), _novelty_text(found))
+    return " ".join(part for part in parts if part)
+
+
+def _misread(found: Ways) -> str:
+    return f"Take care: {clean(found.misread)}." if found.misread else ""
+
+
+def whole(value: float) -> str:
+    """A count, whole where it is whole."""
+    return "-" if np.isnan(value) else f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
+
+
+def _support(found: Ways) -> str:
+    change, again = found.comparison.change, found.comparison.evidence.retest
+    base, rl = clean(change.before), clean(change.after)
+    reached = change.P + change.S
+    if reached < 1e-9:
+        return f"{base} shows no way of solving at all; {rl} shows {whole(change.E)} (k = {change.k:,})."
+    ends = change.interval["SRR"]
+    kept = (
+        f"{rl} shows {whole(change.P)} of the {whole(reached)} ways in which {base} solves, {change.value['SRR']:.1%} "
+    )
+    kept += f"[{ends.low:.1%}, {ends.high:.1%}], and {whole(change.E)} that {base} does not (k = {change.k:,})."
+    if again is None or np.isnan(again.SRR):
+        why = found.comparison.evidence.retest_reason or "no way was seen twice"
+        return f"{kept} How many of these a second draw of {base} would miss cannot be told: {clean(why)}."
+    twice = f" {base} drawn a second time would show {again.redraw_SRR:.1%} of its own ways, where {rl} shows "
+    twice += f"{again.observed_SRR:.1%} (k = {again.k:,}): corrected for that it keeps {again.SRR:.1%} "
+    return kept + twice + f"[{again.SRR_interval.low:.1%}, {again.SRR_interval.high:.1%}]."
+
+
+def _certain(found: Ways) -> str:
+    if found.lost_at_least is None or found.new_at_least is None:
+        return "Which ways are surely lost or new is therefore not said."
+    if not found.lost_at_least and not found.new_at_least:
+        return "No single way is surely lost or new (95%, corrected for all ways)."
+    lost, new = found.lost_at_least, found.new_at_least
+    return f"Surely lost are at least {lost:,} ways, surely new at least {new:,} (95%, corrected for all ways)."
+
+
+def _richness_text(found: Ways) -> str:
+    one = found.richness[Basis.CORRECT]
+    if one is None:
+        return "No problem has correct samples in both runs, so how many ways each uses cannot be compared fairly."
+    if one.n <= 1:
+        return "No problem has two correct samples in both runs, so nothing says how many ways each uses."
+    base, rl = clean(found.comparison.change.before), clean(found.comparison.change.after)
+    ends = one.difference.interval
+    told = f"In equal numbers of correct samples {rl} uses {one.after.value:.2f} ways a problem and {base} "
+    told += f"{one.before.value:.2f} ({one.difference.value:+.2f} [{ends.low:+.2f}, {ends.high:+.2f}]): "
+    if withheld := _withheld(found, one):
+        return told + withheld
+    if ends.high < 0:
+        return told + "fewer, and not because of its accuracy."
+    if ends.low > 0:
+        return told + "more, and not because of its accuracy."
+    return told + "no difference that could be told."
+
+
+def _withheld(found: Ways, one: Richness | Novelty) -> str:
+    """Why numbers are shown and nothing is made of them."""
+    if found.misread:
+        return "what was not read could turn this."
+    return "" if one.enough else f"too few problems to say ({one.problems:,}; from {LEAST} on it is said)."
+
+
+def _novelty_text(found: Ways) -> str:
+    one = found.novelty[Basis.CORRECT]
+    if one is None or np.isnan(one.ways.value) or np.isnan(one.ways_redraw.value):
+        return ""
+    base, rl, excess = found.comparison.change.before, found.comparison.change.after, one.ways_excess
+    told = f"Of the ways of {clean(rl)}, {one.ways.value:.1%} are new to as many correct samples of {clean(base)}; "
+    told += f"a second draw of {clean(base)} would show {one.ways_redraw.value:.1%}: "
+    if withheld := _withheld(found, one):
+        return told + withheld
+    if excess.interval.low > 0:
+        return told + f"more than chance, so it has ways that {clean(base)} takes rarely or never."
+    if excess.interval.high < 0:
+        return told + "fewer than chance, so its ways are those that were frequent before."
+    return told + "not surely more than chance."

@@ -8,12 +8,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.analyses.strategies.samples import Example
-from offleash.analyses.strategies.strategies import Ways
-from offleash.analyses.strategies.words import finding, whole
+from offleash.analyses.strategies.report import finding, whole
+from offleash.analyses.strategies.strategies import Example, Ways
 from offleash.render.escape import clean
 from offleash.stats.classes import AFTER, BEFORE
-from offleash.stats.strategies import Basis, Estimate
+from offleash.stats.intervals import Estimate
+from offleash.stats.strategies import Basis
 
 BASES = {Basis.DRAWN: "drawn samples", Basis.CORRECT: "correct samples"}
 

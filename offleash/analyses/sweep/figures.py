@@ -9,10 +9,22 @@ from offleash.analyses.sweep.points import Point
 from offleash.analyses.sweep.runs import way
 from offleash.analyses.sweep.sweep import Swept
 from offleash.comparing.figures.subject import by_run, run_shape, run_traces
-from offleash.render.figure import Figure, Look, Panel, Row, bands, data, layered, lines, rounded, share_top, sized
+from offleash.render.figure import (
+    Figure,
+    Look,
+    Panel,
+    Row,
+    bands,
+    data,
+    layered,
+    lines,
+    rounded,
+    run_colours,
+    share_top,
+    sized,
+)
 from offleash.render.numbers import share, short_names
-from offleash.render.style import run_colours
-from offleash.stats.few import Estimate
+from offleash.stats.intervals import Estimate
 
 LOOK = Look(width=620, height=230)
 SIDES = ("before", "after")

@@ -4,31 +4,269 @@ RL makes a model surer of itself, so at the same temperature it explores less. Y
 raise the temperature of the model after RL until its token entropy equals that of the base, and compare both again.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from offleash.analyses.sweep.family import Family, Member, family
-from offleash.analyses.sweep.pilots import SIZE, Pilots, no_entropy
 from offleash.analyses.sweep.points import token_entropy
-from offleash.analyses.sweep.runs import labels, place, way
-from offleash.analyses.sweep.search import Search, match_temperature
+from offleash.analyses.sweep.runs import Family, Member, family, labels, place, way
+from offleash.comparing.align import DECODING
 from offleash.comparing.compare import Comparison, compare
-from offleash.comparing.decodings import DECODING
 from offleash.comparing.question import Question
 from offleash.comparing.tally import Counted, tally
 from offleash.data.run import Run
+from offleash.data.shards import write_whole
+from offleash.drawing.resume import askable
+from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.models import Model
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import Decoding, Request, Sampler
+from offleash.samplers.seeds import seed_of
 from offleash.stats.binomials import Float, Integer, log_miss
 from offleash.stats.classes import reach_PRK
-from offleash.stats.few import Estimate, mean_of
-from offleash.stats.intervals import REPLICATES, percentile_intervals, problem_sums, pseudo_weights, strata
+from offleash.stats.intervals import (
+    NONE,
+    REPLICATES,
+    Estimate,
+    Interval,
+    mean_of,
+    percentile_intervals,
+    problem_sums,
+    pseudo_weights,
+    strata,
+)
 from offleash.verifying.verify import Verifying
+
+# Pilots: a few samples of every problem at a temperature, with the same random numbers at all of them; kept.
+
+
+SIZE = 32  # samples of a problem: k of the paper's token entropies
+KEPT = {"problem": pl.String(), "temperature": pl.Float64(), "entropy": pl.Float64()}
+
+
+@dataclass
+class Pilots:
+    """Token entropies of one model by temperature, of the problems asked for."""
+
+    sampler: Sampler
+    model: str
+    problems: pl.DataFrame
+    decoding: Decoding
+    seed: int
+    folder: Path  # of the model in the family
+    progress: Progress
+    told: str
+    size: int = SIZE
+    _kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=KEPT))
+
+    def __post_init__(self) -> None:
+        self.problems = askable(self.problems)
+        self._kept = _read(self.file)
+
+    @property
+    def file(self) -> Path:
+        """Where these pilots are kept: all that they depend on but the temperature is in the name."""
+        way = {name: value for name, value in self.decoding.document().items() if name != "temperature"}
+        about = self.sampler.about
+        prompts = self.problems.sort("problem").select("problem", "prompt").rows()
+        parts = (self.model, about.fingerprint, about.raw, dict(about.settings), way, self.seed, self.size, prompts)
+        return self.folder / "pilots" / f"{seed_of(json.dumps(parts, sort_keys=True, default=str)):016x}.parquet"
+
+    def entropy(self, temperature: float) -> Float:
+        """Entropy a token of the law drawn from, for every problem in order."""
+        known = self._kept.filter(pl.col("temperature") == temperature)
+        if known.height != self.problems.height:
+            self.progress(f"{self.told}: pilot at temperature {temperature:g}")
+            known = self._drawn(temperature)
+            self._kept = pl.concat([self._kept.filter(pl.col("temperature") != temperature), known])
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self.file, self._kept)
+        rows = self.problems.select("problem").join(known, on="problem", how="left", maintain_order="left")
+        return rows["entropy"].to_numpy().astype(np.float64)
+
+    def forget(self) -> None:
+        for problem in self.problems["problem"]:
+            self.sampler.forget(problem)
+
+    def _drawn(self, temperature: float) -> pl.DataFrame:
+        way, rows = replace(self.decoding, temperature=temperature), []
+        for batch in self._batches():
+            for drawn in self.sampler.sample(batch, way):
+                if drawn.trouble:
+                    raise OffleashError(
+                        f"A pilot of problem {drawn.request.problem!r} could not be drawn: {drawn.trouble}."
+                    )
+                some = [one for one in drawn.samples if one.tokens]
+                if any(one.entropy_sampled is None for one in some):
+                    raise no_entropy(self.model)
+                each = [(one.entropy_sampled or 0.0) / (one.tokens or 1) for one in some]
+                rows.append((drawn.request.problem, temperature, float(np.mean(each)) if each else 0.0))
+        return pl.DataFrame(rows, schema=KEPT, orient="row")
+
+    def _batches(self) -> Iterator[list[Request]]:
+        """Requests whose seeds do not depend on the temperature, about as many at a time as the sampler likes."""
+        many = max(1, self.sampler.appetite // self.size)
+        rows = self.problems.select("problem", "prompt", "images").rows()
+        for start in range(0, len(rows), many):
+            yield [
+                Request(problem, prompt, 0, self.size, seed_of(self.seed, "pilot", problem), tuple(images or ()), True)
+                for problem, prompt, images in rows[start : start + many]
+            ]
+
+
+def no_entropy(model: str) -> OffleashError:
+    """What to do where samples come without token entropies."""
+    return OffleashError(
+        f"{model} gives no token entropies, so they cannot be made equal; only hf: models do. Name the model as "
+        "hf:PATH, or leave out --match."
+    )
+
+
+def _read(file: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(file).select(*KEPT)
+    except (OSError, pl.exceptions.PolarsError):  # not there, or damaged: pilots are drawn again
+        return pl.DataFrame(schema=KEPT)
+
+
+# Search: the temperature at which a model's token entropy equals a target, by bisection on pilot draws.
+
+
+WITHIN = (0.05, 5.0)  # temperatures that are tried
+STEP = 1.5  # by which the first temperatures go up or down until the target lies between two of them
+TOLERANCE = 0.002  # nats
+NARROW = 1.0005  # two temperatures of this ratio are the same
+MOST = 30  # pilots
+APART = 1.05  # ratio of temperatures from which the slope between two pilots is that of the curve, not of its noise
+NOISE = 2.0  # standard errors by which entropy may fall between two temperatures and still be taken as rising
+
+
+class NoMatchError(OffleashError):
+    """No temperature gives the entropy that is wanted."""
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Token entropy at a temperature: of every problem, in nats."""
+
+    temperature: float
+    entropy_P: Float
+
+    @property
+    def mean(self) -> float:
+        return float(self.entropy_P.mean())
+
+
+@dataclass(frozen=True)
+class Search:
+    """The temperature that was found, and how sure it is."""
+
+    temperature: float
+    interval: Interval  # 95%: other problems and other samples
+    target: float
+    entropy: float  # of the pilot at that temperature
+    error: float  # standard error of their difference, over problems, paired
+    tolerance: float  # nats within which the search stops
+    pilots: tuple[Pilot, ...]  # in the order of their temperatures
+    rising: bool  # whether entropy rose with every temperature that was tried, within its noise
+
+
+def match_temperature(
+    entropy_of: Callable[[float], Float],
+    target_P: Float,
+    start: float,
+    stratum_P: Integer,
+    within: tuple[float, float] = WITHIN,
+    tolerance: float = TOLERANCE,
+) -> Search:
+    """Bracket the target from `start` by steps, then halve the bracket in the logarithm of the temperature.
+
+    `entropy_of` gives the entropy of every problem at a temperature; with common random numbers it is one curve, so
+    that what is left of noise moves all of it together.
+    """
+    tried: dict[float, Pilot] = {}
+    target = float(target_P.mean())
+
+    def gap(temperature: float) -> float:
+        if temperature not in tried:
+            tried[temperature] = Pilot(temperature, entropy_of(temperature))
+        return tried[temperature].mean - target
+
+    low, high = _bracket(gap, tried, target, start, within)
+    best = min((low, high), key=lambda one: abs(gap(one)))
+    while abs(gap(best)) > tolerance and high / low > NARROW and len(tried) < MOST:
+        best = _tidy(math.sqrt(low * high))
+        low, high = (best, high) if gap(best) < 0 else (low, best)
+    best = min(tried, key=lambda one: abs(gap(one)))
+    pilots = tuple(tried[one] for one in sorted(tried))
+    apart_P = tried[best].entropy_P - target_P
+    error = float(apart_P.std(ddof=1) / math.sqrt(len(apart_P))) if len(apart_P) > 1 else float("nan")
+    interval = _interval(best, apart_P, _slope(pilots, best), stratum_P)
+    return Search(best, interval, target, tried[best].mean, error, tolerance, pilots, _rising(pilots))
+
+
+def _bracket(
+    gap: Callable[[float], float],
+    tried: dict[float, Pilot],
+    target: float,
+    start: float,
+    within: tuple[float, float],
+) -> tuple[float, float]:
+    """Two temperatures between which the target lies."""
+    least, most = within
+    low = high = min(max(_tidy(start), least), most)
+    while gap(high) < 0 and high < most:
+        low, high = high, min(_tidy(high * STEP), most)
+    while gap(low) > 0 and low > least:
+        low, high = max(_tidy(low / STEP), least), low
+    if gap(low) > 0 or gap(high) < 0:
+        edge = low if gap(low) > 0 else high
+        lies = "is still above" if gap(low) > 0 else "stays below"
+        told = ", ".join(f"{one:g}: {tried[one].mean:.4f}" for one in sorted(tried))
+        raise NoMatchError(
+            f"No temperature from {least:g} to {most:g} gives the second model the token entropy of the first, "
+            f"{target:.4f} nats: at {edge:g} it {lies} that (by temperature: {told}). Compare at another --temperature "
+            "or --top-p; a top-p below 1 may hold entropy down at any temperature."
+        )
+    return low, high
+
+
+def _slope(pilots: tuple[Pilot, ...], at: float) -> float:
+    """Nats a unit of temperature around the match; NaN where no two pilots are apart."""
+    below = [one for one in pilots if one.temperature <= at / APART] or [pilots[0]]
+    above = [one for one in pilots if one.temperature >= at * APART] or [pilots[-1]]
+    low, high = below[-1], above[0]
+    if high.temperature <= low.temperature:
+        return float("nan")
+    return (high.mean - low.mean) / (high.temperature - low.temperature)
+
+
+def _interval(at: float, apart_P: Float, slope: float, stratum_P: Integer) -> Interval:
+    """Where the match would be with other problems: what is left of the gap with them, over the slope."""
+    if not slope > 0:
+        return NONE
+    gap = mean_of(apart_P, stratum_P, -math.inf).interval
+    return NONE if math.isnan(gap.low) else Interval(min(at, at - gap.high / slope), max(at, at - gap.low / slope))
+
+
+def _rising(pilots: tuple[Pilot, ...]) -> bool:
+    for low, high in pairwise(pilots):
+        step_P = high.entropy_P - low.entropy_P
+        if step_P.mean() < -NOISE * step_P.std() / math.sqrt(len(step_P)) - 1e-9:
+            return False
+    return True
+
+
+def _tidy(temperature: float) -> float:
+    """A temperature in so many digits that its name and its value are the same."""
+    return float(f"{temperature:.5g}")
+
 
 RUNS = ("before", "equal", "matched")
 

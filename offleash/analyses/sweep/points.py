@@ -14,8 +14,7 @@ from offleash.samplers.sampler import Decoding
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.classes import reach_PRK
 from offleash.stats.diversity import entropy_rarefied
-from offleash.stats.few import Estimate, mean_of, share_of
-from offleash.stats.intervals import strata
+from offleash.stats.intervals import Estimate, mean_of, share_of, strata
 
 
 @dataclass(frozen=True)

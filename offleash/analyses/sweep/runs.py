@@ -1,15 +1,27 @@
 """The grid of a sweep: decodings from plain words, a label for every model, and where each run of the family stands."""
 
+import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from offleash.data.facts import read_origin
-from offleash.data.folder import folder_name, is_run
+import polars as pl
+
+from offleash.data.folder import folder_name, is_run, open_run, read_problems
+from offleash.data.run import Run, read_origin
+from offleash.data.shards import scan_shards
+from offleash.data.tables import SAMPLES
+from offleash.drawing.draw import Drawing, DrawnRun, budget, check_draw, check_model, draw
+from offleash.drawing.resume import askable, is_bare, refuse_changes, refuse_other_problems
 from offleash.errors import OffleashError
-from offleash.samplers.models import SAMPLERS, Model
-from offleash.samplers.sampler import Decoding
+from offleash.progress import Progress
+from offleash.samplers.models import SAMPLERS, Model, fingerprint, open_sampler
+from offleash.samplers.sampler import Decoding, Sampler
+from offleash.verifying.cases import refuse_unreadable, subjects_of
+from offleash.verifying.judge import Judge
+from offleash.verifying.verify import Verifying, judge_of, verify_with
 
 USUAL = (0.6, 0.8, 1.0, 1.2)  # temperatures where none is named
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # it is a folder's name: never '.' or '..', nor below another
@@ -122,3 +134,162 @@ def _there(folder: Path) -> dict[str, str]:
         if origin is not None:
             found.setdefault(origin.model, run.parent.name)
     return found
+
+
+# A family of runs: models at decodings, drawn and judged where that is not done yet, one model in memory at a time.
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model under its label."""
+
+    label: str
+    model: Model
+
+
+@dataclass
+class Family:
+    """Runs of members at decodings, below one folder; made by `family`."""
+
+    folder: Path
+    problems: pl.DataFrame
+    k: str
+    seed: int
+    verifying: Verifying
+    judge: Judge
+    progress: Progress
+    new: int = 0  # samples drawn
+    missing: int = 0  # samples that could not be drawn
+    reasons: dict[str, int] = field(default_factory=dict)
+    _open: tuple[str, Sampler] | None = None
+
+    @property
+    def budget(self) -> int:
+        return budget(self.k, self.problems)
+
+    def check(self, members: Sequence[Member], decodings: Sequence[Decoding]) -> None:
+        """Refuse what can be told before the first sample, of every folder and model, and of how samples are judged."""
+        if self.folder.is_file() or is_run(self.folder):
+            what = "a file" if self.folder.is_file() else "a run"
+            raise OffleashError(f"{self.folder} is {what}, and a sweep is a folder of runs; choose another with -o.")
+        for member in members:
+            for decoding in decodings:
+                self._drawing(member, decoding)
+            check_model(member.model)
+            for decoding in decodings:
+                refuse_other_weights(place(self.folder, member.label, decoding), member.model)
+        options, where = self.verifying, "this sweep"
+        subjects = subjects_of(askable(self.problems), options.verifier, options.ladder, where)
+        refuse_unreadable(self.judge, subjects, where)
+
+    def run(self, member: Member, decoding: Decoding, name: str, told: str) -> Run:
+        """A member at a decoding as a run: drawn to k and judged, as far as that is missing."""
+        folder = place(self.folder, member.label, decoding)
+        drawing = self._drawing(member, decoding)
+
+        def tell(text: str) -> None:
+            self.progress(f"{told}: {text}")
+
+        self.progress(told)
+        if not self._complete(folder, member.model):
+            sampler = self.sampler(member.model)
+            self._count(draw(folder, self.problems, sampler, decoding, drawing, self.verifying, tell))
+        judged = verify_with(self.judge, folder, self.verifying, tell)
+        return open_run(folder, name, judged.verifier)
+
+    def sampler(self, model: Model) -> Sampler:
+        """The model, loaded; the one before it is freed."""
+        if self._open is not None and self._open[0] == str(model):
+            return self._open[1]
+        self.close()
+        self.progress(f"loading {model}")
+        self._open = str(model), open_sampler(model)
+        return self._open[1]
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _drawing(self, member: Member, decoding: Decoding) -> Drawing:
+        folder = place(self.folder, member.label, decoding)
+        return check_draw(folder, self.problems, member.model, decoding, self.k, 0, self.seed)
+
+    def _complete(self, folder: Path, model: Model) -> bool:
+        """Whether a folder holds k samples of every problem from this very model, so that none need be loaded."""
+        if not refuse_other_weights(folder, model):
+            return False  # it is loaded, and `draw` tells what differs
+        refuse_other_problems(folder, read_problems(folder), askable(self.problems), "run", "sweep")
+        held = scan_shards(folder / "samples", SAMPLES).group_by("problem").agg(pl.len()).collect()
+        return held.height == self.problems.height and int(held["len"].to_numpy().min()) >= self.budget
+
+    def _count(self, drawn: DrawnRun) -> None:
+        if not drawn.samples:
+            why = "; ".join(drawn.reasons) or "nothing was asked for"
+            raise OffleashError(f"{drawn.folder}: no sample could be drawn: {why}.")
+        self.new += drawn.new
+        self.missing += drawn.missing
+        for reason, count in drawn.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+
+
+@contextmanager
+def family(
+    folder: Path, problems: pl.DataFrame, k: str, seed: int, verifying: Verifying, progress: Progress
+) -> Iterator[Family]:
+    """A family with its workers, which are closed at the end with the last model."""
+    with ExitStack() as stack:
+        judge = stack.enter_context(judge_of(verifying, progress))
+        made = Family(folder, problems, k, seed, verifying, judge, progress)
+        stack.callback(made.close)
+        yield made
+
+
+# Whether a run folder of a sweep holds samples of the very model that is asked for, told without loading it.
+
+
+HEAVY = ("hf", "vllm")  # samplers that load weights: not done where nothing is missing
+
+
+def refuse_other_weights(folder: Path, model: Model) -> bool:
+    """Refuse a folder with samples of other weights, settings or prompts, in the words of `draw`.
+
+    True where the folder's model is known to be this one; False where only loading it tells, or there is no run.
+    """
+    if model.sampler not in HEAVY or not is_run(folder):
+        return False
+    old = read_origin(folder)
+    if old is None or is_bare(folder):
+        return False
+    now, weights = kept_settings(model), filter(None, map(fingerprint, filter(None, (model.name, model.adapter))))
+    about = {**old.about, "fingerprint": " ".join(weights), "raw": model.raw}
+    refuse_changes(folder, replace(old, about=about if now is None else {**about, "settings": dict(now)}), 0)
+    return now is not None
+
+
+def kept_settings(model: Model) -> Mapping[str, str] | None:
+    """Settings that change samples, as a run of this model keeps them; None where only the loaded model tells."""
+    if model.sampler == "vllm":
+        from offleash.samplers.vllm.sampler import OURS, PLACE
+
+        return {name: text for name, text in model.settings.items() if name not in OURS | PLACE}
+    named = model.settings.get("dtype", "auto")
+    dtype = _usual_dtype(model) if named == "auto" else named
+    return None if dtype is None else {"dtype": dtype}
+
+
+def _usual_dtype(model: Model) -> str | None:
+    """What dtype=auto comes to: that of the weights, but 32 bits on a CPU."""
+    device = model.settings.get("device", "auto")
+    if device == "auto":
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        return "float32"
+    try:
+        config = json.loads((Path(model.name).expanduser() / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    found = config.get("dtype") or config.get("torch_dtype") if isinstance(config, dict) else None
+    return found if isinstance(found, str) else None

@@ -9,14 +9,12 @@ import numpy as np
 import polars as pl
 
 from offleash.analyses.sweep.best import Best, best_against_best
-from offleash.analyses.sweep.family import Family, Member, family
-from offleash.analyses.sweep.match import Matched, match_runs
+from offleash.analyses.sweep.match import Matched, NoMatchError, match_runs
 from offleash.analyses.sweep.points import Point, Stand, points
-from offleash.analyses.sweep.runs import labels, place, way
-from offleash.analyses.sweep.search import NoMatchError
+from offleash.analyses.sweep.runs import Family, Member, family, labels, place, way
 from offleash.comparing.tally import Counted, tally
-from offleash.data.notes import Note
 from offleash.data.run import Run
+from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.models import Model

@@ -7,8 +7,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from offleash.analyses.theory.exact import Level, divergence, entropy, pass_at_k, reached, success_rates
-from offleash.analyses.theory.policy import Policy, nucleus
-from offleash.analyses.theory.slopes import METHODS, entropy_slope, kl_slope, slope
+from offleash.analyses.theory.policy import METHODS, Policy, entropy_slope, kl_slope, nucleus, slope
 from offleash.analyses.theory.world import Flags, Float, Integer, World
 from offleash.errors import OffleashError, unknown
 

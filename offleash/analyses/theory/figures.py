@@ -6,11 +6,9 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 
-from offleash.analyses.theory.examine import Examined
-from offleash.analyses.theory.leash import Leash
-from offleash.analyses.theory.mechanisms import CELLS, EPSILON, SEEDS, Mechanism, mean
+from offleash.analyses.theory.mechanisms import CELLS, EPSILON, SEEDS, Examined, Leash, Mechanism, mean
 from offleash.analyses.theory.report import METHOD_NAMES, MOST, leash_words
-from offleash.analyses.theory.statements.missing import simulated, tail_miss
+from offleash.analyses.theory.statements.reweighting import simulated, tail_miss
 from offleash.render.export import write_figure
 from offleash.render.figure import (
     Figure,

@@ -1,15 +1,18 @@
 """Which mechanism shrinks support: finite groups, shared parameters, both or neither, in worlds of several seeds."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offleash.analyses.theory.dynamics import History, Measured, Recipe, train
-from offleash.analyses.theory.exact import pass_at_k, success_rates
-from offleash.analyses.theory.policy import Shared, Tabular, shared, tabular
-from offleash.analyses.theory.tilt import matched_beta, tilt
-from offleash.analyses.theory.world import Float, Integer, World, method_world
+from offleash.analyses.theory.exact import Level, Support, pass_at_k, success_rates, support
+from offleash.analyses.theory.policy import Shared, Tabular, matched_beta, shared, tabular, tied, tilt, tilted_rates
+from offleash.analyses.theory.statements.registry import STATEMENTS
+from offleash.analyses.theory.statements.statement import Finding, Search, Statement, search
+from offleash.analyses.theory.world import Float, Integer, World, method_world, random_world
 
 # The configuration, the same in all four cells. It was chosen after eight had been tried on worlds of other seeds,
 # because the cells can be told apart in it, and fixed before the table was made. In four of the eight the answers of
@@ -180,3 +183,109 @@ def _tilt_at(world: World, pass_at_1: float) -> float:
     """pass@k, at the largest k, of the tilt that has this pass@1."""
     p_XY = tilt(world, matched_beta(world, pass_at_1))
     return float(pass_at_k(success_rates(p_XY, world.correct_XY), BUDGETS[-1])[0])
+
+
+# A world in which pass@1 rises, pass@k falls, and the tilt could not have done it.
+
+
+CURVE_BUDGETS = tuple(2**power for power in range(15))
+LARGE = 1024  # the k whose pass@k is watched
+BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
+TRIES = 150
+EXACT = Recipe("reinforce", group=None, rate=1.0, steps=100)
+RARELY = Measured(k_K=(1,), every=1_000)
+CLEARLY = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest
+
+
+@dataclass(frozen=True)
+class Leash:
+    """Base, trained policy and the tilt of the same pass@1 in one world: exact pass@k curves, and the table."""
+
+    world: World
+    seed: tuple[int, int, int]  # of numpy.random.default_rng
+    tried: int  # worlds of the table up to this one
+    trained_XY: Float
+    beta: float  # of the tilt
+    tilted_XY: Float
+    k_K: tuple[int, ...]
+    curves: dict[str, Float]  # base, trained, tilt
+    best_fall: float  # the largest fall of pass@k that any beta brings about, at any k: 0 or rounding
+    trained: dict[Level, Support]  # against the base, at EPSILON
+    smallest: Search  # the smallest world in which expected updates of shared parameters do it
+
+
+def leash(seed: int = 0) -> Leash:
+    """The first world of the table's cell `both` (GRPO) in which pass@1 rises and pass@k falls."""
+    found = None
+    for i in range(SEEDS):
+        world, rng = world_of_seed(seed, i)
+        final = train(start(world, True, rng), world, RECIPES["grpo"], rng, RARELY).final
+        found = world, final.probability_XY, i
+        before, after = (pass_at_k(success_rates(p, world.correct_XY), (1, LARGE)) for p in (world.base_XY, found[1]))
+        if after[0] > before[0] and after[1] < before[1]:
+            break
+    assert found is not None, "there are seeds"
+    world, trained_XY, i = found
+    base_X, trained_X = (success_rates(p_XY, world.correct_XY) for p_XY in (world.base_XY, trained_XY))
+    beta = matched_beta(world, float(trained_X.mean()))
+    tilted_XY = tilt(world, beta)
+    rates = {"base": base_X, "trained": trained_X, "tilt": success_rates(tilted_XY, world.correct_XY)}
+    curves = {name: pass_at_k(rate_X, CURVE_BUDGETS) for name, rate_X in rates.items()}
+    fall = max(float((curves["base"] - pass_at_k(tilted_rates(base_X, b), CURVE_BUDGETS)).max()) for b in BETAS)
+    return Leash(
+        world=world,
+        seed=(seed, 9, i),
+        tried=i + 1,
+        trained_XY=trained_XY,
+        beta=beta,
+        tilted_XY=tilted_XY,
+        k_K=CURVE_BUDGETS,
+        curves=curves,
+        best_fall=fall,
+        trained={level: support(world.base_XY, trained_XY, world.correct_XY, EPSILON, level) for level in Level},
+        smallest=search(crosses, _make, seed, TRIES),
+    )
+
+
+def crosses(world: World) -> float:
+    """Above 0 where expected updates of shared parameters raise pass@1 and lower pass@64, both clearly."""
+    final = train(tied(world), world, EXACT, np.random.default_rng(0), RARELY).final
+    before, after = (
+        pass_at_k(success_rates(p_XY, world.correct_XY), (1, 64)) for p_XY in (world.base_XY, final.probability_XY)
+    )
+    return float(min(after[0] - before[0], before[1] - after[1])) - CLEARLY
+
+
+def _make(rng: np.random.Generator) -> World:
+    return random_world(rng, problems=3, answers=4, correct=0.0)  # one correct answer each
+
+
+# Examine: every statement checked, the mechanisms told apart, and the world in which pass@k falls, with one seed.
+
+
+@dataclass(frozen=True)
+class Examined:
+    """All that `offleash theory` says."""
+
+    seed: int
+    statements: tuple[tuple[Statement, Finding], ...]
+    mechanisms: tuple[Mechanism, ...]
+    effects: tuple[Effect, ...]
+    leash: Leash
+    seconds: float
+
+
+def examine(seed: int = 0, progress: Callable[[str], None] = lambda _: None) -> Examined:
+    """Check all statements, run the table of mechanisms, and find the world; about half a minute on one core."""
+    begun = time.monotonic()
+    checked = []
+    for statement in STATEMENTS.values():
+        progress(f"checking {statement.name}: {statement.says}")
+        checked.append((statement, statement.check(seed)))
+    cells: list[Mechanism] = []
+    for number, (method, name) in enumerate([(method, name) for method in RECIPES for name in CELLS], 1):
+        progress(f"training, {method}, {name} ({number} of {len(RECIPES) * len(CELLS)})")
+        cells.append(mechanism(method, name, seed))
+    progress("looking for a world in which pass@1 rises and pass@k falls")
+    found = leash(seed)
+    return Examined(seed, tuple(checked), tuple(cells), tuple(effects(cells)), found, time.monotonic() - begun)

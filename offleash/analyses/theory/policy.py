@@ -1,11 +1,14 @@
 """Policies: a table of logits, or logits that problems share through few numbers; both keep exact zeros."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
 
-from offleash.analyses.theory.world import Float, World
+from offleash.analyses.theory.exact import divergence, entropy, success_rates
+from offleash.analyses.theory.world import Flags, Float, World
+from offleash.errors import OffleashError
 
 
 class Policy(Protocol):
@@ -99,3 +102,101 @@ def nucleus(probability_XY: Float, top_p: float) -> Float:
     mass_XY = np.where(kept_XY, probability_XY, 0.0)
     out: Float = mass_XY / mass_XY.sum(axis=1, keepdims=True)
     return out
+
+
+# Slopes: how an update pushes the logits, from the shares of a group's rollouts; a literal dict of methods.
+
+
+Advantage = Callable[[Flags, Float], Float]  # correct_XY, mean reward of the group (X by 1) -> advantage_XY
+
+DELTA = 1e-4  # added to the standard deviation by GRPO
+
+
+def reinforce(correct_XY: Flags, mean_X1: Float) -> Float:
+    """Reward minus the group's mean (Williams 1992, with the mean as baseline)."""
+    return correct_XY - mean_X1
+
+
+def grpo(correct_XY: Flags, mean_X1: Float) -> Float:
+    """The same divided by the group's standard deviation (arXiv:2402.03300)."""
+    return (correct_XY - mean_X1) / (np.sqrt(mean_X1 * (1 - mean_X1)) + DELTA)
+
+
+def nsr(correct_XY: Flags, mean_X1: Float) -> Float:
+    """Only wrong rollouts count, each with -1 and no baseline (arXiv:2506.01347)."""
+    return np.where(correct_XY, 0.0, -1.0) + 0.0 * mean_X1
+
+
+METHODS: dict[str, Advantage] = {"reinforce": reinforce, "grpo": grpo, "nsr": nsr}
+
+
+def slope(method: str, share_XY: Float, probability_XY: Float, correct_XY: Flags) -> Float:
+    """Derivative by the logits of the mean over rollouts of advantage times log-probability.
+
+    `share_XY` is which share of a group gave each answer; with the policy's own probabilities it is the limit of
+    infinitely large groups. With a baseline that is the group's own mean the last term vanishes: the logit of an
+    answer that nobody drew does not move, only its probability does, through the others.
+    """
+    mean_X1 = np.where(correct_XY, share_XY, 0.0).sum(axis=1, keepdims=True)
+    push_XY = share_XY * METHODS[method](correct_XY, np.minimum(mean_X1, 1.0))
+    out: Float = push_XY - probability_XY * push_XY.sum(axis=1, keepdims=True)
+    return out
+
+
+def kl_slope(probability_XY: Float, base_XY: Float) -> Float:
+    """Derivative by the logits of -KL(pi || q); answers of probability 0 do not move."""
+    ratio_XY = np.where(probability_XY > 0, _difference(probability_XY, base_XY), 0.0)
+    return -probability_XY * (ratio_XY - divergence(probability_XY, base_XY)[:, None])
+
+
+def entropy_slope(probability_XY: Float) -> Float:
+    """Derivative by the logits of the entropy of the answers."""
+    log_XY = np.where(probability_XY > 0, logits_of(probability_XY), 0.0)
+    return -probability_XY * (log_XY + entropy(probability_XY)[:, None])
+
+
+def _difference(p_XY: Float, q_XY: Float) -> Float:
+    both_XY = (p_XY > 0) & (q_XY > 0)
+    return np.log(np.where(both_XY, p_XY, 1.0)) - np.log(np.where(both_XY, q_XY, 1.0))
+
+
+# The tilt: the best policy under a KL leash, q exp(beta R)/Z, and its limit without one (C.4, C.5).
+
+
+def tilt(world: World, beta: float) -> Float:
+    """pi*(y|x) = q(y|x) exp(beta R(x,y)) / Z(x); at beta = inf the base restricted to the correct answers.
+
+    A problem whose correct answers all have probability 0 has no such limit: its base stays as it is.
+    """
+    if beta < 0 or np.isnan(beta):
+        raise OffleashError(f"beta is the weight of the reward, at least 0; found {beta}.")
+    if np.isinf(beta):
+        kept_XY = np.where(world.correct_XY, world.base_XY, 0.0)
+        rate_X = kept_XY.sum(axis=1, keepdims=True)
+        return np.where(rate_X > 0, kept_XY / np.where(rate_X > 0, rate_X, 1.0), world.base_XY)
+    return softmax(logits_of(world.base_XY) + beta * world.correct_XY)
+
+
+def matched_beta(world: World, pass_at_1: float) -> float:
+    """The beta at which the tilt's mean success rate is `pass_at_1`, by bisection; 0 and inf where none is."""
+    rate_X = success_rates(world.base_XY, world.correct_XY)
+    limit = float((rate_X > 0).mean())
+    if pass_at_1 <= rate_X.mean():
+        return 0.0
+    if pass_at_1 >= limit:
+        return float("inf")
+    low, high = 0.0, 1.0
+    while tilted_rates(rate_X, high).mean() < pass_at_1:
+        low, high = high, 2 * high
+        if high > 1e4:
+            return float("inf")
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tilted_rates(rate_X, middle).mean() < pass_at_1 else (low, middle)
+    return high
+
+
+def tilted_rates(rate_X: Float, beta: float) -> Float:
+    """Success rates under the tilt, from those of the base: the odds of being right grow by exp(beta)."""
+    below_X = rate_X + (1 - rate_X) * np.exp(-beta)  # in the form that does not overflow at large beta
+    return np.asarray(np.divide(rate_X, below_X, out=np.zeros_like(below_X), where=rate_X > 0))

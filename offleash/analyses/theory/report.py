@@ -9,11 +9,20 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.analyses.theory.exact import Level, Support
-from offleash.analyses.theory.examine import Examined
-from offleash.analyses.theory.leash import LARGE, Leash
-from offleash.analyses.theory.mechanisms import BUDGETS, EPSILON, GROUP, SEEDS, TARGET, Effect, Mean, Mechanism
-from offleash.analyses.theory.statements.search import Search
-from offleash.analyses.theory.statements.statement import Counterexample, Finding, Ruling, Statement
+from offleash.analyses.theory.mechanisms import (
+    BUDGETS,
+    EPSILON,
+    GROUP,
+    LARGE,
+    SEEDS,
+    TARGET,
+    Effect,
+    Examined,
+    Leash,
+    Mean,
+    Mechanism,
+)
+from offleash.analyses.theory.statements.statement import Counterexample, Finding, Ruling, Search, Statement
 from offleash.analyses.theory.world import World
 from offleash.render.numbers import Json, number
 

@@ -4,10 +4,9 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.figures.subject import Subject, run_names, run_scale
-from offleash.comparing.wording import drawn, names
-from offleash.render.figure import Figure, Look, Missing, Row, data, legend, rounded, sized
+from offleash.comparing.sentences import drawn, names
+from offleash.render.figure import Figure, Look, Missing, Row, data, legend, pale, rounded, run_colours, sized
 from offleash.render.numbers import counted
-from offleash.render.style import pale, run_colours
 from offleash.stats.binomials import Float
 from offleash.stats.classes import AFTER, BEFORE
 

@@ -7,10 +7,21 @@ import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.subject import Subject
-from offleash.comparing.wording import METRIC_WORDS, basis, between, names
-from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, rounded, sized
+from offleash.comparing.sentences import METRIC_WORDS, basis, between, names
+from offleash.render.figure import (
+    METRIC_SHAPES,
+    METRICS,
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    data,
+    layered,
+    rounded,
+    sized,
+)
 from offleash.render.numbers import short_names
-from offleash.render.style import METRIC_SHAPES, METRICS
 from offleash.stats.intervals import Interval
 
 TITLE = "Is it the same on every benchmark?"

@@ -5,12 +5,27 @@ import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.subject import Subject
-from offleash.comparing.wording import METRIC_WORDS, basis, names
+from offleash.comparing.sentences import METRIC_WORDS, basis, names
 from offleash.data.tally import Per
-from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, legend, lines, rounded, sized
+from offleash.render.figure import (
+    METRIC_DASHES,
+    METRIC_NAMES,
+    METRIC_SHAPES,
+    METRICS,
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    data,
+    layered,
+    legend,
+    lines,
+    rounded,
+    sized,
+)
 from offleash.render.numbers import share, short_names, whole
-from offleash.render.style import METRIC_DASHES, METRIC_NAMES, METRIC_SHAPES, METRICS
-from offleash.stats.rules import Rule
+from offleash.stats.classes import Rule
 
 TITLE = "How does support change over training?"
 PASS_COLOURS, PASS_DASHES, PASS_SHAPES = ["#5b7db1", "#9b5de5"], [[5, 3], [1, 0]], ["circle", "square"]

@@ -4,7 +4,7 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.figures.subject import Subject, by_run, run_names, run_shape, run_traces
-from offleash.comparing.wording import drawn, names
+from offleash.comparing.sentences import drawn, names
 from offleash.render.figure import Figure, Look, Missing, Row, budget_axis, data, layered, lines, rounded, sized
 from offleash.render.numbers import counted, short_number
 from offleash.stats.classes import AFTER, BEFORE

@@ -5,15 +5,26 @@ import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.subject import Subject
-from offleash.comparing.wording import basis, names
+from offleash.comparing.sentences import basis, names
 from offleash.data.tally import Per
-from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, legend, rounded, sized
+from offleash.render.figure import (
+    CLASSES,
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    data,
+    layered,
+    legend,
+    pale,
+    rounded,
+    sized,
+)
 from offleash.render.numbers import counted
-from offleash.render.style import CLASSES, pale
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.chance import lost_by_exchange
-from offleash.stats.classes import AFTER, BEFORE
-from offleash.stats.rules import Rule
+from offleash.stats.classes import AFTER, BEFORE, Rule
 
 TITLE = "How strong is each loss and each gain?"
 SURE, OPEN = "sure (5% false discoveries)", "may be chance"

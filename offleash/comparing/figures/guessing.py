@@ -3,10 +3,9 @@
 import altair as alt
 
 from offleash.comparing.figures.subject import Subject, run_names
-from offleash.comparing.wording import CELLS, basis, names
-from offleash.render.figure import Figure, Look, Missing, Row, data, layered, legend, sized
+from offleash.comparing.sentences import CELLS, basis, names
+from offleash.render.figure import Figure, Look, Missing, Row, data, layered, legend, pale, sized
 from offleash.render.numbers import counted, odds, whole
-from offleash.render.style import pale
 from offleash.stats.classes import AFTER, BEFORE
 
 TITLE = "How much of what is reached could be guessing?"

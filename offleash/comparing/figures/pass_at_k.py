@@ -6,7 +6,7 @@ import altair as alt
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.subject import Subject, by_run, run_names, run_shape, run_traces
-from offleash.comparing.wording import basis, names, unit
+from offleash.comparing.sentences import basis, names, unit
 from offleash.data.tally import Per
 from offleash.render.figure import (
     Figure,

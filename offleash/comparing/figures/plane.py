@@ -8,14 +8,27 @@ import numpy as np
 
 from offleash.comparing.figures.subject import Subject
 from offleash.comparing.per_problem import Detail
-from offleash.comparing.wording import CELLS, basis, names
+from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
-from offleash.render.figure import Figure, Look, Missing, Panel, Row, data, layered, legend, rounded, sized
+from offleash.render.figure import (
+    CLASS_NAMES,
+    CLASSES,
+    SHAPES,
+    Figure,
+    Look,
+    Missing,
+    Panel,
+    Row,
+    data,
+    layered,
+    legend,
+    rounded,
+    sized,
+)
 from offleash.render.numbers import counted, short_name, whole
-from offleash.render.style import CLASS_NAMES, CLASSES, SHAPES
 from offleash.stats.binomials import Float
+from offleash.stats.chance import LEVEL, chance_region
 from offleash.stats.classes import AFTER, BEFORE
-from offleash.stats.region import LEVEL, chance_region
 
 ORDER = ("P", "O", "?", "E", "S")  # what changed is drawn last, above the rest
 SUREST = 6  # -log10 p from which dots grow no more

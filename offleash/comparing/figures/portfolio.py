@@ -7,10 +7,9 @@ import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.subject import Subject
-from offleash.comparing.wording import names
-from offleash.render.figure import Figure, Look, Missing, Row, data, layered, rounded, sized
+from offleash.comparing.sentences import names
+from offleash.render.figure import Figure, Look, Missing, Row, data, layered, rounded, run_colours, sized
 from offleash.render.numbers import counted, share, short_name
-from offleash.render.style import run_colours
 from offleash.stats.portfolio import SAME, Portfolio
 
 Align = Literal["left", "center", "right"]

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import Detail
-from offleash.render.figure import Figure, Look, Missing, Trace, legend
+from offleash.comparing.runs import Union
+from offleash.render.figure import DASHES, RUN_SHAPES, Figure, Look, Missing, Trace, legend, run_colours
 from offleash.render.numbers import short_names
-from offleash.render.style import DASHES, RUN_SHAPES, run_colours
 
 
 def run_names(one: Comparison, look: Look) -> dict[str, str]:

@@ -5,9 +5,15 @@ import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.subject import Subject
-from offleash.comparing.wording import CELLS, METRIC_WORDS, basis, names, unit
+from offleash.comparing.sentences import CELLS, METRIC_WORDS, basis, names, unit
 from offleash.data.tally import Per
 from offleash.render.figure import (
+    CLASS_NAMES,
+    CLASSES,
+    METRIC_DASHES,
+    METRIC_NAMES,
+    METRIC_SHAPES,
+    METRICS,
     Figure,
     Look,
     Missing,
@@ -15,29 +21,20 @@ from offleash.render.figure import (
     Row,
     bands,
     budget_axis,
+    class_fills,
     data,
     layered,
     legend,
     lines,
+    pale,
     rounded,
     sized,
 )
 from offleash.render.numbers import share, whole
-from offleash.render.style import (
-    CLASS_NAMES,
-    CLASSES,
-    METRIC_DASHES,
-    METRIC_NAMES,
-    METRIC_SHAPES,
-    METRICS,
-    class_fills,
-    pale,
-)
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.change import common_budget
-from offleash.stats.classes import thinned_cells
+from offleash.stats.classes import Rule, thinned_cells
 from offleash.stats.curves import dense_budgets
-from offleash.stats.rules import Rule
 
 OCTAVE = 3  # budgets in each octave
 

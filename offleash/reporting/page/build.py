@@ -5,26 +5,196 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+import numpy as np
+import polars as pl
 from markupsafe import Markup
 
+from offleash.analyses.entropy.entropy import entropies_of
+from offleash.analyses.entropy.report import places_words, square_words
+from offleash.analyses.entropy.terminal import difference, label, shown_value
+from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.subject import Subject
 from offleash.comparing.flips_report import cautions
 from offleash.comparing.sentences import finding, warnings
+from offleash.data.run import Run
+from offleash.data.tally import Per
 from offleash.progress import Progress, silent
-from offleash.render.bundle import charting, own_script, policy, style
-from offleash.render.escape import script_json
+from offleash.render.escape import clipped, script_json
 from offleash.render.figure import PAGE, Figure, Missing
-from offleash.render.page import template
-from offleash.reporting.amounts import rule_in_words
+from offleash.render.numbers import whole
+from offleash.render.page import charting, own_script, policy, style, template
 from offleash.reporting.figures import FIGURES
 from offleash.reporting.glossary import GLOSSARY, MISLEADS
-from offleash.reporting.page.chapters import Chapter, entropy, reassurance, sources, standing, steps, thinned
+from offleash.reporting.markdown import rule_in_words
 from offleash.reporting.page.charts import panels, unchecked
-from offleash.reporting.page.problems import Held, chosen
-from offleash.reporting.page.rows import letters, table
+from offleash.reporting.page.problems import Held, chosen, letters, table
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import Shelf
+from offleash.stats.change import METRICS
+from offleash.stats.classes import Rule
 from offleash.version import __version__
+
+# The tables of the page: other comparisons in short, steps of a training, how samples stand, where they come from.
+
+
+LAST = ("difference", "95% interval")
+FACT = 300  # letters of a fact of a run
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Another comparison, told in short."""
+
+    title: str
+    comparison: Comparison
+
+    @property
+    def words(self) -> str:
+        return finding(self.comparison)
+
+    def cell(self, name: str) -> str:
+        return whole(float(getattr(self.comparison.change, name)))
+
+    def rates(self) -> list[tuple[str, str]]:
+        change = self.comparison.change
+        ends = {name: change.interval[name] for name in METRICS}
+        return [
+            (name, f"{change.value[name]:.3f} [{ends[name].low:.3f}, {ends[name].high:.3f}]")
+            for name in METRICS
+            if not np.isnan(change.value[name])
+        ]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people: every cell is text."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def standing(one: Comparison) -> Table:
+    """How the samples of both runs were judged."""
+    tally, rows = one.counted.tally, []
+    for r, run in enumerate((one.before, one.after)):
+        drawn = int(tally.drawn_PR[:, r].sum())
+        read = _judged(run) and not one.question.drop_unread
+        told = {"correct": True, "unread": read, "failed": _judged(run), "truncated": _ends(run)}
+        shares = [
+            f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if known else "not known"
+            for what, known in told.items()
+        ]
+        a_problem = _range(tally.drawn_PR[:, r])
+        rows.append([run.name, f"{len(tally):,}", f"{drawn:,}", a_problem, *shares, run.verifier or "as logged"])
+    head = ["run", "problems", "samples", "samples a problem", "correct", "unread", "failed", "truncated", "verifier"]
+    return Table(head, rows)
+
+
+def steps(subject: Subject) -> Table | None:
+    """Each checkpoint against the first run, and all of them together; None where there is one comparison."""
+    if len(subject.comparisons) < 2:
+        return None
+    last, seen = subject.one, subject.one.change.rule is Rule.SEEN
+    k, by_problem = last.change.k, last.tally.per is Per.PROBLEM
+    passes = ["pass@1", f"pass@{k:,}" if seen else "share reached"] if by_problem else []
+    rows = []
+    for one in subject.comparisons:
+        change = one.change
+        reached = (change.P + change.E) / change.problems if change.problems else float("nan")
+        cells = [whole(float(getattr(change, name))) for name in "PESO"]
+        values = [_value(change.value[name]) for name in METRICS]
+        first = [_value(float(one.curves["after"].value_K[0])), _value(reached)] if by_problem else []
+        rows.append([change.after, *first, *cells, *values])
+    together = subject.together
+    if together is not None and by_problem and seen:
+        every = [(f"any of {together.checkpoints}, {k:,} samples of each", together.each_k)]
+        if together.equal_k is not None:
+            every.append((f"any of {together.checkpoints}, {k:,} in all", together.equal_k))
+        rows += [[name, "", "", *map(whole, cells), *[""] * len(METRICS)] for name, cells in every]
+    return Table(["run", *passes, "P", "E", "S", "O", *METRICS], rows)
+
+
+def entropy(subject: Subject) -> tuple[list[str], Table] | None:
+    """What became of token and answer entropy, in words and as a table; None where token entropies are not known."""
+    found = entropies_of(subject.one)
+    words = square_words(found, 1)
+    if not words:
+        return None
+    rows = []
+    for name, measure in found.measures.items():
+        named = label(found, name).replace("  ", "answer entropy, ")
+        values = [shown_value(name, value) for value in measure.average.value_R.tolist()]
+        rows.append([named, *values, *difference(name, measure.average, 1)])
+    cell = found.squares[0]
+    assert cell is not None, "there are words of it"
+    every = len(found.problem_P)
+    few = f" ({cell.problems:,} of {every:,}, where both are known)" if cell.problems < every else ""
+    same = f"; on {cell.level:,} one of the two is the same" if cell.level else ""
+    counts = (
+        f"Problem by problem{few}: token and answer entropy both rose on {cell.up_up:,}, both fell on "
+        f"{cell.down_down:,}; only token entropy rose on {cell.up_down:,}, only answer entropy on "
+        f"{cell.down_up:,}{same}."
+    )
+    return [line for line in (words, counts, places_words(found)) if line], Table(["mean", *found.runs, *LAST], rows)
+
+
+def thinned(one: Comparison) -> str:
+    """Why the tiles need not be whole and need not add up from the table of problems; empty where they do."""
+    tally, k = one.counted.tally, one.change.k
+    if one.change.rule is not Rule.SEEN or ((tally.drawn_PR == k) | tally.stopped_PR).all():
+        return ""
+    return (
+        f"More than k = {k:,} samples of some problems were drawn. The numbers above are means over all ways to take k "
+        "of them, so they need not be whole; the classes of single problems, in the figures and the table, go by "
+        f"{'the first k samples' if tally.ordered_R.all() else 'k samples taken at random'} and may add up otherwise."
+    )
+
+
+def sources(one: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What is known of who answered, run by run."""
+    return [
+        (run.name, [(key, clipped(value, FACT)) for key, value in run.facts.items()]) for run in (one.before, one.after)
+    ]
+
+
+def reassurance(one: Comparison) -> str:
+    """What was looked for and not found, where there is no warning; and what could not be looked for."""
+    runs = (one.before, one.after)
+    looked, unseen = [f"k = {one.change.k:,} is not small"], []
+    for what, known in (
+        ("samples without a readable answer", all(_judged(run) for run in runs) and not one.question.drop_unread),
+        ("samples on which the verifier failed", all(_judged(run) for run in runs)),
+        ("samples cut at the token limit", all(_ends(run) for run in runs)),
+        ("problems reached only as often as by blind guessing", one.guessing.floor is not None),
+    ):
+        if known:
+            looked.append(f"there are few or no {what}")
+        else:
+            unseen.append(what)
+    checked = f"Of what was checked nothing would change the reading: {'; '.join(looked)}."
+    return f"{checked} Not known of these runs: {'; '.join(unseen)}." if unseen else checked
+
+
+def _ends(run: Run) -> bool:
+    """Whether a run says how its samples ended."""
+    if run.samples is None:
+        return False
+    return not run.samples.filter(pl.col("finish").is_not_null()).select("finish").head(1).collect().is_empty()
+
+
+def _judged(run: Run) -> bool:
+    """Whether a run has verdicts of samples, and not only counts."""
+    return run.verdicts is not None
+
+
+def _range(drawn_P: np.ndarray) -> str:
+    least, most = int(drawn_P.min()), int(drawn_P.max())
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def _value(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.3f}"
+
 
 LIBRARIES = ("numpy", "scipy", "polars", "altair", "vl-convert-python")
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.metrics import FORMULAS, MEANING, SPELT_OUT
-from offleash.comparing.sentences import chance_rates, shown
-from offleash.render.numbers import count
-from offleash.render.style import CLASS_NAMES
+from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, chance_rates
+from offleash.render.figure import CLASS_NAMES
+from offleash.render.numbers import count, whole
 from offleash.stats.change import METRICS
 
 MEANS = {
@@ -64,7 +63,7 @@ def tiles(one: Comparison) -> list[Tile]:
         least = surely.get(name)
         certain = "" if least is None else f"{f'at least {least:,}' if least else 'none surely'} real (95% confidence)"
         meaning = MEANS[name].format(before=change.before, after=change.after)
-        out.append(Tile(name, CLASS_NAMES[name][2:], shown(value), count(value), meaning, chance, certain))
+        out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, certain))
     return out
 
 

@@ -12,11 +12,9 @@ from functools import partial
 from threading import Lock
 
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.endpoint.choices import Choice, Reply, read_reply
 from offleash.samplers.endpoint.http import Cause, RefusedError, Server, TryAgainError, safe, short
-from offleash.samplers.endpoint.listing import listed, models, only_model
-from offleash.samplers.endpoint.protocol import Habits, alike, too_long
-from offleash.samplers.endpoint.rate_limit import Crew, Pace
+from offleash.samplers.endpoint.protocol import Choice, Habits, Reply, alike, read_reply, too_long
+from offleash.samplers.endpoint.rate_limit import Crew, Pace, listed, models, only_model
 from offleash.samplers.models import Model
 from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample, Sampler
 from offleash.samplers.seeds import chunk_seed, seed_of

@@ -16,13 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from offleash.samplers.huggingface.attention import Prompts
-from offleash.samplers.huggingface.distribution import distribution
+from offleash.samplers.huggingface.attention import Prompts, Slots
 from offleash.samplers.huggingface.network import Network
-from offleash.samplers.huggingface.rows import Rows, first_rows, placed
-from offleash.samplers.huggingface.slots import Slots
-from offleash.samplers.huggingface.tree import ROOT, Tree
-from offleash.samplers.huggingface.walk import Limits, Stops
+from offleash.samplers.huggingface.tree import ROOT, Rows, Tree, first_rows, placed
+from offleash.samplers.huggingface.walk import Limits, Stops, distribution
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, ExpansionProgress, no_progress
 
 Ints = NDArray[np.int64]

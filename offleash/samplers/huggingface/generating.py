@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from offleash.samplers.huggingface.distribution import distribution
 from offleash.samplers.huggingface.loading import Loaded
 from offleash.samplers.huggingface.text import Asking, cut, decoded, stop_finder
+from offleash.samplers.huggingface.walk import distribution
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request, Sample
 from offleash.samplers.seeds import sample_seeds, uniform
 

@@ -11,8 +11,16 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-from offleash.samplers.huggingface.attention import NAME, Attending, Prompts, UnsupportedError, attending, register
-from offleash.samplers.huggingface.slots import Layer, Slots
+from offleash.samplers.huggingface.attention import (
+    NAME,
+    Attending,
+    Layer,
+    Prompts,
+    Slots,
+    UnsupportedError,
+    attending,
+    register,
+)
 
 Ints = NDArray[np.int64]
 AGREE = {torch.float32: 1e-3}  # how near the engine's logits must be to the model's own, in spreads of them

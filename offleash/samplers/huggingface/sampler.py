@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offleash.errors import OffleashError
-from offleash.samplers.fingerprint import fingerprint
 from offleash.samplers.huggingface.attention import UnsupportedError
 from offleash.samplers.huggingface.generating import generated
 from offleash.samplers.huggingface.loading import Loaded, loaded, settings_of
 from offleash.samplers.huggingface.network import Network, network
-from offleash.samplers.huggingface.rows import Ended
 from offleash.samplers.huggingface.text import Asking, stop_finder, texts_of
-from offleash.samplers.huggingface.tree import Tree
+from offleash.samplers.huggingface.tree import Ended, Tree
 from offleash.samplers.huggingface.walk import Limits, Walk
-from offleash.samplers.models import Model
+from offleash.samplers.models import Model, fingerprint
 from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
 from offleash.samplers.seeds import sample_seeds
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offleash.samplers.chat_template import Asked, chat
-from offleash.samplers.huggingface.rows import Ended
+from offleash.samplers.huggingface.tree import Ended
 from offleash.samplers.sampler import Request
 
 if TYPE_CHECKING:

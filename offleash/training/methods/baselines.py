@@ -1,10 +1,10 @@
-"""REINFORCE with a leave-one-out baseline (Ahmadian et al., Back to Basics, arXiv:2402.14740)."""
+"""REINFORCE against a baseline that is not a learnt critic: leave-one-out, the whole batch, the greedy sample."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from offleash.training.method import Average, Floats, Group, Method
+from offleash.training.method import Average, Floats, Group, Method, Schedule, above
 from offleash.training.methods.grpo import clipped
 
 
@@ -20,5 +20,43 @@ class LeaveOneOut:
 
 
 def rloo(clip: float = 0.2, kl: float = 0.0) -> Method:
-    """The gradient of the mean reward without bias: terms of tokens are summed, divided by a constant only."""
+    """REINFORCE with a leave-one-out baseline (Ahmadian et al., Back to Basics, arXiv:2402.14740).
+
+    The gradient of the mean reward without bias: terms of tokens are summed, divided by a constant only.
+    """
     return Method(LeaveOneOut(), clipped(clip, kl, Average.CONSTANT))
+
+
+@dataclass(frozen=True)
+class BatchNormalised:
+    """`A_i = (R_i - batch mean) / (batch std + delta)`: how a sample compares with all samples of the step."""
+
+    delta: float = 1e-4
+
+    def __call__(self, group: Group) -> Floats:
+        advantage_G: Floats = (group.reward_G - group.batch_mean) / (group.batch_std + self.delta)
+        return advantage_G
+
+
+def reinforce_pp(clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
+    """REINFORCE++: rewards normalised over the whole batch (Hu et al., arXiv:2501.03262).
+
+    A group that is all right or all wrong still counts; tokens of the step are averaged as one.
+    """
+    return Method(BatchNormalised(above("delta", delta, 0)), clipped(clip, kl, Average.TOKEN))
+
+
+@dataclass(frozen=True)
+class OverGreedy:
+    """`A_i = R_i - R(greedy)`: what sampling brought over the most likely token at every place."""
+
+    def __call__(self, group: Group) -> Floats:
+        return group.reward_G - group.greedy
+
+
+def remax(clip: float = 0.2, kl: float = 0.0) -> Method:
+    """ReMax: the reward of the greedy sample is the baseline (Li et al., arXiv:2310.10505).
+
+    The gradient of the mean reward without bias; the baseline costs one more sample a problem.
+    """
+    return Method(OverGreedy(), clipped(clip, kl, Average.CONSTANT), Schedule(greedy=True))

@@ -1,12 +1,13 @@
-"""Advantages shaped by entropy: where the policy hesitated, more is learnt (Cheng et al., arXiv:2506.14758)."""
+"""Entropy at the level of tokens: learn more where the policy hesitates, or keep its entropy from collapsing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
-from offleash.training.method import Floats, Group, Method
-from offleash.training.methods.grpo import clipped, normalised
-from offleash.training.methods_options import above, at_least
+from offleash.errors import OffleashError
+from offleash.training.method import Chosen, Floats, Group, Loss, Method, above, at_least, fraction
+from offleash.training.methods.grpo import clipped, normalised, spread
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,50 @@ class EntropyShaped:
 def entropy_advantage(
     alpha: float = 0.4, kappa: float = 2.0, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4
 ) -> Method:
-    """Grpo with a bonus on uncertain tokens; the entropy is that of the drawing policy and has no gradient."""
+    """Advantages shaped by entropy: where the policy hesitated, more is learnt (Cheng et al., arXiv:2506.14758).
+
+    Grpo with a bonus on uncertain tokens; the entropy is that of the drawing policy and has no gradient.
+    """
     shaped = EntropyShaped(at_least("alpha", alpha, 0), above("kappa", kappa, 1), above("delta", delta, 0))
     return Method(shaped, clipped(clip, kl))
+
+
+def clip_cov(share: float = 2e-4, low: float = 1.0, high: float = 5.0, delta: float = 1e-4) -> Method:
+    """Clip-Cov: some of the tokens that drive the entropy down lose their gradient (Cui et al., arXiv:2505.22617).
+
+    A random share of tokens is left out, among those whose covariance lies between `low` and `high`.
+
+    The numbers are the paper's. There is no clip of the ratio: the tokens left out take its place.
+    """
+    if not low <= high:
+        raise OffleashError(f"low = {low} lies above high = {high}: no covariance is between. Exchange them.")
+    loss = Loss(low=inf, high=inf, chosen=Chosen.CLIP_COV, share=fraction("share", share), band=(low, high))
+    return Method(spread(delta), loss)
+
+
+def kl_cov(share: float = 2e-3, penalty: float = 1.0, delta: float = 1e-4) -> Method:
+    """KL-Cov: a penalty on the tokens that drive the entropy down (Cui et al., arXiv:2505.22617).
+
+    The share of tokens whose log-probability and advantage covary most is held at the policy that drew it.
+
+    There is no clip, as in the paper, whose shares are 2e-3 (7B) and 2e-4 (32B), with a penalty of 1. The KL has no
+    gradient where the policy is still the one that drew the samples: the method acts from the second update of the
+    same samples on, and is REINFORCE with grpo's advantages when there is only one.
+    """
+    loss = Loss(
+        low=inf,
+        high=inf,
+        chosen=Chosen.KL_COV,
+        share=fraction("share", share),
+        penalty=at_least("penalty", penalty, 0),
+    )
+    return Method(spread(delta), loss)
+
+
+def top_entropy(share: float = 0.2, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
+    """Learning only at the forks: the tokens with the highest entropy (Wang et al., arXiv:2506.01939).
+
+    Grpo whose policy gradient reaches only the share of the step's tokens where the policy was least sure.
+    """
+    loss = replace(clipped(clip, kl), chosen=Chosen.TOP_ENTROPY, share=fraction("share", share))
+    return Method(spread(delta), loss)

@@ -1,9 +1,24 @@
-"""Group relative policy optimization (Shao et al., DeepSeekMath, arXiv:2402.03300)."""
+"""GRPO and its variants: how a group's rewards become advantages, and how ratios are clipped and averaged."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from offleash.training.method import Average, Floats, Group, Loss, Method
-from offleash.training.methods_options import above, at_least, bound
+import numpy as np
+
+from offleash.training.method import (
+    Average,
+    Floats,
+    Group,
+    Ints,
+    Loss,
+    Method,
+    Ratio,
+    Schedule,
+    above,
+    at_least,
+    between,
+    bound,
+    count,
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +38,10 @@ def normalised(reward_G: Floats, delta: float) -> Floats:
 
 
 def grpo(clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
-    """Advantages by the group's mean and spread, ratios clipped, KL to the reference if wanted."""
+    """Group relative policy optimization (Shao et al., DeepSeekMath, arXiv:2402.03300).
+
+    Advantages by the group's mean and spread, ratios clipped, KL to the reference if wanted.
+    """
     return Method(spread(delta), clipped(clip, kl))
 
 
@@ -35,3 +53,100 @@ def spread(delta: float) -> Normalised:
 def clipped(clip: float, kl: float, average: Average = Average.SAMPLE) -> Loss:
     """The loss of grpo, or of one that averages otherwise."""
     return Loss(low=bound("clip", clip), high=clip, kl=at_least("kl", kl, 0), average=average)
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """Rewards less a penalty for samples in the last share of the room there is, then as grpo."""
+
+    overlong: float = 0.2
+    delta: float = 1e-4
+
+    def __call__(self, group: Group) -> Floats:
+        penalty_G = soft_overlong(group.length_G, group.longest, self.overlong * group.longest)
+        return normalised(group.reward_G + penalty_G, self.delta)
+
+
+def soft_overlong(length_G: Ints, longest: int, zone: float) -> Floats:
+    """0 up to `longest - zone` tokens, from there falling on a line to -1 at `longest`; a zone of 0: none."""
+    if not zone:
+        return np.zeros(len(length_G))
+    penalty_G: Floats = np.clip((longest - zone - length_G) / zone, -1.0, 0.0)
+    return penalty_G
+
+
+def dapo(low: float = 0.2, high: float = 0.28, overlong: float = 0.2, delta: float = 1e-4) -> Method:
+    """Decoupled clip and dynamic sampling policy optimization (Yu et al., DAPO, arXiv:2503.14476).
+
+    Clip-higher, a loss over tokens, mixed groups only, a soft penalty on overlong samples, no KL.
+
+    `overlong` is the share of the longest length that is the soft zone (the paper: 4,096 of 20,480); 0 turns it
+    off, which is right where every good answer is about as long as it may be.
+    """
+    advantages = Shortened(between("overlong", overlong, 0, 1), above("delta", delta, 0))
+    loss = Loss(low=bound("low", low), high=bound("high", high), average=Average.TOKEN)
+    return Method(advantages, loss, Schedule(mixed_only=True))
+
+
+@dataclass(frozen=True)
+class Centred:
+    """`A_i = R_i - mean R`: problems that are nearly always or nearly never solved weigh no more than others."""
+
+    def __call__(self, group: Group) -> Floats:
+        centred_G: Floats = group.reward_G - group.reward_G.mean()
+        return centred_G
+
+
+def dr_grpo(clip: float = 0.2, kl: float = 0.0) -> Method:
+    """GRPO done right: no division by the spread or by the length (Liu et al., arXiv:2503.20783).
+
+    Terms of tokens are summed and divided by one constant: long wrong samples are not let off lightly.
+    """
+    return Method(Centred(), clipped(clip, kl, Average.CONSTANT))
+
+
+def gspo(low: float = 3e-4, high: float = 4e-4, kl: float = 0.0, delta: float = 1e-4) -> Method:
+    """Group sequence policy optimization (Zheng et al., arXiv:2507.18071).
+
+    The ratio of whole samples, `(pi(o) / pi_old(o))^(1 / length)`, clipped as one.
+
+    The clips are the paper's: the geometric mean over many tokens moves little. Short samples move more, so that
+    after the first update of the same samples most are clipped; widen the clips there.
+    """
+    loss = Loss(
+        low=bound("low", low),
+        high=bound("high", high),
+        ratio=Ratio.SEQUENCE,
+        average=Average.SAMPLE,
+        kl=at_least("kl", kl, 0),
+    )
+    return Method(spread(delta), loss)
+
+
+def prorl(
+    high: float = 0.4,
+    temperature: float = 1.2,
+    kl: float = 0.001,
+    reset_after: int = 3,
+    overlong: float = 0.0,
+    delta: float = 1e-4,
+) -> Method:
+    """Prolonged reinforcement learning (Liu et al., ProRL, arXiv:2505.24864).
+
+    Dapo with a wider upper clip, hot samples, and a KL to a reference that is reset when validation stalls.
+
+    Clips (0.2 and 0.4) and temperature are the paper's, section 3.2; it takes groups of 16, which the recipe sets,
+    and no soft overlong penalty. It gives no weight of the KL: 0.001 is the default of verl, which it trained with
+    (NVIDIA's later configuration of ProRL v2 has 0.0001). It resets by hand; here after `reset_after` validations
+    without a better one.
+    """
+    method = dapo(high=high, overlong=overlong, delta=delta)
+    return Method(
+        method.advantages,
+        replace(method.loss, kl=at_least("kl", kl, 0)),
+        replace(
+            method.schedule,
+            temperature=above("temperature", temperature, 0),
+            reset_after=count("reset_after", reset_after, 0),
+        ),
+    )

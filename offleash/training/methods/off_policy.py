@@ -1,19 +1,57 @@
-"""Learning from outside: expert traces join the group (Yan et al., LUFFY, arXiv:2504.14945)."""
+"""Learning from what the policy did not draw: expert traces, supervised steps, an anchor to the base."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from offleash.training.method import Method, Schedule
-from offleash.training.methods.grpo import clipped, spread
-from offleash.training.methods_options import above, count
+import numpy as np
+
+from offleash.training.method import Floats, Group, Method, Schedule, above, count
+from offleash.training.methods.grpo import clipped, normalised, spread
 
 
 def mixed_policy(
     experts: int = 1, shaping: float = 0.1, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4
 ) -> Method:
-    """Experts are normalised with the group; their tokens use `pi / (pi + shaping)` in place of the ratio, unclipped.
+    """Learning from outside: expert traces join the group (Yan et al., LUFFY, arXiv:2504.14945).
+
+    Experts are normalised with the group; their tokens use `pi / (pi + shaping)` in place of the ratio, unclipped.
 
     A group whose own samples are all wrong still has a gradient, towards the trace; unlikely tokens of the trace
     are not lost, because the shaped weight is steepest there.
     """
     loss = replace(clipped(clip, kl), shaping=above("shaping", shaping, 0))
     return Method(spread(delta), loss, Schedule(experts=count("experts", experts, 1)))
+
+
+@dataclass(frozen=True)
+class WhereReached:
+    """Those of grpo where the frozen base reaches the problem, zeros elsewhere."""
+
+    delta: float = 1e-4
+
+    def __call__(self, group: Group) -> Floats:
+        return normalised(group.reward_G, self.delta) if group.reached else np.zeros(group.size)
+
+
+def base_anchor(
+    anchor: float = 0.1, base_samples: int = 64, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4
+) -> Method:
+    """RL where the base reaches the problem, an anchor to the base elsewhere (arXiv:2607.20543).
+
+    Problems that none of the base's samples solves are not learnt but held: KL to the base, weight `anchor`.
+    """
+    loss = replace(clipped(clip, kl), anchor=above("anchor", anchor, 0))
+    schedule = Schedule(base_samples=count("base_samples", base_samples, 1))
+    return Method(WhereReached(above("delta", delta, 0)), loss, schedule)
+
+
+def interleaved_sft(
+    sft_every: int = 4, sft_steps: int = 1, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4
+) -> Method:
+    """RL interleaved with supervised steps on what it cannot solve (Ma et al., ReLIFT, arXiv:2506.07527).
+
+    Grpo, and every few steps supervised ones on traces of problems whose group was all wrong.
+
+    The paper waits until a batch of such problems has been gathered; here the interval is fixed.
+    """
+    schedule = Schedule(sft_every=count("sft_every", sft_every, 1), sft_steps=count("sft_steps", sft_steps, 1))
+    return Method(spread(delta), clipped(clip, kl), schedule)

@@ -1,13 +1,14 @@
-"""Pass@k training with analytic advantages (Chen et al., arXiv:2508.10751)."""
+"""Training for pass@k instead of pass@1."""
 
 from dataclasses import dataclass
 from math import comb, sqrt
 
 import numpy as np
 
-from offleash.training.method import Floats, Group, Method
+from offleash.errors import OffleashError
+from offleash.training.method import Average, Floats, Group, Method, count, fits
+from offleash.training.methods.baselines import LeaveOneOut
 from offleash.training.methods.grpo import clipped
-from offleash.training.methods_options import count, fits
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,59 @@ class SetAdvantage:
 
 
 def pass_at_k(k: int = 4, clip: float = 0.2, kl: float = 0.0) -> Method:
-    """Rewards sets of k samples for their best: a problem that is solved often enough has no gradient left.
+    """Pass@k training with analytic advantages (Chen et al., arXiv:2508.10751).
+
+    Rewards sets of k samples for their best: a problem that is solved often enough has no gradient left.
 
     With k = 1 it is grpo with delta = 0.
     """
     return Method(SetAdvantage(count("k", k, 1)), clipped(clip, kl))
+
+
+@dataclass(frozen=True)
+class PassGradient:
+    """Weights whose mean over the samples, times the gradients of their log-probabilities, is that of pass@k.
+
+    The paper's weights, to be summed, are `k/n` for a correct sample and `(k/n) rho(n-1, c, k-1)` for a wrong one;
+    here they are times n, because the loss takes the mean. The baseline never knows its sample: each set of k is
+    compared with itself without the sample (equation 33, which the paper calls PKPO), or, where `equal`, with the
+    mean weight of the others in sets of k without it (equation 29). One sample alone is compared with the mean of
+    the others (equation 26).
+    """
+
+    k: int
+    equal: bool = False
+
+    def __call__(self, group: Group) -> Floats:
+        n, k = group.size, self.k
+        fits(k, n)
+        if k == 1:
+            return LeaveOneOut()(group)
+        right_G = group.reward_G > 0
+        c = int(right_G.sum())
+        weight_G = np.where(right_G, float(k), k * rho(n - 1, c, k - 1))
+        return weight_G - self._baseline(right_G, c)
+
+    def _baseline(self, right_G: np.ndarray, c: int) -> Floats:
+        n, k = len(right_G), self.k
+        if not self.equal:
+            return k * np.where(right_G, rho(n - 1, c - 1, k - 1), rho(n - 1, c, k - 1))
+        if k == n:
+            raise OffleashError(
+                f"equal compares with sets of k = {k} samples among the {n - 1} others of a group. "
+                f"Choose k up to {n - 1}, draw larger groups, or leave equal out."
+            )
+        return k * n / (n - 1) * np.where(right_G, rho(n - 1, c - 1, k), rho(n - 1, c, k))
+
+
+def rho(n: int, c: int, k: int) -> float:
+    """Chance that k of n samples, c of them correct, include a correct one."""
+    return 1 - comb(max(n - c, 0), k) / comb(n, k) if c > 0 else 0.0
+
+
+def pkpo(k: int = 4, equal: bool = False, clip: float = 0.2, kl: float = 0.0) -> Method:
+    """Pass@k policy optimization: unbiased gradients of pass@k (Walder and Karkhanis, arXiv:2505.15201).
+
+    The gradient of pass@k itself, terms of tokens summed; with k = 1 it is rloo.
+    """
+    return Method(PassGradient(count("k", k, 1), equal), clipped(clip, kl, Average.CONSTANT))

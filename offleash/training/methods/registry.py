@@ -5,29 +5,13 @@ from inspect import signature
 
 from offleash.errors import OffleashError, unknown
 from offleash.training.method import Method
-from offleash.training.methods.base_anchor import base_anchor
-from offleash.training.methods.baselines import rloo
-from offleash.training.methods.clip_cov import clip_cov
-from offleash.training.methods.dapo import dapo
-from offleash.training.methods.diversity import diversity
-from offleash.training.methods.dr_grpo import dr_grpo
-from offleash.training.methods.entropy import entropy_advantage
-from offleash.training.methods.focal import focal
-from offleash.training.methods.grpo import grpo
-from offleash.training.methods.gspo import gspo
-from offleash.training.methods.interleaved_sft import interleaved_sft
-from offleash.training.methods.kl_cov import kl_cov
-from offleash.training.methods.off_policy import mixed_policy
-from offleash.training.methods.outcome_novelty import outcome_novelty
-from offleash.training.methods.pass_at_k import pass_at_k
-from offleash.training.methods.pkpo import pkpo
-from offleash.training.methods.prorl import prorl
-from offleash.training.methods.reinforce_pp import reinforce_pp
-from offleash.training.methods.remax import remax
-from offleash.training.methods.top_entropy import top_entropy
-from offleash.training.methods.unlikeliness import unlikeliness
-from offleash.training.methods.w_reinforce import w_reinforce
-from offleash.training.methods.weighting import nsr
+from offleash.training.methods.baselines import reinforce_pp, remax, rloo
+from offleash.training.methods.diversity import diversity, outcome_novelty
+from offleash.training.methods.entropy import clip_cov, entropy_advantage, kl_cov, top_entropy
+from offleash.training.methods.grpo import dapo, dr_grpo, grpo, gspo, prorl
+from offleash.training.methods.off_policy import base_anchor, interleaved_sft, mixed_policy
+from offleash.training.methods.pass_at_k import pass_at_k, pkpo
+from offleash.training.methods.weighting import focal, nsr, unlikeliness, w_reinforce
 
 METHODS: dict[str, Callable[..., Method]] = {
     "grpo": grpo,

@@ -1,11 +1,11 @@
-"""Negative sample reinforcement: only wrong samples are pushed down (Zhu et al., arXiv:2506.01347)."""
+"""Samples and problems weighted: wrong samples, unlikely ones, problems that are mostly solved."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from offleash.training.method import Average, Floats, Group, Method
-from offleash.training.methods.grpo import clipped
+from offleash.training.method import Average, Floats, Group, Method, above, at_least, between
+from offleash.training.methods.grpo import clipped, normalised
 
 
 @dataclass(frozen=True)
@@ -19,5 +19,64 @@ class Signed:
 
 
 def nsr(clip: float = 0.2) -> Method:
-    """Correct samples are left alone: what is taken from wrong ones goes where the policy already leans."""
+    """Negative sample reinforcement: only wrong samples are pushed down (Zhu et al., arXiv:2506.01347).
+
+    Correct samples are left alone: what is taken from wrong ones goes where the policy already leans.
+    """
     return Method(Signed(0.0), clipped(clip, 0.0, Average.TOKEN))
+
+
+@dataclass(frozen=True)
+class Focused:
+    """`A_i (1 - c/N)^gamma`, A_i those of grpo and c of N samples correct."""
+
+    gamma: float = 1.0
+    delta: float = 1e-4
+
+    def __call__(self, group: Group) -> Floats:
+        missing = 1 - float((group.reward_G > 0).mean())
+        weighted_G: Floats = normalised(group.reward_G, self.delta) * missing**self.gamma
+        return weighted_G
+
+
+def focal(gamma: float = 1.0, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
+    """F-GRPO: problems that are mostly solved weigh less (Plyusov et al., arXiv:2602.06717).
+
+    Less is learnt from what is nearly known, where rare ways to be right are lost; gamma = 0 is grpo.
+    """
+    return Method(Focused(at_least("gamma", gamma, 0), above("delta", delta, 0)), clipped(clip, kl))
+
+
+@dataclass(frozen=True)
+class Unlikely:
+    """`r_i = R_i (1 - b (G - rank_i) / G)`, rank 0 the most likely of the group, then as grpo.
+
+    Samples that are equally likely share the mean of their ranks, so that their order in the group is nothing.
+    """
+
+    b: float = 0.25
+    delta: float = 1e-4
+
+    def __call__(self, group: Group) -> Floats:
+        likely_G = group.logprob_GT.sum(1)
+        above_G = (likely_G[None] > likely_G[:, None]).sum(1)
+        level_G = (likely_G[None] == likely_G[:, None]).sum(1) - 1
+        rank_G = above_G + level_G / 2
+        reward_G = group.reward_G * (1 - self.b * (group.size - rank_G) / group.size)
+        return normalised(np.asarray(reward_G, np.float64), self.delta)
+
+
+def unlikeliness(b: float = 0.25, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
+    """Rewarding the unlikely: correct samples earn more the less likely they were (He et al., arXiv:2506.02355).
+
+    A group that is all right still has a gradient: towards its less likely samples.
+    """
+    return Method(Unlikely(between("b", b, 0, 1), above("delta", delta, 0)), clipped(clip, kl))
+
+
+def w_reinforce(weight: float = 0.1, clip: float = 0.2) -> Method:
+    """Weighted REINFORCE: wrong samples pushed down, correct ones up a little (Zhu et al., arXiv:2506.01347).
+
+    Rewards of `+weight` (the paper's lambda) and -1; with 0 it is nsr, with 1 plain REINFORCE on +1 and -1.
+    """
+    return Method(Signed(at_least("weight", weight, 0)), clipped(clip, 0.0, Average.TOKEN))

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.math.exact import decide_exactly
-from offleash.verifiers.math.guards import letters, objection, value_of
+from offleash.verifiers.math.exact import LENGTH, beyond, decide_exactly
+from offleash.verifiers.math.guards import letters, objection, unitless, value_of
 from offleash.verifiers.math.latex import cleaned, gold_text, squeezed, told_apart
 from offleash.verifiers.math.numeric import clearly_apart
-from offleash.verifiers.math.structure import LENGTH, beyond
-from offleash.verifiers.math.units import unitless
 from offleash.verifiers.verifier import Case, Judgement
 
 _NUMBERS = re.compile(r"\d+(?:[.,]\d+)*(?:/\d+)?")

@@ -1,6 +1,6 @@
-"""Guards: reasons to distrust math-verify's "equal". Each stands for a way in which it was seen to be wrong.
+r"""Guards: reasons to distrust math-verify's "equal". Each stands for a way in which it was seen to be wrong.
 
-The parser recovers from errors by dropping what it does not know (`4 \\foo{3}`, `4 \\mid 5`, `\\neq 4` all read as one
+The parser recovers from errors by dropping what it does not know (`4 \foo{3}`, `4 \mid 5`, `\neq 4` all read as one
 number), ignores units and bases, and compares rounded numbers (1/2004! equals 1/2006!). An answer is not accepted when
 it holds something the parser drops that the gold answer does not hold, and the other way round.
 """
@@ -10,8 +10,6 @@ from collections import Counter
 from typing import Any
 
 from offleash.verifiers.math.numeric import difference
-from offleash.verifiers.math.order import misplaced
-from offleash.verifiers.math.units import TEXT, UNITED, unit
 
 _KNOWN = frozenset(  # commands that the parser reads, or that carry no meaning of their own
     """
@@ -113,3 +111,82 @@ def _partly_read(answer: str, value: Any) -> bool:
         return False
     joined = re.sub(r"(?<=\d)[,\s]+(?=\d{3}(?!\d))", "", text)
     return len(_DIGITS.findall(joined)) > 1
+
+
+# Order and repeats: lists, assignments and names of points, which the parser turns into sets and products.
+
+
+_ENTRY = re.compile(r"\s*(?:([A-Za-z](?:_\{?\w+\}?)?)\s*=\s*)?(-?(?:\\[dt]?frac\{\d+\}\{\d+\}|[\d./]+))\s*")
+_POINTS = re.compile(r"\s*(?:\\(angle|overline|triangle|widehat|measuredangle)\s*)?\{?\s*([A-Z]{2,})\s*\}?\s*")
+_SUM = re.compile(r"[^=<>]*[A-Za-z)}]\s*[-+*/]\s*[A-Za-z\d(\\][^=<>]*=[^=]*")
+
+
+def misplaced(gold: str, answer: str) -> str:
+    """Why two texts of equal entries are not the same answer; empty where nothing speaks against it."""
+    expected, found = _entries(gold), _entries(answer)
+    if expected and found and len(expected) == len(found):
+        values, others = [value for _, value in expected], [value for _, value in found]
+        if Counter(values) != Counter(others) and set(values) == set(others):
+            return "other entries are repeated"
+        named = all(name for name, _ in expected) and len({name for name, _ in expected}) == len(expected)
+        if named and not any(name for name, _ in found) and answer.lstrip().startswith("(") and values != others:
+            return "the entries stand in another order"
+    points, others_points = _POINTS.fullmatch(gold), _POINTS.fullmatch(answer)
+    if points and others_points and len(points[2]) > 2 and not _same_points(points, others_points):
+        return "the points are named in another order"
+    if _SUM.fullmatch(gold) and "=" not in answer and not re.search(r"\\(?:in|approx)(?![A-Za-z])|[<>]", answer):
+        return "the gold answer is an equation, the answer only one side of it"
+    return ""
+
+
+def _entries(text: str) -> list[tuple[str | None, str]]:
+    """The plain entries of a list, with the names they are given; empty where something else is among them."""
+    inner = text.strip().removeprefix("\\left").removesuffix("\\right)").strip()
+    inner = inner.strip("()") if inner.startswith("(") else inner.replace("\\{", "").replace("\\}", "")
+    parts = [_ENTRY.fullmatch(part) for part in re.split(r"[,;]", inner)]
+    return [(part[1], part[2]) for part in parts if part] if len(parts) > 1 and all(parts) else []
+
+
+def _same_points(one: re.Match[str], other: re.Match[str]) -> bool:
+    """Angles and segments may be read from either end; a triangle is its corners in any order."""
+    if "triangle" in (one[1], other[1]):
+        return sorted(one[2]) == sorted(other[2])
+    ends = one[1] or other[1]
+    return one[2] == other[2] or (bool(ends) and one[2] == other[2][::-1])
+
+
+# Units of numbers in formulas: told by their font or after a bare number, since a lone letter is a variable.
+
+
+TEXT = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{([^{}]*)\}")
+_FONT = r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{(?:[^{}]|\{[^{}]*\})*\}(?:\s*\^\s*(?:\{\s*-?\d+\s*\}|\d))?"
+UNITED = re.compile(_FONT)  # words in a formula, with the exponent of a unit
+_LAST_WORDS = re.compile(rf"(?<=[\d}}\s)!])(?:\\[,;: ]|\s)*{_FONT}\s*$")
+_BARE = re.compile(
+    r"^(-?[\d.,{}\\!]*\d)(?:\s*(?:km|cm|mm|dm|kg|mg|ml|mL|ft|lb|oz|yd|hr|min)(?:\^\{?[23]\}?)?|\s+[mgshlL])\s*$"
+)
+UNITS = {
+    "length": "mm cm dm m km in ft yd mi|millimeter centimeter decimeter meter kilometer inch foot yard mile",
+    "mass": "mg g kg t lb oz|milligram gram kilogram ton pound ounce",
+    "time": "ms s min h d|millisecond second minute hour day",
+    "volume": "ml l|milliliter liter",
+    "money": "cents dollars|cent dollar",
+}
+
+
+def unitless(text: str) -> str:
+    """Without the unit at its end, told by its font or after a bare number; a lone letter is a variable otherwise."""
+    return _BARE.sub(r"\1", _LAST_WORDS.sub("", text) or text)
+
+
+def unit(text: str) -> str:
+    """The unit of a number, where it is one of the few whose confusion is known to matter."""
+    blocks = [block.strip().lower().rstrip(".") for block in TEXT.findall(text)]
+    trailing = re.search(r"\d\s*([A-Za-z]+)\.?$", text)
+    for word in [*blocks, *([trailing[1].lower()] if trailing else [])]:
+        for group in UNITS.values():
+            short, long = (part.split() for part in group.split("|"))
+            for name, full in zip(short, long, strict=True):
+                if word in (name, full, f"{full}s", f"{full[:-2]}eet" if full == "foot" else full, f"{full}es"):
+                    return name
+    return ""

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
-from offleash.data.gym_tasks import TASKS
-from offleash.data.reasoning_gym import Json, decoded
+from offleash.data.reasoning_gym import TASKS, Json, decoded
 from offleash.errors import OffleashError
 from offleash.verifiers.verifier import Case
 

@@ -7,22 +7,24 @@ model wrote.
 """
 
 import io
+import json
+import re
 import warnings
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import fields
+from decimal import Decimal, InvalidOperation
 from math import isfinite
 from typing import Any
 
-import reasoning_gym.factory  # when the worker starts, not at every case: it takes two seconds
+import reasoning_gym.factory
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.arithmetic import canonical
 from offleash.verifiers.countdown import way
-from offleash.verifiers.reasoning_gym.credits import uncredited
 from offleash.verifiers.reasoning_gym.decide import prepared
-from offleash.verifiers.reasoning_gym.guards import Entry, as_scored, sums_rules, unfit
+from offleash.verifiers.reasoning_gym.guards import NUMBER, Entry, Guard, as_scored, json_value, sums_rules, unfit
 from offleash.verifiers.repairs import repaired
 from offleash.verifiers.verifier import Case, Judgement
 
@@ -95,3 +97,188 @@ def scorer_of(task: str, settings: Mapping[str, object]) -> Any:
     if task == "word_ladder":
         scorer.word_sets = scorer._load_words_from_csv(config.min_word_length, config.max_word_length)
     return scorer
+
+
+# Which texts a Reasoning Gym scorer credits although they are not the answer: their credit is refused.
+#
+# A guard returns a reason, or nothing. Found by reading the scorers of version 0.1.25 and by giving all 105 the same
+# garbage; docs/reasoning-gym.md lists what each credited. A guard never credits.
+
+
+ROUNDED = frozenset({"complex_arithmetic", "polynomial_equations"})  # a score of 0.99 here is a rounded number
+
+
+def uncredited(task: str, answer: str, entry: Entry, score: float) -> str:
+    """Why a text that the scorer credits is not the answer, or nothing."""
+    if score < 1 and task not in ROUNDED:
+        return f"nearly the answer ({score:.4f})"
+    return AFTER[task](answer, entry) if task in AFTER else ""
+
+
+def _same_word(answer: str, entry: Entry) -> str:
+    """game_of_life_halting compares bool(text), true of any; figlet_font and spell_backward read the beginning only."""
+    return "" if _bare(answer) == _bare(entry["answer"]) else "another word"
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"\s", "", text).lower()
+
+
+def _same_words(separator: str | None) -> Guard:
+    """letter_jumble and word_sorting credit the right words followed by any others."""
+
+    def guard(answer: str, entry: Entry) -> str:
+        found, wanted = answer.strip().split(separator), entry["answer"].strip().split(separator)
+        return "" if len(found) == len(wanted) else f"{len(found)} words instead of {len(wanted)}"
+
+    return guard
+
+
+def _plain_number(answer: str, entry: Entry) -> str:
+    """Scorers that drop every comma would read 1,2,3 as 123, and a power of ten of nine digits takes all memory."""
+    return "" if NUMBER.fullmatch(answer.strip()) else "not a number"
+
+
+def _whole_number(answer: str, entry: Entry) -> str:
+    """calendar_arithmetic credits days that are nearly right, and any number at all where the answer is negative."""
+    if not re.fullmatch(r"[+-]?\d+", entry["answer"].strip()):
+        return ""  # a weekday, or yes and no: compared as they are
+    same = re.fullmatch(r"[+-]?\d{1,20}", answer.strip(), re.ASCII) and int(answer) == int(entry["answer"])
+    return "" if same else "another number"
+
+
+def _listed_number(answer: str, entry: Entry) -> str:
+    """number_format allows an error of 0.01, within which other candidates lie."""
+    if not NUMBER.fullmatch(answer.strip()):
+        return "not a number"
+    value, metadata = Decimal(answer.strip().replace(",", "")), entry["metadata"]
+    nearest = min(
+        (Decimal(repr(float(other))) for other in metadata["candidates"]), key=lambda other: abs(other - value)
+    )
+    return "" if nearest == Decimal(repr(float(metadata["solution"]))) else "another candidate"
+
+
+def _one_number(answer: str, entry: Entry) -> str:
+    """gsm_symbolic takes the first digits it finds, without their sign, whatever follows."""
+    if re.search(r"\bnot\b|n't\b|≠", answer):
+        return "it says what the answer is not"
+    found = {Decimal(number.replace(",", "")) for number in NUMBER.findall(answer[:2_000])}
+    if len(answer) > 2_000 or len(found) != 1:
+        return f"{len(found)} different numbers where one belongs"
+    return "" if found == {Decimal(entry["answer"].replace(",", ""))} else "another number"
+
+
+def _finite(answer: str, entry: Entry) -> str:
+    """complex_arithmetic gives full marks to nan."""
+    return "not a number" if re.search(r"nan|inf", answer, re.IGNORECASE) else ""
+
+
+def _roots(answer: str, entry: Entry) -> str:
+    """polynomial_equations skips what is no number: where there is no real root, any text would do."""
+    text = answer.strip().strip("\"'")
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    return "" if all(NUMBER.fullmatch(part) for part in parts) else "not a list of numbers"
+
+
+def _sorted_numbers(answer: str, entry: Entry) -> str:
+    """number_sorting allows an error of 1 in every number, and NaN for any of them."""
+    found, wanted = json_value(answer.replace("'", '"')), json_value(entry["answer"].replace("'", '"'))
+    if not isinstance(found, list) or not isinstance(wanted, list) or len(found) != len(wanted):
+        return "not a list of as many numbers"
+    try:
+        same = all(
+            abs(Decimal(str(a)) - Decimal(str(b))) <= Decimal("1e-9") for a, b in zip(found, wanted, strict=True)
+        )
+    except InvalidOperation:
+        return "not a list of numbers"
+    return "" if same else "other numbers"
+
+
+def _grid(answer: str, entry: Entry) -> str:
+    """game_of_life counts the cells that agree and ignores rows and columns too many."""
+    return "" if json_value(answer) == json_value(entry["answer"]) else "another grid"
+
+
+def _rows(answer: str, entry: Entry) -> str:
+    """pool_matrix cannot tell a row from a column."""
+    found, wanted = ([line.split() for line in text.splitlines() if line.strip()] for text in (answer, entry["answer"]))
+    return "" if [len(row) for row in found] == [len(row) for row in wanted] else "a matrix of another shape"
+
+
+def _pair(answer: str, entry: Entry) -> str:
+    """advanced_geometry reads the first two of any number of coordinates."""
+    is_pair = entry["metadata"]["task_type"] == "orthocenter"
+    return "not two coordinates" if is_pair and answer.count(",") != 1 else ""
+
+
+def _fraction(answer: str, entry: Entry) -> str:
+    """fraction_simplification reads a fraction in front and ignores what follows."""
+    plain = r"[+-]?\d{1,100}\s*/\s*[+-]?\d{1,100}|\\d?frac\s*\{\s*\d{1,100}\s*\}\s*\{\s*\d{1,100}\s*\}"
+    return "" if re.fullmatch(plain, answer.strip().strip("$").strip(), re.ASCII) else "not a fraction"
+
+
+def _mapping(answer: str, entry: Entry) -> str:
+    """cryptarithm lets a later digit for a letter replace an earlier one."""
+    letters = [pair.split("=")[0].strip() for pair in answer.split(",")]
+    return "" if len(letters) == len(set(letters)) else "a letter has two digits"
+
+
+def _colours(answer: str, entry: Entry) -> str:
+    """graph_color takes a list as a map from vertices to colours, and truth values as colours."""
+    found = json_value(answer)
+    plain = isinstance(found, dict) and all(type(colour) in (int, str) for colour in found.values())
+    return "" if plain else "not an object of vertices and their colours"
+
+
+def _partitions(answer: str, entry: Entry) -> str:
+    """palindrome_partitioning reads a word as the list of its letters."""
+    found = json_value(answer)
+    plain = isinstance(found, list) and all(isinstance(parts, list) for parts in found)
+    return "" if plain and len(found) == len({json.dumps(parts) for parts in found}) else "not a list of partitions"
+
+
+def _marks(allowed: str, what: str) -> Guard:
+    """kakurasu keeps the digits 0 and 1 of any text, survo whatever words are numbers."""
+    whole = re.compile(rf"[{allowed}]*")
+    return lambda answer, entry: "" if whole.fullmatch(answer) else f"not {what}"
+
+
+def _roles(answer: str, entry: Entry) -> str:
+    """knights_knaves skips every word that is neither a name nor a role, "or" and "not" as well."""
+    found, known = (set(re.findall(r"\w+", text.lower())) for text in (answer, entry["answer"]))
+    foreign = found - known - {"is", "a", "an", "and"}
+    return f"{min(foreign)!r:.40} says something else" if foreign else ""
+
+
+def _duration(answer: str, entry: Entry) -> str:
+    """time_intervals reads the numbers in front and ignores what follows."""
+    whole = r"[+-]?(?:\d{1,9}(?: days?)?)?(?:,? ?\d{1,3}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?"
+    return "" if re.fullmatch(whole, answer.strip(), re.ASCII) else "not a duration"
+
+
+AFTER: dict[str, Guard] = {
+    "advanced_geometry": _pair,
+    "calendar_arithmetic": _whole_number,
+    "chain_sum": _plain_number,
+    "complex_arithmetic": _finite,
+    "cryptarithm": _mapping,
+    "figlet_font": _same_word,
+    "fraction_simplification": _fraction,
+    "game_of_life": _grid,
+    "game_of_life_halting": _same_word,
+    "graph_color": _colours,
+    "gsm_symbolic": _one_number,
+    "kakurasu": _marks(r"01\s\[\],", "a grid of 0 and 1"),
+    "knights_knaves": _roles,
+    "letter_jumble": _same_words(None),
+    "number_format": _listed_number,
+    "number_sorting": _sorted_numbers,
+    "palindrome_partitioning": _partitions,
+    "polynomial_equations": _roots,
+    "pool_matrix": _rows,
+    "products": _plain_number,
+    "spell_backward": _same_word,
+    "survo": _marks(r"\d\s\[\],-", "a grid of numbers"),
+    "time_intervals": _duration,
+    "word_sorting": _same_words(","),
+}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from offleash.verifiers.sandbox.bubblewrap import SIZED, bubblewrap_version
+from offleash.verifiers.sandbox.isolation import SIZED, bubblewrap_version
 
 AS_OWNER: set[str] = set()  # routes in which root's command stays root outside, because nobody cannot read its Python
 LINUX = sys.platform == "linux"

@@ -58,7 +58,7 @@ def _in_namespaces(spec: dict[str, object]) -> int:
 
 
 def _in_bubblewrap(spec: dict[str, object]) -> int:
-    from offleash.verifiers.sandbox.bubblewrap import bubblewrap_command
+    from offleash.verifiers.sandbox.isolation import bubblewrap_command
 
     several = False
     if os.geteuid() == 0 and not spec["as_owner"]:

@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 
 from offleash.data.certificates import COMPLETIONS, CertificateFolder, Terms
-from offleash.data.problem import as_problems, question_hash
 from offleash.data.run import Origin
-from offleash.data.verdicts import VERDICTS
+from offleash.data.tables import VERDICTS, as_problems, question_hash
 
 BOXES = ("\\boxed{1}", "\\boxed{2}", "a", "b", "<end>", "<pad>", "<unk>")
 QUESTIONS = ("a b", "b a", "a a a", "b")

@@ -18,7 +18,7 @@ from offleash.samplers.exact import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.models import model_of
 from offleash.samplers.sampler import Decoding, Request
-from offleash.stats.rules import IN, OUT, UNDETERMINED, Certified
+from offleash.stats.classes import IN, OUT, UNDETERMINED, Certified
 from offleash.verifying.verify import Verifying
 from tests.analyses.certificates.certified_world import BOXES, problems
 from tests.samplers.huggingface.tiny import tiny_model

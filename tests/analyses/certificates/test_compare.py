@@ -6,7 +6,7 @@ import pytest
 
 from offleash.analyses.certificates.compare import CertifiedComparison, Sought, compare_certificates, named_certificates
 from offleash.errors import OffleashError
-from offleash.stats.rules import Certified
+from offleash.stats.classes import Certified
 from tests.analyses.certificates.certified_world import Written, certificate
 from tests.comparing.world import write_log
 

@@ -29,14 +29,11 @@ from offleash.analyses.entropy.entropy import entropy_arguments as of
 from offleash.comparing.compare import compare
 from offleash.comparing.per_problem import detail
 from offleash.comparing.question import Question
-from offleash.data.positions import END, HEIGHT, POSITIONS, START, TENTH
-from offleash.data.problem import as_problems
 from offleash.data.run import Run
-from offleash.data.samples import SAMPLES
-from offleash.data.scores import SCORES
-from offleash.data.verdicts import VERDICTS
+from offleash.data.scores import END, HEIGHT, POSITIONS, SCORES, START, TENTH
+from offleash.data.tables import SAMPLES, VERDICTS, as_problems
 from offleash.errors import OffleashError
-from offleash.scoring.positions import positions_of
+from offleash.scoring.shards import positions_of
 from offleash.stats.entropy import Way
 from tests.places import SHARED_DATA
 

@@ -11,8 +11,8 @@ import pytest
 
 from offleash.analyses.entropy.entropy import ACCURACY, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, entropies
 from offleash.analyses.entropy.entropy import entropy_arguments as of
-from offleash.data.problem import as_problems
 from offleash.data.run import Budget, Run
+from offleash.data.tables import as_problems
 from offleash.loading.load import Reading
 from offleash.logs.format import Options
 from tests.analyses.entropy.test_entropy import FEW, mean, placed, run, scores

@@ -16,19 +16,17 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from offleash.analyses.entropy.entropy import TOKEN, entropies
 from offleash.comparing.question import Question
 from offleash.data.folder import open_run
-from offleash.data.problem import as_problems
 from offleash.data.scores import Trace
-from offleash.drawing.draw import Drawing, draw
-from offleash.drawing.drawing import draw_arguments
-from offleash.lab.bases import base_of
+from offleash.data.tables import as_problems
+from offleash.drawing.draw import Drawing, draw, draw_arguments
+from offleash.lab.base import base_of
 from offleash.lab.countdown import COUNTDOWN
 from offleash.loading.load import load
 from offleash.samplers.models import model_of, open_sampler
 from offleash.samplers.sampler import Decoding
+from offleash.scoring.score import score_folders
 from offleash.scoring.shards import Selection
-from offleash.scoring.verb import score_folders
-from offleash.verifying.verify import verify
-from offleash.verifying.verifying import verifying
+from offleash.verifying.verify import verify, verifying
 from tests.samplers.huggingface.tiny import tokenizer
 from tests.samplers.huggingface.tiny_scores import plainly, scorer_of
 

@@ -11,19 +11,17 @@ import pytest
 from rich.console import Console
 
 from offleash.analyses.entropy.entropy import TOKEN, UNREAD, Entropies, entropies, entropies_of
-from offleash.analyses.entropy.report import entropy_document
+from offleash.analyses.entropy.report import READINGS, cautions, entropy_document, finding, reading
 from offleash.analyses.entropy.terminal import show_entropies
-from offleash.analyses.entropy.words import READINGS, cautions, finding, reading
 from offleash.comparing.compare import compare
 from offleash.comparing.figures.subject import Subject
 from offleash.comparing.question import Question
-from offleash.data.positions import END, HEIGHT, POSITIONS, START, TENTH
 from offleash.data.run import Run
+from offleash.data.scores import END, HEIGHT, POSITIONS, START, TENTH
 from offleash.render.figure import PAGE, PAPER, Figure, Missing
 from offleash.reporting.comparison import document, show
-from offleash.reporting.figures import figure
-from offleash.reporting.page.chapters import entropy
-from offleash.reporting.subject import subject
+from offleash.reporting.figures import figure, subject
+from offleash.reporting.page.build import entropy
 from offleash.stats.entropy import Square, Way
 from tests.analyses.entropy.test_entropy import run, scores
 from tests.reporting.test_figures import expressions, rows, vega

@@ -13,7 +13,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from offleash.data.folder import append_to_run
-from offleash.data.problem import as_problems, question_hash
+from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import Drawing, draw
 from offleash.samplers.exact import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler

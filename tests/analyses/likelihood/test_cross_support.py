@@ -10,7 +10,7 @@ import pytest
 
 from offleash.analyses.likelihood.cross_support import Crossed
 from offleash.analyses.likelihood.likelihood import Asked, Likelihood, likelihood
-from offleash.analyses.likelihood.words import finding, notes
+from offleash.analyses.likelihood.report import finding, notes
 from offleash.comparing.runs import question
 from offleash.samplers.huggingface.sampler import open_sampler
 from offleash.samplers.models import model_of

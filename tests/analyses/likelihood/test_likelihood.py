@@ -9,11 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.likelihood.classes import TRACES, groups, styles
+from offleash.analyses.likelihood.classes import TRACES, groups, perplexities, styles
 from offleash.analyses.likelihood.law import SIDES, Given, law_of, run_folder, scores_under
 from offleash.analyses.likelihood.likelihood import Asked, Likelihood, likelihood
 from offleash.analyses.likelihood.missing import Prospect
-from offleash.analyses.likelihood.perplexities import perplexities
 from offleash.analyses.likelihood.traces import TraceFile, read_traces
 from offleash.comparing.per_problem import detail
 from offleash.comparing.runs import compare_arguments, question

@@ -8,12 +8,11 @@ from math import log
 import polars as pl
 import pytest
 
-from offleash.analyses.likelihood.perplexities import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
+from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
 from offleash.comparing.compare import compare
 from offleash.comparing.per_problem import detail
 from offleash.comparing.question import Question
-from offleash.data.positions import POSITIONS, SAMPLES
-from offleash.data.scores import SCORES
+from offleash.data.scores import POSITIONS, SAMPLES, SCORES
 from tests.analyses.entropy.test_entropy import run
 
 PROBLEMS, DRAWN, FIRST = [f"p{i}" for i in range(20)], 24, 8

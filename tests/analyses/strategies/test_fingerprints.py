@@ -6,8 +6,7 @@ import time
 import pytest
 
 from offleash.analyses.strategies.fingerprints import countdown, program, steps
-from offleash.analyses.strategies.fingerprints.fingerprint import LONGEST, Asked, short
-from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS, fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import FINGERPRINTS, LONGEST, Asked, fingerprint, short
 from offleash.errors import OffleashError
 from offleash.verifiers.registry import VERIFIERS
 from tests.analyses.strategies.planted.planted import PLANTED

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked
-from offleash.analyses.strategies.fingerprints.registry import fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import Asked, fingerprint
 from offleash.analyses.strategies.fingerprints.worker import answers, decide, probe, request
 from offleash.data.verdict import Verdict
 

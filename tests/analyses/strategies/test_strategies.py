@@ -6,12 +6,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked
-from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS, fingerprint
-from offleash.analyses.strategies.read import Coverage, Reader, identified, misread, tell_run
+from offleash.analyses.strategies.fingerprints.fingerprint import FINGERPRINTS, Asked, fingerprint
+from offleash.analyses.strategies.read import (
+    WAYS,
+    Coverage,
+    Reader,
+    identified,
+    misread,
+    scan_ways,
+    tell_run,
+    ways_folder,
+)
+from offleash.analyses.strategies.report import finding
 from offleash.analyses.strategies.strategies import ways
-from offleash.analyses.strategies.ways import WAYS, scan_ways, ways_folder
-from offleash.analyses.strategies.words import finding
 from offleash.errors import OffleashError
 from offleash.stats.strategies import Basis
 from offleash.verifiers.sandbox.pool import Pool

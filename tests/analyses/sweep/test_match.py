@@ -13,10 +13,8 @@ import pytest
 from rich.console import Console
 from scipy.optimize import brentq
 
-from offleash.analyses.sweep.decoding_match import match_finding, match_tables
-from offleash.analyses.sweep.match import Matched, entropy_matched, moved_by_chance
-from offleash.analyses.sweep.pilots import Pilots
-from offleash.analyses.sweep.search import match_temperature
+from offleash.analyses.sweep.match import Matched, Pilots, entropy_matched, match_temperature, moved_by_chance
+from offleash.analyses.sweep.report import match_finding, match_tables
 from offleash.errors import OffleashError
 from offleash.progress import silent
 from offleash.samplers.models import model_of, open_sampler

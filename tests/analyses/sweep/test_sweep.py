@@ -16,11 +16,10 @@ from rich.console import Console
 
 from offleash.analyses.sweep.best import Best, best_against_best
 from offleash.analyses.sweep.report import finding, show_sweep
-from offleash.analyses.sweep.runs import grid, labels, numbers, place, split_label
+from offleash.analyses.sweep.runs import grid, kept_settings, labels, numbers, place, split_label
 from offleash.analyses.sweep.sweep import Asked, Swept, sweep
-from offleash.analyses.sweep.weights import kept_settings
 from offleash.errors import OffleashError
-from offleash.lab.bases import base_of
+from offleash.lab.base import base_of
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
 from offleash.samplers.models import Model, model_of

@@ -10,8 +10,18 @@ from hypothesis import strategies as st
 
 from offleash.analyses.theory.dynamics import Measured, Recipe, rollouts, train
 from offleash.analyses.theory.exact import divergence, entropy, success_rates
-from offleash.analyses.theory.policy import Shared, Tabular, shared, softmax, tabular
-from offleash.analyses.theory.slopes import DELTA, METHODS, entropy_slope, kl_slope, slope
+from offleash.analyses.theory.policy import (
+    DELTA,
+    METHODS,
+    Shared,
+    Tabular,
+    entropy_slope,
+    kl_slope,
+    shared,
+    slope,
+    softmax,
+    tabular,
+)
 from offleash.analyses.theory.world import Float, World, random_world, world_of
 from offleash.errors import OffleashError
 

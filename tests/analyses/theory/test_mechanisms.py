@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from offleash.analyses.theory.exact import pass_at_k, success_rates
-from offleash.analyses.theory.leash import LARGE, leash
-from offleash.analyses.theory.mechanisms import BUDGETS, CELLS, Mechanism, effects, mean, mechanism
+from offleash.analyses.theory.mechanisms import BUDGETS, CELLS, LARGE, Mechanism, effects, leash, mean, mechanism
 
 MOST = f"pass@{BUDGETS[-1]}"
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from offleash.analyses.theory.exact import pass_at_k, success_rates
-from offleash.analyses.theory.simulate import simulate
-from offleash.analyses.theory.tilt import tilt
-from offleash.analyses.theory.world import random_world
+from offleash.analyses.theory.policy import tilt
+from offleash.analyses.theory.world import random_world, simulate
 from offleash.errors import OffleashError
 from offleash.stats.pass_at_k import pass_at_k as estimated_pass
 from offleash.stats.pass_at_k import pass_at_k_prefix

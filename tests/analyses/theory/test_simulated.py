@@ -10,14 +10,12 @@ import offleash as ol
 from offleash.analyses.theory.dynamics import Recipe, train
 from offleash.analyses.theory.exact import expected_support, pass_at_k, success_rates
 from offleash.analyses.theory.policy import shared
-from offleash.analyses.theory.simulate import simulate
-from offleash.analyses.theory.simulated import simulated_run
-from offleash.analyses.theory.world import World, method_world, random_world
+from offleash.analyses.theory.world import World, method_world, random_world, simulate, simulated_run
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
 from offleash.comparing.tally import tally
+from offleash.data.tables import VERDICTS
 from offleash.data.tally import Per
-from offleash.data.verdicts import VERDICTS
 from tests.places import EXAMPLES
 
 SAMPLES = 64

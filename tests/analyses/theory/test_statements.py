@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from offleash.analyses.theory.exact import entropy, pass_at_k, success_rates
-from offleash.analyses.theory.leash import crosses
-from offleash.analyses.theory.policy import nucleus, tied
-from offleash.analyses.theory.statements import drift, missing, narrowing, reweighting, support
+from offleash.analyses.theory.mechanisms import crosses
+from offleash.analyses.theory.policy import nucleus, tied, tilt
+from offleash.analyses.theory.statements import reweighting, support
 from offleash.analyses.theory.statements.registry import STATEMENTS
-from offleash.analyses.theory.statements.search import search, shrunk
-from offleash.analyses.theory.statements.statement import Finding, Ruling
-from offleash.analyses.theory.tilt import tilt
+from offleash.analyses.theory.statements.statement import Finding, Ruling, search, shrunk
 from offleash.analyses.theory.world import World, random_world, world_of
 
 
@@ -54,17 +52,17 @@ def test_a_policy_that_shrinks_would_be_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_wrong_tail_miss_formula_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert missing.enumerated(0.1, 0.5, 4) == pytest.approx(missing.tail_miss(0.1, 0.5, 4))
-    monkeypatch.setattr(missing, "tail_miss", lambda tau, mu, group: (1 - tau) ** group - (1 - mu) ** group)
-    assert missing.check_missing(0).ruling is Ruling.FAILS
+    assert reweighting.enumerated(0.1, 0.5, 4) == pytest.approx(reweighting.tail_miss(0.1, 0.5, 4))
+    monkeypatch.setattr(reweighting, "tail_miss", lambda tau, mu, group: (1 - tau) ** group - (1 - mu) ** group)
+    assert reweighting.check_missing(0).ruling is Ruling.FAILS
 
 
 def test_the_tail_miss_formula_equals_simulation_within_its_error() -> None:
     rng, groups = np.random.default_rng(3), 100_000
     for tau, mu, group in ((0.01, 0.3, 8), (0.001, 0.6, 32), (0.05, 0.1, 4)):
-        chance = missing.tail_miss(tau, mu, group)
+        chance = reweighting.tail_miss(tau, mu, group)
         error = np.sqrt(chance * (1 - chance) / groups)
-        assert abs(missing.simulated(tau, mu, group, groups, rng) - chance) < 4.5 * error
+        assert abs(reweighting.simulated(tau, mu, group, groups, rng) - chance) < 4.5 * error
 
 
 def test_the_smallest_counterexamples_to_c6_have_two_answers_and_three_in_the_limit(found: dict[str, Finding]) -> None:
@@ -72,7 +70,7 @@ def test_the_smallest_counterexamples_to_c6_have_two_answers_and_three_in_the_li
     assert some.world.base_XY.shape == (1, 2)
     assert limit.world.base_XY.shape == (1, 3)
     risen = (
-        max(entropy(tilt(some.world, beta))[0] for beta in narrowing.NARROWING_BETAS) - entropy(some.world.base_XY)[0]
+        max(entropy(tilt(some.world, beta))[0] for beta in reweighting.NARROWING_BETAS) - entropy(some.world.base_XY)[0]
     )
     assert risen == pytest.approx(some.value)
     assert found["C.6"].evidence.numbers["condition_exceptions"] == 0
@@ -86,7 +84,7 @@ def test_every_counterexample_refutes_when_it_is_tried_again(found: dict[str, Fi
     assert support.ceiling_rise(broken.world) == pytest.approx(broken.value)
     assert broken.world.base_XY.shape == (2, 2)
     (left,) = found["C.3"].evidence.counterexamples
-    assert drift.leaves(left.world) == pytest.approx(left.value)
+    assert support.leaves(left.world) == pytest.approx(left.value)
     assert left.world.base_XY.shape == (1, 2)
 
 
@@ -99,7 +97,7 @@ def test_the_bound_of_c3_is_kept_by_tables_and_vacuous_at_real_scales(found: dic
     numbers = found["C.3"].evidence.numbers
     assert numbers["excess"] < 0
     assert numbers["bound_log10"] == pytest.approx(2 * 1e-6 * 2_000 * 32_768 / np.log(10))
-    assert drift.log_bound(1e-6, 2_000, numbers["vacuous_from_K"]) == pytest.approx(-np.log(drift.DRIFT_EPSILON))
+    assert support.log_bound(1e-6, 2_000, numbers["vacuous_from_K"]) == pytest.approx(-np.log(support.DRIFT_EPSILON))
 
 
 def test_an_answer_cut_by_top_p_returns_in_a_world_small_enough_to_check_by_hand() -> None:
@@ -131,5 +129,5 @@ def test_the_search_shrinks_to_the_fewest_problems_and_answers_that_still_refute
 
 
 def test_the_same_seed_gives_the_same_finding() -> None:
-    one, same = (narrowing.check_narrowing(4) for _ in range(2))
+    one, same = (reweighting.check_narrowing(4) for _ in range(2))
     assert one.evidence.words == same.evidence.words

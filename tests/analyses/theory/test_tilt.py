@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from offleash.analyses.theory.dynamics import Measured, Recipe, train
 from offleash.analyses.theory.exact import Level, entropy, pass_at_k, success_rates, support
-from offleash.analyses.theory.policy import Tabular, logits_of, tabular
-from offleash.analyses.theory.statements.narrowing import EXAMPLE
-from offleash.analyses.theory.tilt import matched_beta, tilt, tilted_rates
+from offleash.analyses.theory.policy import Tabular, logits_of, matched_beta, tabular, tilt, tilted_rates
+from offleash.analyses.theory.statements.reweighting import EXAMPLE
 from offleash.analyses.theory.world import random_world, world_of
 from offleash.errors import OffleashError
 

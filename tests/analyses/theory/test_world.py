@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from offleash.analyses.theory.drawing import draw
 from offleash.analyses.theory.exact import (
     Level,
     divergence,
@@ -21,7 +20,7 @@ from offleash.analyses.theory.exact import (
     support,
 )
 from offleash.analyses.theory.policy import nucleus, shared, softmax, tabular, tied
-from offleash.analyses.theory.world import World, method_world, random_world, world_of
+from offleash.analyses.theory.world import World, draw, method_world, random_world, world_of
 from offleash.errors import OffleashError
 
 

@@ -12,8 +12,8 @@ from transformers import AutoModelForCausalLM
 
 from offleash.errors import OffleashError
 from offleash.samplers.exact import FREE, Expansion, expander_of
-from offleash.samplers.huggingface.distribution import distribution
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
+from offleash.samplers.huggingface.walk import distribution
 from offleash.samplers.models import model_of
 from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.samplers.scripted import Scripted

@@ -11,9 +11,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from offleash.errors import OffleashError
-from offleash.samplers.fingerprint import fingerprint
 from offleash.samplers.huggingface.sampler import open_sampler
-from offleash.samplers.models import Model, model_of
+from offleash.samplers.models import Model, fingerprint, model_of
 from offleash.samplers.sampler import Decoding, Request
 from tests.samplers.huggingface.tiny import WORDS, next_logits, tiny_model, tokenizer
 

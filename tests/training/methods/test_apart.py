@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from offleash.training.loss import apart, covariance
 from offleash.training.method import Chosen, Loss
+from offleash.training.update import apart, covariance
 
 
 def test_the_share_with_the_highest_entropy_is_chosen_among_real_tokens() -> None:

@@ -9,16 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from offleash.training.loss import Terms, Whole, apart, policy_loss
 from offleash.training.method import Average, Method
-from offleash.training.methods.baselines import rloo
-from offleash.training.methods.dr_grpo import dr_grpo
-from offleash.training.methods.grpo import grpo
+from offleash.training.methods.baselines import remax, rloo
+from offleash.training.methods.grpo import dr_grpo, grpo
 from offleash.training.methods.off_policy import mixed_policy
-from offleash.training.methods.pass_at_k import pass_at_k
-from offleash.training.methods.pkpo import pkpo
-from offleash.training.methods.remax import remax
+from offleash.training.methods.pass_at_k import pass_at_k, pkpo
 from offleash.training.methods.weighting import nsr
+from offleash.training.update import Terms, Whole, apart, policy_loss
 from tests.training.methods.groups import a_group
 
 Trace = tuple[int, ...]

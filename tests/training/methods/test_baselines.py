@@ -5,14 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from offleash.training.method import Average, Loss, Method, Ratio, Schedule
-from offleash.training.methods.baselines import rloo
-from offleash.training.methods.dr_grpo import dr_grpo
-from offleash.training.methods.grpo import grpo
-from offleash.training.methods.gspo import gspo
-from offleash.training.methods.reinforce_pp import reinforce_pp
-from offleash.training.methods.remax import remax
-from offleash.training.methods.w_reinforce import w_reinforce
-from offleash.training.methods.weighting import nsr
+from offleash.training.methods.baselines import reinforce_pp, remax, rloo
+from offleash.training.methods.grpo import dr_grpo, grpo, gspo
+from offleash.training.methods.weighting import nsr, w_reinforce
 from tests.training.methods.groups import a_group
 
 ONE_OF_FOUR = a_group([1, 0, 0, 0])  # mean 1/4, spread sqrt(3)/4

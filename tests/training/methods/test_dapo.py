@@ -3,9 +3,7 @@
 import pytest
 
 from offleash.training.method import Average, Loss, Schedule
-from offleash.training.methods.dapo import dapo
-from offleash.training.methods.grpo import grpo
-from offleash.training.methods.prorl import prorl
+from offleash.training.methods.grpo import dapo, grpo, prorl
 from tests.training.methods.groups import a_group
 
 

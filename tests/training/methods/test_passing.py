@@ -11,8 +11,7 @@ from offleash.errors import OffleashError
 from offleash.training.method import Method
 from offleash.training.methods.baselines import rloo
 from offleash.training.methods.grpo import grpo
-from offleash.training.methods.pass_at_k import pass_at_k
-from offleash.training.methods.pkpo import pkpo, rho
+from offleash.training.methods.pass_at_k import pass_at_k, pkpo, rho
 from tests.training.methods.groups import a_group
 
 CASES = [(n, c, k) for n in range(1, 8) for c in range(n + 1) for k in range(1, n + 1)]

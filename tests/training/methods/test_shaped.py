@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 
 from offleash.training.method import Chosen, Group, Loss, Method, Schedule
-from offleash.training.methods.base_anchor import base_anchor
-from offleash.training.methods.clip_cov import clip_cov
-from offleash.training.methods.diversity import diversity
-from offleash.training.methods.entropy import entropy_advantage
-from offleash.training.methods.focal import focal
+from offleash.training.methods.diversity import diversity, outcome_novelty
+from offleash.training.methods.entropy import clip_cov, entropy_advantage, kl_cov, top_entropy
 from offleash.training.methods.grpo import grpo
-from offleash.training.methods.interleaved_sft import interleaved_sft
-from offleash.training.methods.kl_cov import kl_cov
-from offleash.training.methods.off_policy import mixed_policy
-from offleash.training.methods.outcome_novelty import outcome_novelty
-from offleash.training.methods.top_entropy import top_entropy
-from offleash.training.methods.unlikeliness import unlikeliness
+from offleash.training.methods.off_policy import base_anchor, interleaved_sft, mixed_policy
+from offleash.training.methods.weighting import focal, unlikeliness
 from tests.training.methods.groups import a_group
 
 INF = float("inf")

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.program.decide import decide, readable
-from offleash.verifiers.program.outputs import same_output
+from offleash.verifiers.program.decide import decide, readable, same_output
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox import run
 from offleash.verifiers.sandbox.pool import Pool

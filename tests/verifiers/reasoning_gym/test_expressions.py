@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.verifiers.reasoning_gym.expressions import not_a_formula, not_a_literal
+from offleash.verifiers.reasoning_gym.guards import not_a_formula, not_a_literal
 
 CODE = [
     "__import__('os').system('true')",

@@ -12,8 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from offleash.data.gym_tasks import TASKS
-from offleash.data.reasoning_gym import decoded, encoded
+from offleash.data.reasoning_gym import TASKS, decoded, encoded
 from offleash.data.verdict import Verdict
 from offleash.problems.reasoning_gym import NO_GOLD, _rows
 from offleash.verifiers.verifier import Case, Judgement
@@ -276,7 +275,7 @@ def test_reading_the_details_does_not_load_the_library() -> None:
     program = (
         "import sys; sys.modules['reasoning_gym'] = None\n"
         "from offleash.verifiers.verifier import Case\n"
-        "from offleash.verifiers import reasoning_gym\n"
+        "from offleash.verifiers.reasoning_gym import decide as reasoning_gym\n"
         "print(reasoning_gym.readable(Case('', '1', '?', {'task': 'gcd'})) == '', 'sympy' in sys.modules)\n"
         "try: reasoning_gym.decide\n"
         "except ModuleNotFoundError as missing: print(missing.name)"

@@ -2,10 +2,9 @@
 
 from offleash.analyses.strategies.fingerprints.fingerprint import Asked, short
 from offleash.verifiers.arithmetic import NotArithmeticError, canonical, parsed
-from offleash.verifiers.countdown import decide, readable
+from offleash.verifiers.countdown import decide, decide_steps, readable
 from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.registry import VERIFIERS
-from offleash.verifiers.steps import decide_steps
 from offleash.verifiers.verifier import Case
 
 

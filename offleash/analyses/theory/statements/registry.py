@@ -1,11 +1,8 @@
 """The statements that `offleash theory` checks, in the order of the paper."""
 
-from offleash.analyses.theory.statements.drift import DRIFT
-from offleash.analyses.theory.statements.missing import MISSING
-from offleash.analyses.theory.statements.narrowing import NARROWING
-from offleash.analyses.theory.statements.reweighting import BEST, LIMIT, NEVER_SHRINKS
+from offleash.analyses.theory.statements.reweighting import BEST, LIMIT, MISSING, NARROWING, NEVER_SHRINKS
 from offleash.analyses.theory.statements.statement import Statement
-from offleash.analyses.theory.statements.support import CEILING_STATEMENT, SUPPORT
+from offleash.analyses.theory.statements.support import CEILING_STATEMENT, DRIFT, SUPPORT
 
 STATEMENTS: dict[str, Statement] = {
     "C.1": SUPPORT,

@@ -1,10 +1,13 @@
 """C.4, C.5 and what follows from them: the tilt is the best policy under a KL leash, and it never shrinks support."""
 
+from functools import partial
+from itertools import product
+
 import numpy as np
 
-from offleash.analyses.theory.exact import divergence, pass_at_k, success_rates
-from offleash.analyses.theory.statements.statement import Evidence, Finding, Ruling, Statement
-from offleash.analyses.theory.tilt import tilt
+from offleash.analyses.theory.exact import divergence, entropy, pass_at_k, success_rates
+from offleash.analyses.theory.policy import tilt
+from offleash.analyses.theory.statements.statement import Counterexample, Evidence, Finding, Ruling, Statement, search
 from offleash.analyses.theory.world import Float, World, random_world
 
 WORLDS = 10_000
@@ -115,4 +118,148 @@ NEVER_SHRINKS = Statement(
     "(follows from C.4) under the tilt no correct answer is lost at any epsilon and pass@k falls at no k",
     ("as C.4",),
     check_never_shrinks,
+)
+
+# The tail-miss lemma: how often a group of rollouts learns something and misses a rare correct answer.
+
+
+CASES = 300  # random (tau, mu, N) that are enumerated
+LARGEST = 7  # rollouts of an enumerated group: 3^7 sequences
+SIMULATED = 12
+GROUPS = 200_000  # simulated groups of each case
+ALLOWED = 4.5  # standard errors: a right formula passes all simulated cases 9,999 times in 10,000
+
+
+def tail_miss(tau: float, mu: float, group: int) -> float:
+    """Chance that N rollouts are both right and wrong (the group is active) and none is of the rare correct set.
+
+    `tau` is the mass of the rare correct answers, `mu` of all correct ones, tau <= mu (F-GRPO).
+    """
+    return float((1 - tau) ** group - (mu - tau) ** group - (1 - mu) ** group)
+
+
+def check_missing(seed: int) -> Finding:
+    """The formula against all sequences of small groups, and against simulated groups of real sizes."""
+    rng = np.random.default_rng([seed, 7])
+    error = 0.0
+    for _ in range(CASES):
+        mu = float(rng.random())
+        tau, group = float(mu * rng.random()), int(rng.integers(2, LARGEST + 1))
+        error = max(error, abs(tail_miss(tau, mu, group) - enumerated(tau, mu, group)))
+    z = max(abs(_standard_errors(rng)) for _ in range(SIMULATED))
+    peak = max(range(2, 2049), key=lambda group: tail_miss(0.01, 0.3, group))
+    words = (
+        f"equal to the enumeration of all 3^N sequences of {CASES} random groups up to N = {LARGEST} (to {error:.0e}), "
+        f"and to {SIMULATED} simulations of {GROUPS:,} groups of 2 to 64 rollouts (worst {z:.1f} standard errors). "
+        f"With p = 0.3 and a rare way of 0.01, {tail_miss(0.01, 0.3, 8):.0%} of groups of 8 learn without it; the most "
+        f"do at N = {peak} ({tail_miss(0.01, 0.3, peak):.0%}), and {tail_miss(0.01, 0.3, 256):.0%} still at N = 256"
+    )
+    numbers = {"enumeration_error": error, "worst_z": z, "at_8": tail_miss(0.01, 0.3, 8), "peak_group": float(peak)}
+    good = error < 1e-12 and z < ALLOWED
+    return Finding(Ruling.HOLDS if good else Ruling.FAILS, "", Evidence(words, CASES + SIMULATED, error, numbers))
+
+
+def enumerated(tau: float, mu: float, group: int) -> float:
+    """The same chance as a sum over all sequences of rare, other correct and wrong rollouts."""
+    chance = {"rare": tau, "other": mu - tau, "wrong": 1 - mu}
+    total = 0.0
+    for kinds in product(chance, repeat=group):
+        if "rare" not in kinds and {"other", "wrong"} <= set(kinds):
+            total += float(np.prod([chance[kind] for kind in kinds]))
+    return total
+
+
+def simulated(tau: float, mu: float, group: int, groups: int, rng: np.random.Generator) -> float:
+    """The share of simulated groups that are active and miss the rare set."""
+    drawn_G3 = rng.multinomial(group, [tau, mu - tau, 1 - mu], size=groups)
+    return float(((drawn_G3[:, 0] == 0) & (drawn_G3[:, 1] > 0) & (drawn_G3[:, 2] > 0)).mean())
+
+
+def _standard_errors(rng: np.random.Generator) -> float:
+    mu, group = float(rng.uniform(0.05, 0.95)), int(2 ** rng.integers(1, 7))
+    tau = float(mu * rng.uniform(0.001, 0.2))
+    chance = tail_miss(tau, mu, group)
+    spread = np.sqrt(max(chance * (1 - chance), 25 / GROUPS) / GROUPS)  # few expected events are far from normal
+    return (simulated(tau, mu, group, GROUPS, rng) - chance) / float(spread)
+
+
+MISSING = Statement(
+    "tail-miss",
+    "a group of N rollouts is active and misses a rare correct set of mass tau with chance "
+    "(1-tau)^N - (mu-tau)^N - (1-mu)^N",
+    ("rollouts are independent draws of the policy", "tau is part of mu, the success rate"),
+    check_missing,
+)
+
+# C.6: does the entropy of the answers fall under the tilt?
+
+
+NARROWING_BETAS = (0.5, 1.0, 2.0, 5.0)
+CLEARLY = 0.05  # nats of rise that count as a counterexample
+TRIES = 400
+EXAMPLE = World(np.array([[0.9] + [0.01] * 10]), np.array([[False] + [True] * 10]))  # of the specification, beta = 5
+
+
+def rise(world: World, betas: tuple[float, ...] = NARROWING_BETAS) -> float:
+    """By how many nats above `CLEARLY` the mean entropy rises, at the beta where it rises most."""
+    before = entropy(world.base_XY).mean()
+    return max(float(entropy(tilt(world, beta)).mean() - before) for beta in betas) - CLEARLY
+
+
+def check_narrowing(seed: int) -> Finding:
+    """Random worlds at several beta, the worked example, and the condition under which the entropy does fall."""
+    found = search(rise, _make, seed, TRIES)
+    at_limit = search(partial(rise, betas=(float("inf"),)), _make, seed, TRIES)
+    before, after = (float(entropy(p_XY)[0]) for p_XY in (EXAMPLE.base_XY, tilt(EXAMPLE, 5.0)))
+    wrong, problems = _condition_errors(seed)
+    words = (
+        f"with q = 0.9 on one wrong answer and 0.01 on each of ten correct ones: {before:.4f} -> {after:.4f} nats at "
+        f"beta = 5; it rises by more than {CLEARLY} in {found.refuting} of {found.tried} random worlds at some beta, "
+        f"and in {at_limit.refuting} at beta = infinity. It falls at every beta exactly when ln(p/(1-p)) >= H(right) - "
+        f"H(wrong), p the base's success rate and H the entropy within: {wrong} exceptions in {problems:,} problems"
+    )
+    told = ((found, "at some beta up to 5"), (at_limit, "at beta = infinity"))
+    examples = tuple(
+        Counterexample(
+            one.smallest, f"entropy rises by {one.value + CLEARLY:.3f} nats {where}", one.seed, one.value + CLEARLY
+        )
+        for one, where in told
+        if one.smallest is not None and one.seed is not None
+    )
+    numbers = {"example_before": before, "example_after": after, "refuting": float(found.refuting)}
+    numbers |= {"refuting_at_limit": float(at_limit.refuting), "condition_exceptions": float(wrong)}
+    ruling = Ruling.FAILS if examples or after > before else Ruling.HOLDS
+    return Finding(ruling, "", Evidence(words, found.tried, found.value + CLEARLY, numbers, examples))
+
+
+def _condition_errors(seed: int) -> tuple[int, int]:
+    """Problems where the entropy's fall along a fine path of beta and the condition disagree."""
+    world = random_world(np.random.default_rng([seed, 6]), 2_000, 6)
+    rate_X = success_rates(world.base_XY, world.correct_XY)
+    split_X = (rate_X > 1e-6) & (rate_X < 1 - 1e-6)
+    world = World(world.base_XY[split_X], world.correct_XY[split_X])
+    rate_X = rate_X[split_X]
+    right_X, wrong_X = (_within(world, flags_XY) for flags_XY in (world.correct_XY, ~world.correct_XY))
+    margin_X = np.log(rate_X / (1 - rate_X)) - (right_X - wrong_X)
+    path_BX = np.array([entropy(tilt(world, beta)) for beta in np.linspace(0, 1, 26)])
+    falls_X = (np.diff(path_BX, axis=0) <= 1e-12).all(axis=0)
+    clear_X = np.abs(margin_X) > 0.05  # the path has steps: at the edge it cannot tell
+    return int(((margin_X >= 0) != falls_X)[clear_X].sum()), int(clear_X.sum())
+
+
+def _within(world: World, flags_XY: np.ndarray) -> Float:
+    """Entropy of the answers given that they are among the flagged ones."""
+    part_XY = np.where(flags_XY, world.base_XY, 0.0)
+    return entropy(part_XY / part_XY.sum(axis=1, keepdims=True))
+
+
+def _make(rng: np.random.Generator) -> World:
+    return random_world(rng, problems=3, answers=6)
+
+
+NARROWING = Statement(
+    "C.6",
+    "the entropy of the answers falls under the tilt",
+    ("as C.4",),
+    check_narrowing,
 )

@@ -1,8 +1,10 @@
 """A statement: what the paper says, what it assumes, and a check that ends in a ruling with its evidence."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+import numpy as np
 
 from offleash.analyses.theory.world import World
 
@@ -51,3 +53,69 @@ class Statement:
     says: str
     assumes: tuple[str, ...]
     check: Callable[[int], Finding]  # a seed: the same seed gives the same finding
+
+
+# Search for counterexamples over random worlds, and shrink what is found to the fewest problems and answers.
+
+
+Violation = Callable[[World], float]  # above 0: the world refutes the statement, and by how much
+Make = Callable[[np.random.Generator], World]
+
+STARTS = 4  # counterexamples that are shrunk; the smallest is kept
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search came to: worlds tried, how many of them refute, and the smallest after shrinking."""
+
+    tried: int
+    refuting: int
+    smallest: World | None
+    seed: tuple[int, int] | None
+    value: float
+
+
+def search(violation: Violation, make: Make, seed: int, tries: int, starts: int = STARTS) -> Search:
+    """Try `tries` random worlds, world i from the generator of [seed, i]; shrink the first few that refute.
+
+    With `starts` = 0 those that refute are only counted.
+    """
+    refuting: list[tuple[int, World]] = []
+    for i in range(tries):
+        world = make(np.random.default_rng([seed, i]))
+        if violation(world) > 0:
+            refuting.append((i, world))
+    shrunk_ones = [(i, shrunk(world, violation)) for i, world in refuting[:starts]]
+    if not shrunk_ones:
+        return Search(tries, len(refuting), None, None, 0.0)
+    i, smallest = min(shrunk_ones, key=lambda one: _size(one[1]))
+    return Search(tries, len(refuting), smallest, (seed, i), violation(smallest))
+
+
+def shrunk(world: World, violation: Violation) -> World:
+    """The world with problems and answers taken away, then correct answers, then digits, while it still refutes."""
+    smaller = next((one for one in _smaller(world) if violation(one) > 0), None)
+    if smaller is not None:
+        return shrunk(smaller, violation)
+    for digits in (1, 2, 3):
+        plain = world.rounded(digits)
+        no_new_zero = ((plain.base_XY > 0) >= (world.base_XY > 0)).all()
+        if no_new_zero and violation(plain) > 0:
+            return plain
+    return world
+
+
+def _smaller(world: World) -> Iterator[World]:
+    if world.problems > 1:
+        yield from (world.without_problem(x) for x in range(world.problems))
+    if world.answers > 2:
+        yield from (world.without_answer(y) for y in range(world.answers))
+    several_X = world.correct_XY.sum(axis=1) > 1
+    for x, y in np.argwhere(world.correct_XY & several_X[:, None]):
+        fewer_XY = world.correct_XY.copy()
+        fewer_XY[x, y] = False
+        yield World(world.base_XY, fewer_XY)
+
+
+def _size(world: World) -> tuple[int, int]:
+    return world.problems * world.answers, world.problems

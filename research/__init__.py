@@ -1,0 +1,1 @@
+"""Studies that are no part of the product: scripts, results, text."""
