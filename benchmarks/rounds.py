@@ -19,7 +19,7 @@ import torch
 from benchmarks import countdown
 from offleash.drawing.schedule import Chunks, chunks_for
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 
 UNTIL = 5

@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks import countdown
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 
 SHAPES = (256, 512, 1024, 2048)

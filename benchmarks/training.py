@@ -24,10 +24,10 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_
 
 import torch
 
-from offleash.lab.base import base_of
 from offleash.lab.countdown import COUNTDOWN
+from offleash.lab.pretrain import base_of
 from offleash.training.loop import train
-from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling
+from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 from offleash.verifiers import countdown
 from offleash.verifiers.countdown import decide_steps
 from offleash.verifiers.verifier import Case
@@ -50,7 +50,7 @@ def ours(group: int) -> tuple[float, float]:
 
     recipe = Recipe(
         model=f"hf:{base_of(COUNTDOWN.name)}",
-        problems=Asked("countdown:train", PROBLEMS),
+        problems=ProblemSource("countdown:train", PROBLEMS),
         steps=STEPS,
         sampling=Sampling(problems=SAMPLES // group, group=group, max_tokens=COUNTDOWN.longest),
         optimizer=Optimizer(rate=RATE),

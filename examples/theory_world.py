@@ -5,7 +5,7 @@ python examples/theory_world.py
 
 import numpy as np
 
-from offleash.analyses.theory.dynamics import Recipe, train
+from offleash.analyses.theory.dynamics import Dynamics, train
 from offleash.analyses.theory.exact import Level, pass_at_k, success_rates, support
 from offleash.analyses.theory.policy import shared
 from offleash.analyses.theory.world import method_world, simulated_run
@@ -19,7 +19,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     world = method_world(rng, problems=32, answers=24, correct=3, spread=2.0, popularity=1.0)
     base = shared(world, width=4, rng=rng, alike=0.5)
-    trained = train(base, world, Recipe("grpo", group=8, rate=0.1, steps=400), rng).final
+    trained = train(base, world, Dynamics("grpo", group=8, rate=0.1, steps=400), rng).final
 
     exact = {
         name: pass_at_k(success_rates(policy.probability_XY, world.correct_XY), [1, K])

@@ -22,7 +22,7 @@ from offleash.errors import OffleashError
 from offleash.loading import load as loading
 from offleash.loading.problem_set import problem_set
 from offleash.logs.format import Options
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import DECODINGS, Decoding
 from offleash.studies import Studied, TwoModels, study
 from offleash.verifying.verify import Verified, verifying
@@ -149,11 +149,11 @@ def figure(
     """A figure of the page by its name, as a chart of Altair: shown by a notebook, saved by its `save`."""
     import altair as alt
 
-    from offleash.render.figure import Look, Missing
+    from offleash.render.figure import FigureFormat, Missing
     from offleash.reporting.figures import figure as drawn
     from offleash.reporting.figures import subject
 
-    found = drawn(name, subject(_several(comparison)), Look(width=width, height=height))
+    found = drawn(name, subject(_several(comparison)), FigureFormat(width=width, height=height))
     if isinstance(found, Missing):
         raise OffleashError(f"{found.title} {found.reason}")
     return found.panels[0] if len(found.panels) == 1 else alt.hconcat(*found.panels)

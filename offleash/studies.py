@@ -26,7 +26,7 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.render.numbers import many
 from offleash.reporting.comparison import document
-from offleash.samplers.models import Model
+from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding, decoding_text
 from offleash.samplers.seeds import seed_of
 from offleash.verifying.cases import refuse_unreadable, subjects_of

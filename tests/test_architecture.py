@@ -160,6 +160,11 @@ def test_a_circle_is_found_also_where_one_import_is_lazy() -> None:
     assert cycles({name: imported(source, known) for name, source in sources.items()}) == [sorted(known)]
 
 
+def test_a_public_class_name_exists_once() -> None:
+    named = class_names({name: path.read_text("utf-8") for name, path in modules().items()})
+    assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
 def test_a_class_name_that_exists_twice_is_found() -> None:
     twice = class_names({"offleash.a": "class Row: ...", "offleash.b": "class Row: ...\nclass _Own: ..."})
     assert twice == {"Row": ["offleash.a", "offleash.b"]}

@@ -76,7 +76,7 @@ GROWTH = 7  # doublings beyond the pilot
 
 
 @dataclass(frozen=True)
-class Plan:
+class PilotPlan:
     """Which problems of a pilot are open, and what larger budgets would settle at what cost."""
 
     run: str
@@ -90,7 +90,7 @@ class Plan:
     tokens: float | None  # a sample, mean; None when the log does not say
 
 
-def plan(run: Run, target: float = 0.9, until: int | None = None) -> Plan:
+def plan(run: Run, target: float = 0.9, until: int | None = None) -> PilotPlan:
     """The budget at which a loss of `target` of the problems that the pilot reached would be certain."""
     if until is not None and until < 1:
         raise OffleashError(f"--until is a number of successes, at least 1; found {until}.")
@@ -110,7 +110,7 @@ def plan(run: Run, target: float = 0.9, until: int | None = None) -> Plan:
     settled_K = table.chance_PK[reached_P].sum(axis=0)
     enough = np.flatnonzero(settled_K >= target * reached_P.sum())
     open_P = reached_P & (correct_P < table.least_K[0])
-    return Plan(
+    return PilotPlan(
         run=run.name,
         pilot=pilot,
         table=table,
@@ -133,7 +133,7 @@ def _tokens(run: Run) -> float | None:
 # A plan for people and programs.
 
 
-def plan_document(plan: Plan) -> dict[str, object]:
+def plan_document(plan: PilotPlan) -> dict[str, object]:
     """The plan as JSON."""
     table = plan.table
     return {
@@ -163,7 +163,7 @@ def plan_document(plan: Plan) -> dict[str, object]:
     }
 
 
-def plan_table(plan: Plan) -> RenderableType:
+def plan_table(plan: PilotPlan) -> RenderableType:
     """The plan as a table with its reading."""
     table = Table(box=box.SIMPLE_HEAD)
     columns = ["k", "problems settled", "successes needed", "samples a run", "stopping early"]
@@ -191,6 +191,6 @@ def plan_table(plan: Plan) -> RenderableType:
     return Group(Text(reading), table)
 
 
-def _stop(plan: Plan) -> str:
+def _stop(plan: PilotPlan) -> str:
     needed = bool((plan.table.until_K == plan.table.least_K).all())
     return "the successes needed" if needed else f"success {plan.table.until_K[0]}, settled or not"

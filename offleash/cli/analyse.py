@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.commands import taking
+from offleash.cli.option_groups import taking
 from offleash.cli.options import Decoded, Jobs, Logs, Opened, Sized, Verifier, named_columns
 from offleash.cli.output import AsJson, console, print_json, progress, say, warn
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
-    from offleash.analyses.likelihood.law import Given
+    from offleash.analyses.likelihood.models import ModelOverride
     from offleash.analyses.theory.mechanisms import Examined
 
 At = Annotated[int | None, typer.Option(metavar="K", help="The first K samples of each problem (the paper: 32).")]
@@ -104,13 +104,13 @@ def likelihood(
       offleash likelihood runs/base runs/rl --model-before hf:Qwen/Qwen2.5-1.5B --model-after hf:./checkpoints/rl
       offleash likelihood runs/base runs/rl --no-scoring --json
     """
-    from offleash.analyses.likelihood.likelihood import Asked
+    from offleash.analyses.likelihood.likelihood import LikelihoodRequest
     from offleash.analyses.likelihood.likelihood import likelihood as report
     from offleash.analyses.likelihood.report import ahead_text
 
     sides = (("before", model_before), ("after", model_after))
     laws = {side: _given(model, decoding, decoded, opened) for side, model in sides}
-    asked = Asked(first, traces, named_columns(columns, "text=response"), scoring, laws)
+    asked = LikelihoodRequest(first, traces, named_columns(columns, "text=response"), scoring, laws)
     with progress(as_json) as tell:
         found = report(before, after, asked, sized.question(), verifier, tell, lambda ahead: warn(ahead_text(ahead)))
     if as_json:
@@ -123,13 +123,13 @@ def likelihood(
         show_likelihood(console(), found)
 
 
-def _given(model: str | None, decoding: str | None, decoded: Decoded, opened: Opened) -> "Given":
+def _given(model: str | None, decoding: str | None, decoded: Decoded, opened: Opened) -> "ModelOverride":
     """What the command line says of a run's law."""
-    from offleash.analyses.likelihood.law import Given
+    from offleash.analyses.likelihood.models import ModelOverride
 
     said = decoding is not None or decoded.temperature is not None or decoded.top_p is not None
     way = replace(decoded, decoding=decoding or "plain").way() if said else None
-    return Given(model, way, opened.named(), opened.raw)
+    return ModelOverride(model, way, opened.named(), opened.raw)
 
 
 # offleash plan: the budget that would settle it.

@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.commands import taking
-from offleash.cli.options import Asked, Jobs, LogFormat, Logs, Runs, TrustCode
+from offleash.cli.option_groups import taking
+from offleash.cli.options import Jobs, LogFormat, Logs, QuestionOptions, Runs, TrustCode
 from offleash.cli.output import AsJson, console, print_json, progress, say
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
     from offleash.comparing.compare import Comparison
-    from offleash.comparing.figures.subject import Subject
+    from offleash.comparing.figures.subject import FigureInput
     from offleash.comparing.flips import Flips
     from offleash.comparing.runs import Union
     from offleash.progress import Progress
-    from offleash.reporting.view import Server
+    from offleash.reporting.view import ViewServer
     from offleash.verifying.logs import Disagreement
 
 
 @taking()
 def compare(
     runs: Runs,
-    asked: Asked,
+    asked: QuestionOptions,
     logs: Logs,
     certified: Annotated[
         str | None,
@@ -120,7 +120,7 @@ def _write_page(
 
 
 def _compare_certificates(
-    runs: list[str], asked: Asked, logs: Logs, word: str, chosen: dict[str, bool], as_json: bool
+    runs: list[str], asked: QuestionOptions, logs: Logs, word: str, chosen: dict[str, bool], as_json: bool
 ) -> None:
     from offleash.analyses.certificates.compare import certified_question, compare_certificates
     from offleash.analyses.certificates.report import certified_json, show_certified
@@ -168,7 +168,7 @@ COLUMN, WIDEST = 236, 4000  # pixels
 def figure(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which figure: {', '.join(NAMES)}.")],
     runs: Runs,
-    asked: Asked,
+    asked: QuestionOptions,
     logs: Logs,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="A file .pdf, .svg or .png.")],
     width: Annotated[
@@ -191,14 +191,18 @@ def figure(
     if width is not None and not 150 <= width <= WIDEST:
         raise OffleashError(f"A figure is 150 to {WIDEST:,} pixels wide; found --width {width}.")
     from offleash.render.export import kind_of, write_figure
-    from offleash.render.figure import PAPER, Look, Missing
+    from offleash.render.figure import PAPER, FigureFormat, Missing
     from offleash.render.output import check_place
     from offleash.reporting.figures import figure as draw_figure
     from offleash.reporting.figures import subject_of
 
     kind_of(out)
     check_place(out)
-    look = PAPER if width is None else Look(width, max(PAPER.height, min(300, width * 3 // 5)), width <= 1.5 * COLUMN)
+    look = (
+        PAPER
+        if width is None
+        else FigureFormat(width, max(PAPER.height, min(300, width * 3 // 5)), width <= 1.5 * COLUMN)
+    )
     with (
         progress(as_json) as tell,
         subject_of(runs, logs.reading(), asked.question(), *asked.names, progress=tell) as subject,
@@ -224,7 +228,7 @@ FORMATS = ("html", "md", "latex")
 @taking(log_format=LogFormat)
 def report(
     runs: Runs,
-    asked: Asked,
+    asked: QuestionOptions,
     logs: Logs,
     out: Annotated[
         Path | None,
@@ -293,7 +297,7 @@ def _kind(format_name: str | None, out: Path | None) -> str:
     return ENDINGS.get(ending, "html")
 
 
-def _written(kind: str, subject: "Subject", intervals: bool, tell: "Progress") -> str:
+def _written(kind: str, subject: "FigureInput", intervals: bool, tell: "Progress") -> str:
     from offleash.cli.output import command_line
 
     command = command_line()
@@ -325,7 +329,7 @@ def _say(path: Path | None, kind: str, text: str, found: str, as_json: bool) -> 
 @taking(log_format=LogFormat)
 def view(
     runs: Runs,
-    asked: Asked,
+    asked: QuestionOptions,
     logs: Logs,
     port: Annotated[int, typer.Option(metavar="N", help="The port of 127.0.0.1 to serve on; 0: any free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
@@ -347,7 +351,7 @@ def view(
     from offleash.reporting.figures import subject_of
     from offleash.reporting.page.build import Telling, view_page
     from offleash.reporting.samples import Shelf
-    from offleash.reporting.view import Server, check_port
+    from offleash.reporting.view import ViewServer, check_port
 
     check_port(port)
     with ExitStack() as held:
@@ -356,11 +360,11 @@ def view(
                 subject_of(runs, logs.reading(), asked.question(), *asked.names, texts=True, progress=tell)
             )
             page = view_page(subject, Telling(command=command_line()), tell)
-        server = held.enter_context(Server(Shelf(subject.one), page, port))
+        server = held.enter_context(ViewServer(Shelf(subject.one), page, port))
         _serve(server, open_, as_json)
 
 
-def _serve(server: "Server", in_browser: bool, as_json: bool) -> None:
+def _serve(server: "ViewServer", in_browser: bool, as_json: bool) -> None:
     """Say where the page is, and serve it until Ctrl-C."""
     import json
     import sys

@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.commands import taking
-from offleash.cli.options import Decoded, Judged, K, ModelName, Opened, Posed, ProblemsName, Seed, Until, Verifier
+from offleash.cli.option_groups import taking
+from offleash.cli.options import (
+    Decoded,
+    JudgingOptions,
+    K,
+    ModelName,
+    Opened,
+    Posed,
+    ProblemsName,
+    Seed,
+    Until,
+    Verifier,
+)
 from offleash.cli.output import AsJson, console, print_json, progress, say, warn
 
 if TYPE_CHECKING:
@@ -30,7 +41,7 @@ def draw(
     decoded: Decoded,
     opened: Opened,
     posed: Posed,
-    judged: Judged,
+    judged: JudgingOptions,
     until: Until = 0,
     seed: Annotated[
         int, typer.Option(metavar="S", help="The same seed gives the same samples; another one independent samples.")
@@ -79,7 +90,7 @@ def certify(
     decoded: Decoded,
     opened: Opened,
     posed: Posed,
-    judged: Judged,
+    judged: JudgingOptions,
     epsilon: Annotated[
         float | None, typer.Option(metavar="P", help="Find every completion that is more probable than this.")
     ] = None,
@@ -147,7 +158,7 @@ def cut(
       offleash cut certs/rl --top-p 0.9,0.95 --temperature 0.6
       offleash cut certs/base --model hf:./base --json
     """
-    from offleash.analyses.certificates.cutoff import cut_arguments
+    from offleash.analyses.certificates.nucleus import cut_arguments
     from offleash.analyses.certificates.report import cutoff_document, show_cutoff
     from offleash.analyses.sweep.runs import numbers
 
@@ -175,7 +186,7 @@ def study(
     decoded: Decoded,
     opened: Opened,
     posed: Posed,
-    judged: Judged,
+    judged: JudgingOptions,
     until: Until = 0,
     seed: Seed = 0,
     dry: Annotated[bool, typer.Option("--dry-run", help="Check, say what it would cost, and draw nothing.")] = False,
@@ -256,7 +267,7 @@ def sweep(
     decoded: Decoded,
     opened: Opened,
     posed: Posed,
-    judged: Judged,
+    judged: JudgingOptions,
     after: Annotated[
         str | None, typer.Argument(metavar="MODEL2", help="The model after RL, compared with the first.")
     ] = None,
@@ -296,7 +307,7 @@ def sweep(
         _check_place(figure)
     from offleash.analyses.sweep.report import show_sweep, swept_document
     from offleash.analyses.sweep.runs import split_label
-    from offleash.analyses.sweep.sweep import Asked
+    from offleash.analyses.sweep.sweep import SweepRequest
     from offleash.analyses.sweep.sweep import sweep as run
 
     ways = _grid(decoded.way(), temperature, top_p, match)
@@ -305,7 +316,7 @@ def sweep(
     judging = judged.judging()
     with progress(as_json) as tell:
         frame = posed.frame(problems, tell)
-        found = run(Asked(frame, chosen, ways, k, seed, match), into, judging, tell)
+        found = run(SweepRequest(frame, chosen, ways, k, seed, match), into, judging, tell)
     try:
         if figure is not None:
             _draw(found, figure)

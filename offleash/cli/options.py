@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from offleash.comparing.question import Question
     from offleash.loading.load import Reading
-    from offleash.problems.problem import Loaded
+    from offleash.problems.problem import ProblemSet
     from offleash.progress import Progress
-    from offleash.samplers.models import Model
+    from offleash.samplers.registry import Model
     from offleash.samplers.sampler import Decoding
     from offleash.verifying.verify import Verifying
 
@@ -107,7 +107,7 @@ class Sized:
 
 
 @dataclass(frozen=True)
-class Asked(Sized):
+class QuestionOptions(Sized):
     """Also what is counted and when a problem is reached, and which runs are compared."""
 
     rule: Annotated[
@@ -158,7 +158,7 @@ TrustCode = Annotated[
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgingOptions:
     """By which verifier, and with what."""
 
     verifier: Annotated[
@@ -219,7 +219,7 @@ class Opened:
 
     def model(self, name: str) -> "Model":
         """The model that the command line names."""
-        from offleash.samplers.models import model_of
+        from offleash.samplers.registry import model_of
 
         return model_of(name, self.named(), self.raw)
 
@@ -292,7 +292,7 @@ class Posed:
         ),
     ] = None
 
-    def read(self, name: str, tell: "Progress") -> "Loaded":
+    def read(self, name: str, tell: "Progress") -> "ProblemSet":
         """The problems of a set, with what was noted in reading them."""
         from offleash.loading.problem_set import load_problems
 

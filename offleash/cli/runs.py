@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.commands import taking
+from offleash.cli.option_groups import taking
 from offleash.cli.options import Logs
 from offleash.cli.output import AsJson, console, print_json, progress, say
 

@@ -73,12 +73,12 @@ def demo(
     from dataclasses import replace
 
     needs_local("demo")
-    from offleash.lab.demo import QUICK, Plan, demonstrate
+    from offleash.lab.demo import QUICK, DemoSize, demonstrate
     from offleash.lab.findings import demo_document, headline, sentences, write_report
-    from offleash.lab.worlds import world as world_of
+    from offleash.lab.registry import world as world_of
 
     with progress(as_json) as tell:
-        plan = replace(QUICK if quick else Plan(), seed=seed)
+        plan = replace(QUICK if quick else DemoSize(), seed=seed)
         done = demonstrate(world_of(world), plan, out, tell)
         path = write_report(done, command_line(), tell)
     if as_json:
@@ -116,7 +116,7 @@ def list_(as_json: AsJson = False) -> None:
     Examples:
       offleash lab list
     """
-    from offleash.lab.worlds import WORLDS
+    from offleash.lab.registry import WORLDS
 
     if as_json:
         print_json([{"name": one.name, "about": one.about} for one in WORLDS.values()])
@@ -138,8 +138,8 @@ def model(
       offleash lab model countdown -o base
       offleash draw countdown:test hf:base -k 64 --max-tokens 18 -o runs/base
     """
-    from offleash.lab.base import copy_base
-    from offleash.lab.worlds import world as world_of
+    from offleash.lab.pretrain import copy_base
+    from offleash.lab.registry import world as world_of
 
     folder = copy_base(world_of(world).name, into)
     _said(
@@ -162,8 +162,8 @@ def problems(
     Examples:
       offleash lab problems countdown --part train --size 4096 -o train.jsonl
     """
-    from offleash.lab.worlds import world as world_of
-    from offleash.lab.worlds import write_problems
+    from offleash.lab.registry import world as world_of
+    from offleash.lab.registry import write_problems
 
     with progress(as_json) as tell:
         tell(f"generating {world}")
@@ -186,8 +186,8 @@ def traces(
     Examples:
       offleash lab traces countdown --problems train.jsonl -o traces.jsonl
     """
-    from offleash.lab.worlds import world as world_of
-    from offleash.lab.worlds import write_expert_traces
+    from offleash.lab.registry import world as world_of
+    from offleash.lab.registry import write_expert_traces
 
     with progress(as_json) as tell:
         count = write_expert_traces(world_of(world), asked, each, seed, out, tell)
@@ -212,8 +212,8 @@ def pretrain(
     from dataclasses import replace
 
     needs_local("lab pretrain")
-    from offleash.lab.base import pretrained, refuse_taken, save
-    from offleash.lab.worlds import world as world_of
+    from offleash.lab.pretrain import pretrained, refuse_taken, save
+    from offleash.lab.registry import world as world_of
 
     chosen = world_of(world)
     options = replace(chosen.pretraining, seed=seed, steps=steps or chosen.pretraining.steps)

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offleash.cli.commands import taking
-from offleash.cli.options import Decoded, Judged, Opened, Posed, ProblemSeed, ProblemsName, Verifier, named_columns
+from offleash.cli.option_groups import taking
+from offleash.cli.options import (
+    Decoded,
+    JudgingOptions,
+    Opened,
+    Posed,
+    ProblemSeed,
+    ProblemsName,
+    Verifier,
+    named_columns,
+)
 from offleash.cli.output import AsJson, console, print_json, progress, say, warn
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
-    from offleash.samplers.models import Model
+    from offleash.samplers.registry import Model
     from offleash.samplers.sampler import Decoding
     from offleash.verifying.verify import Verified, Verifying
 
@@ -21,7 +30,7 @@ if TYPE_CHECKING:
 @taking()
 def verify(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or one JSONL file of rows.")],
-    judged: Judged,
+    judged: JudgingOptions,
     also: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Judge with this verifier too, for compare --flips.")
     ] = None,
@@ -113,7 +122,7 @@ def _show(done: "list[Verified]", as_json: bool) -> None:
 def check(
     problems: ProblemsName,
     posed: Posed,
-    judged: Judged,
+    judged: JudgingOptions,
     seed: ProblemSeed = 0,
     as_json: AsJson = False,
 ) -> None:

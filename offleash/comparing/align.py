@@ -13,7 +13,7 @@ from offleash.errors import OffleashError, unknown
 
 
 @dataclass(frozen=True)
-class Matched:
+class Alignment:
     """Problems that all runs have, and for each run its own name of them."""
 
     problems: pl.DataFrame  # PROBLEMS of the first run, filled from the others
@@ -21,7 +21,7 @@ class Matched:
     left_out: tuple[int, ...]  # for each run: problems that some other run lacks
 
 
-def match(runs: Sequence[Run]) -> Matched:
+def match(runs: Sequence[Run]) -> Alignment:
     """Problems common to all runs; an id that stands for different texts is an error."""
     first = runs[0].problems.sort("problem")  # so that nothing depends on the order of a file
     own = [first.select(own="problem", problem="problem")]
@@ -39,7 +39,7 @@ def match(runs: Sequence[Run]) -> Matched:
         )
     kept = [frame.filter(pl.col("problem").is_in(common.implode())) for frame in own]
     problems = _filled(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
-    return Matched(problems, tuple(kept), tuple(run.problems.height - common.len() for run in runs))
+    return Alignment(problems, tuple(kept), tuple(run.problems.height - common.len() for run in runs))
 
 
 def _pair(first: Run, other: Run) -> pl.DataFrame:

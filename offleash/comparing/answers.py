@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from offleash.comparing.tally import Counted
+from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
 from offleash.data.tally import UNKNOWN, Answers, Float, Integer, Per, Tally
 from offleash.data.verdict import Verdict
@@ -18,7 +18,7 @@ from offleash.stats.intervals import FEW, REPLICATES, Interval, percentile_inter
 from offleash.stats.pass_at_k import majority_at_k, max_at_k
 
 
-def answers(runs: Sequence[Run], counted: Counted) -> list[Answers] | None:
+def answers(runs: Sequence[Run], counted: AlignedTally) -> list[Answers] | None:
     """The answers of every run, with shared codes; None when a run has none on record."""
     frames = [_counts(run, names, counted) for run, names in zip(runs, counted.own, strict=True)]
     if any(frame is None or frame["answer"].null_count() == frame.height for frame in frames):
@@ -29,7 +29,7 @@ def answers(runs: Sequence[Run], counted: Counted) -> list[Answers] | None:
     return [_coded(frame.join(code, on="answer", how="left"), labels) for frame in found]
 
 
-def tally_of_answers(runs: Sequence[Run], counted: Counted, per: Per) -> Tally:
+def tally_of_answers(runs: Sequence[Run], counted: AlignedTally, per: Per) -> Tally:
     """A tally whose targets are the distinct correct answers (or solutions) of every problem."""
     column = "answer" if per is Per.ANSWER else "solution"
     right = [_right(run, names, counted, column) for run, names in zip(runs, counted.own, strict=True)]
@@ -42,7 +42,7 @@ def tally_of_answers(runs: Sequence[Run], counted: Counted, per: Per) -> Tally:
     return replace(whole, correct_PR=correct_TR, head_PR=none_TR, first_PR=none_TR, per=per, target_P=label_T)
 
 
-def _right(run: Run, names: pl.DataFrame, counted: Counted, column: str) -> pl.DataFrame:
+def _right(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str) -> pl.DataFrame:
     """Correct answers of one run with their counts: row of the tally, answer, count."""
     if run.budget.until:
         raise OffleashError(
@@ -59,7 +59,7 @@ def _right(run: Run, names: pl.DataFrame, counted: Counted, column: str) -> pl.D
     return right.group_by("row", column).agg(pl.col("count").sum())
 
 
-def _counts(run: Run, names: pl.DataFrame, counted: Counted, column: str = "answer") -> pl.DataFrame | None:
+def _counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str = "answer") -> pl.DataFrame | None:
     """Rows (row of the tally, answer, verdict, count) of one run; unread samples have a null answer."""
     if run.verdicts is None or run.budget.until:
         return None
@@ -183,7 +183,7 @@ class Graded:
     after_K: Float
 
 
-def graded(runs: Sequence[Run], counted: Counted, k_K: Integer) -> Graded | None:
+def graded(runs: Sequence[Run], counted: AlignedTally, k_K: Integer) -> Graded | None:
     """max@k of both runs; None when no score lies between 0 and 1, since then it is pass@k."""
     if any(run.verdicts is None or run.budget.until for run in runs) or not any(_partial(run) for run in runs):
         return None
@@ -197,7 +197,7 @@ def _partial(run: Run) -> bool:
     return bool(run.verdicts.select(((score > 0) & (score < 1)).any()).collect(engine="streaming").item())
 
 
-def _best(run: Run, names: pl.DataFrame, counted: Counted, k_K: Integer) -> Float:
+def _best(run: Run, names: pl.DataFrame, counted: AlignedTally, k_K: Integer) -> Float:
     assert run.verdicts is not None, "checked by the caller"
     rows = counted.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
     scores = run.verdicts.select(pl.col("problem").alias("own"), "score").join(rows.lazy(), on="own").drop_nulls()

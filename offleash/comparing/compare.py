@@ -14,7 +14,7 @@ from offleash.comparing.evidence import Evidence, evidence
 from offleash.comparing.guessing import Guessing, guessing
 from offleash.comparing.per_benchmark import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
 from offleash.comparing.question import Question
-from offleash.comparing.tally import Counted, tally
+from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.tables import VERDICT, Note
 from offleash.data.tally import Per, Tally
@@ -51,7 +51,7 @@ class Comparison:
     before: Run
     after: Run
     tally: Tally
-    counted: Counted  # per problem, whatever the targets of `tally` are
+    counted: AlignedTally  # per problem, whatever the targets of `tally` are
     question: Question
     change: SupportChange
     curves: dict[str, Curve]
@@ -109,7 +109,7 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
     return [compare(first, run, asked) for run in kept[1:]]
 
 
-def _common(whole: Counted, names: pl.DataFrame) -> pl.DataFrame:
+def _common(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
     """The ids that a run itself gives to the problems that all runs have."""
     return names.join(whole.problems.select("problem"), on="problem", how="semi").select(problem="own")
 
@@ -224,7 +224,7 @@ def _named(run: Run) -> tuple[Note, ...]:
     return tuple(replace(note, text=f"{run.name}: {note.text}") for note in run.notes)
 
 
-def _verdict_notes(counted: Counted) -> tuple[Note, ...]:
+def _verdict_notes(counted: AlignedTally) -> tuple[Note, ...]:
     notes = []
     for r, run in enumerate(counted.tally.runs):
         unverified = int(counted.tally.unverified_PR[:, r].sum())

@@ -22,7 +22,7 @@ _SAID = ("verdict", "answer", "reason")
 
 
 @dataclass(frozen=True)
-class Window:
+class SampleWindow:
     """The first k judged samples of every problem of a run, under the rows of a tally."""
 
     run: Run
@@ -46,7 +46,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Held:
+class WindowCounts:
     """What the window of a run holds of every problem, by one verifier's verdicts."""
 
     judged_P: Integer
@@ -83,12 +83,12 @@ class DecidingSample:
 
 def open_window(
     run: Run, names: pl.DataFrame, problem_P: NDArray[np.str_], k: int, stopped_P: NDArray[np.bool_]
-) -> Window:
+) -> SampleWindow:
     """The window of a run; where indices have gaps or samples no verdict, the first k that were judged."""
     assert run.verdicts is not None, "bare counts hold no samples"
     order = pl.DataFrame({"problem": problem_P, "row": np.arange(len(problem_P))})
     own = names.join(order, on="problem").select(problem="own", row="row", limit=pl.lit(k, pl.Int64))
-    plain = Window(run, run.verdicts, own, len(problem_P))
+    plain = SampleWindow(run, run.verdicts, own, len(problem_P))
     judged = plain.within(run.verdicts).group_by("row").agg(pl.col("verdict").count().alias("count"))
     judged_P = plain.per_row(judged.collect(engine="streaming"))
     short = np.flatnonzero((judged_P < k) & ~stopped_P)
@@ -105,7 +105,7 @@ def open_window(
     return replace(plain, problems=own.join(ends, on="problem", how="left").with_columns(limit).drop("end"))
 
 
-def held(window: Window, verdicts: pl.LazyFrame) -> Held:
+def held(window: SampleWindow, verdicts: pl.LazyFrame) -> WindowCounts:
     """Count the verdicts of one verifier in the window of a run."""
     counts = (
         window.within(verdicts)
@@ -123,7 +123,7 @@ def held(window: Window, verdicts: pl.LazyFrame) -> Held:
     failed = counts.filter(pl.col("verdict") == Verdict.FAILED.value)
     steps = right["step"].unique().sort().to_list()
     by_step = {step: total(right.filter(pl.col("step") == step)) for step in steps}
-    return Held(total(counts), total(right), total(failed), by_step, bool((counts["step"] != "").any()))
+    return WindowCounts(total(counts), total(right), total(failed), by_step, bool((counts["step"] != "").any()))
 
 
 def tells_endings(run: Run) -> bool:
@@ -133,7 +133,7 @@ def tells_endings(run: Run) -> bool:
     return bool(run.samples.select(pl.col("finish").is_not_null().any()).collect(engine="streaming").item())
 
 
-def truncated_correct(window: Window, only: Integer) -> Integer:
+def truncated_correct(window: SampleWindow, only: Integer) -> Integer:
     """Correct samples of the window that were cut at the token limit, of some rows; 0 elsewhere."""
     if window.run.samples is None or not only.size:
         return np.zeros(window.rows, dtype=np.int64)
@@ -143,12 +143,12 @@ def truncated_correct(window: Window, only: Integer) -> Integer:
     return window.per_row(counts)
 
 
-def truncated_of(window: Window, only: Integer) -> pl.DataFrame:
+def truncated_of(window: SampleWindow, only: Integer) -> pl.DataFrame:
     """Samples of some rows that were cut at the token limit: row, index."""
     return _cut(window, only).collect(engine="streaming")
 
 
-def decided(window: Window, verdicts: pl.LazyFrame, only: Integer) -> pl.DataFrame:
+def decided(window: SampleWindow, verdicts: pl.LazyFrame, only: Integer) -> pl.DataFrame:
     """Correct and failed samples of some rows: row, index, verdict, answer, step."""
     telling = CORRECT | (pl.col("verdict") == Verdict.FAILED.value)
     columns = ["row", "index", "verdict", "answer", "step"]
@@ -167,7 +167,7 @@ def chosen(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
 
 
 def fetched(
-    window: Window, picks: pl.DataFrame, others: Mapping[str, pl.LazyFrame]
+    window: SampleWindow, picks: pl.DataFrame, others: Mapping[str, pl.LazyFrame]
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The picked samples with all that is known of them, by row; the only place where texts are read."""
     where = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
@@ -196,7 +196,7 @@ def snippet(text: str, answer: str | None, width: int = WIDTH) -> str:
     return ("…" if low > 0 else "") + part + ("…" if low + width < len(text) else "")
 
 
-def _cut(window: Window, only: Integer) -> pl.LazyFrame:
+def _cut(window: SampleWindow, only: Integer) -> pl.LazyFrame:
     assert window.run.samples is not None, "checked by the caller"
     ended = window.run.samples.select("problem", "index", "finish").filter(pl.col("finish") == TRUNCATED)
     return window.within(ended, only).select("row", "index")

@@ -13,9 +13,9 @@ from offleash.comparing.compare import Comparison
 from offleash.comparing.flip_samples import (
     CORRECT,
     DecidingSample,
-    Held,
     Integer,
-    Window,
+    SampleWindow,
+    WindowCounts,
     chosen,
     decided,
     fetched,
@@ -44,7 +44,7 @@ Flags = NDArray[np.bool_]
 Letters = NDArray[np.str_]
 
 
-class Kind(StrEnum):
+class AlternativeKind(StrEnum):
     VERIFIER = "verifier"  # another verifier's verdicts
     STRICT = "strict"  # only answers read by a strict step count
     STEP = "step"  # answers read by one step do not count
@@ -53,7 +53,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class StoredVerdicts:
     """Where a run is, and its verdicts by every verifier whose verdicts its folder holds."""
 
     source: str = ""  # as a command would name it
@@ -75,9 +75,9 @@ class Side:
     """One run of the pair; `window` is None for bare counts, of which nothing more can be told."""
 
     run: Run
-    judged: Judged
-    window: Window | None
-    now: Held
+    judged: StoredVerdicts
+    window: SampleWindow | None
+    now: WindowCounts
 
     @property
     def place(self) -> str:
@@ -85,11 +85,11 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Way:
+class JudgingAlternative:
     """One way to judge the first k samples of both runs: its counts, and the state and class they give."""
 
     name: str
-    kind: Kind | None
+    kind: AlternativeKind | None
     correct_PR: Integer
     judged_PR: Integer
     state_PR: State
@@ -101,16 +101,18 @@ class Way:
     @property
     def review(self) -> bool:
         """Leaving out the format in which a model marks its answers says nothing of how they were read."""
-        return not (self.kind is Kind.STEP and self.left_out <= set(STRICT))
+        return not (self.kind is AlternativeKind.STEP and self.left_out <= set(STRICT))
 
 
-def sides_of(one: Comparison, judged: Sequence[Judged], own: Sequence[pl.DataFrame]) -> list[Side]:
+def sides_of(one: Comparison, judged: Sequence[StoredVerdicts], own: Sequence[pl.DataFrame]) -> list[Side]:
     """The two runs of a comparison with what their first k samples hold; `own` has their names of the problems."""
     runs = zip((one.before, one.after), judged, own, strict=True)
     return [_side(one, r, run, told, names) for r, (run, told, names) in enumerate(runs)]
 
 
-def ways_of(one: Comparison, sides: Sequence[Side]) -> tuple[Way, list[Way], list[Untried]]:
+def ways_of(
+    one: Comparison, sides: Sequence[Side]
+) -> tuple[JudgingAlternative, list[JudgingAlternative], list[Untried]]:
     """The way the samples are judged now, every other way that these runs can tell, and what they cannot tell."""
     correct_PR, judged_PR = (_both(sides, name) for name in ("correct_P", "judged_P"))
     now = _way(one, None, "as judged now", None, correct_PR, judged_PR)
@@ -124,11 +126,11 @@ def ways_of(one: Comparison, sides: Sequence[Side]) -> tuple[Way, list[Way], lis
     return now, ways, untried
 
 
-def _side(one: Comparison, r: int, run: Run, judged: Judged, names: pl.DataFrame) -> Side:
+def _side(one: Comparison, r: int, run: Run, judged: StoredVerdicts, names: pl.DataFrame) -> Side:
     tally, k = one.tally, one.change.k
     if run.verdicts is None:
         zero_P = np.zeros(len(tally), dtype=np.int64)
-        return Side(run, judged, None, Held(np.full_like(zero_P, k), tally.head_PR[:, r], zero_P, {}, False))
+        return Side(run, judged, None, WindowCounts(np.full_like(zero_P, k), tally.head_PR[:, r], zero_P, {}, False))
     window = open_window(run, names, tally.problem_P, k, tally.stopped_PR[:, r])
     return Side(run, judged, window, held(window, window.verdicts))
 
@@ -139,14 +141,14 @@ def _both(sides: Sequence[Side], name: str) -> Integer:
 
 def _way(
     one: Comparison,
-    now: "Way | None",
+    now: "JudgingAlternative | None",
     name: str,
-    kind: Kind | None,
+    kind: AlternativeKind | None,
     correct_PR: Integer,
     judged_PR: Integer,
     left_out: frozenset[str] = frozenset(),
     verifier: str = "",
-) -> Way:
+) -> JudgingAlternative:
     """The states and classes of these counts; a problem that was not wholly judged this way keeps its class."""
     seen, k = one.question.rule is Rule.SEEN, one.change.k
     if seen:
@@ -160,7 +162,7 @@ def _way(
     told_P: Flags = np.asarray(enough_PR.all(axis=1))
     letter_P = _letters(state_PR)
     class_P = letter_P if now is None else np.where(told_P, letter_P, now.class_P)
-    return Way(name, kind, correct_PR, judged_PR, state_PR, class_P, told_P, left_out, verifier)
+    return JudgingAlternative(name, kind, correct_PR, judged_PR, state_PR, class_P, told_P, left_out, verifier)
 
 
 def _letters(state_PR: State) -> Letters:
@@ -169,7 +171,9 @@ def _letters(state_PR: State) -> Letters:
     return np.where((state_PR == UNDETERMINED).any(axis=1), UNTOLD, letter_P)
 
 
-def _by_verifier(one: Comparison, now: Way, sides: Sequence[Side], untried: list[Untried]) -> list[Way]:
+def _by_verifier(
+    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[Untried]
+) -> list[JudgingAlternative]:
     known = [set(side.judged.verdicts) for side in sides]
     present = {side.run.verifier for side in sides}
     shared = sorted(name for name in known[BEFORE] & known[AFTER] if present != {name})
@@ -189,11 +193,13 @@ def _by_verifier(one: Comparison, now: Way, sides: Sequence[Side], untried: list
     for name in shared:
         counts = [held(side.window, side.judged.verdicts[name]) for side in sides if side.window is not None]
         correct_PR, judged_PR = (np.stack([getattr(c, f) for c in counts], axis=1) for f in ("correct_P", "judged_P"))
-        ways.append(_way(one, now, f"verifier {name}", Kind.VERIFIER, correct_PR, judged_PR, verifier=name))
+        ways.append(_way(one, now, f"verifier {name}", AlternativeKind.VERIFIER, correct_PR, judged_PR, verifier=name))
     return ways
 
 
-def _by_step(one: Comparison, now: Way, sides: Sequence[Side], untried: list[Untried]) -> list[Way]:
+def _by_step(
+    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[Untried]
+) -> list[JudgingAlternative]:
     for side in sides:
         if not side.now.names_steps:
             step = f"offleash verify {side.place}" if side.judged.folder else None
@@ -202,8 +208,8 @@ def _by_step(one: Comparison, now: Way, sides: Sequence[Side], untried: list[Unt
     if not steps:
         return []
     loose = frozenset(steps) - set(STRICT)
-    choices = [("only strict steps", Kind.STRICT, loose)]
-    choices += [(f"without step {step}", Kind.STEP, frozenset({step})) for step in steps]
+    choices = [("only strict steps", AlternativeKind.STRICT, loose)]
+    choices += [(f"without step {step}", AlternativeKind.STEP, frozenset({step})) for step in steps]
     ways = []
     for name, kind, left_out in choices:
         gone = [
@@ -214,7 +220,9 @@ def _by_step(one: Comparison, now: Way, sides: Sequence[Side], untried: list[Unt
     return ways
 
 
-def _without_truncated(one: Comparison, now: Way, sides: Sequence[Side], untried: list[Untried]) -> list[Way]:
+def _without_truncated(
+    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[Untried]
+) -> list[JudgingAlternative]:
     what, truncated_PR = "truncated samples", one.tally.truncated_PR
     for r, side in enumerate(sides):
         if not truncated_PR[:, r].any() and not tells_endings(side.run):
@@ -232,15 +240,17 @@ def _without_truncated(one: Comparison, now: Way, sides: Sequence[Side], untried
         for r, side in enumerate(sides)
     ]
     correct_PR = now.correct_PR - np.stack(cut, axis=1)
-    return [_way(one, now, "truncated left out", Kind.TRUNCATED, correct_PR, now.judged_PR)]
+    return [_way(one, now, "truncated left out", AlternativeKind.TRUNCATED, correct_PR, now.judged_PR)]
 
 
-def _with_failed(one: Comparison, now: Way, sides: Sequence[Side], untried: list[Untried]) -> list[Way]:
+def _with_failed(
+    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[Untried]
+) -> list[JudgingAlternative]:
     failed_PR = _both(sides, "failed_P")
     if not failed_PR.any():
         untried.append(Untried("failed verdicts", "no verdict failed"))
         return []
-    return [_way(one, now, "failed as correct", Kind.FAILED, now.correct_PR + failed_PR, now.judged_PR)]
+    return [_way(one, now, "failed as correct", AlternativeKind.FAILED, now.correct_PR + failed_PR, now.judged_PR)]
 
 
 SAMPLES = 3  # deciding samples shown of every problem and run
@@ -253,7 +263,7 @@ class Alternative:
     """The table of classes under one other way to judge the same samples."""
 
     name: str
-    kind: Kind | None  # None: as judged now
+    kind: AlternativeKind | None  # None: as judged now
     cells: dict[str, int]  # P, E, S, O, U (undetermined)
     value: dict[str, float]
     flips: int
@@ -305,7 +315,7 @@ def flippable(asked: Question) -> None:
         raise OffleashError("--flips judges the same samples in several ways; leave out --unread drop.")
 
 
-def flips(one: Comparison, before: Judged, after: Judged, shown: int = SAMPLES) -> Flips:
+def flips(one: Comparison, before: StoredVerdicts, after: StoredVerdicts, shown: int = SAMPLES) -> Flips:
     """Which classes of a comparison change when its samples are judged otherwise, and the samples that decide it."""
     flippable(one.question)
     matched = match([one.before, one.after])
@@ -326,7 +336,9 @@ def flips(one: Comparison, before: Judged, after: Judged, shown: int = SAMPLES) 
     )
 
 
-def _listed(one: Comparison, now: Way, ways: Sequence[Way], gold: Mapping[str, str | None]) -> list[tuple[int, Flip]]:
+def _listed(
+    one: Comparison, now: JudgingAlternative, ways: Sequence[JudgingAlternative], gold: Mapping[str, str | None]
+) -> list[tuple[int, Flip]]:
     """The flips with their rows: E and S before P and O, then those settled by the fewest samples."""
     out = []
     for row in np.flatnonzero(_changed(ways, now)):
@@ -352,7 +364,7 @@ def _listed(one: Comparison, now: Way, ways: Sequence[Way], gold: Mapping[str, s
     )
 
 
-def _changed(ways: Sequence[Way], now: Way) -> Flags:
+def _changed(ways: Sequence[JudgingAlternative], now: JudgingAlternative) -> Flags:
     """The problems whose class is another in some of these ways."""
     changed_P = np.zeros(len(now.class_P), dtype=bool)
     for way in ways:
@@ -361,7 +373,7 @@ def _changed(ways: Sequence[Way], now: Way) -> Flags:
 
 
 def _samples(
-    side: Side, r: int, now: Way, ways: Sequence[Way], rows_F: Integer, shown: int
+    side: Side, r: int, now: JudgingAlternative, ways: Sequence[JudgingAlternative], rows_F: Integer, shown: int
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The deciding samples of one run, by row: those that one way counts as correct and the other does not."""
     reviewed_P = _changed([way for way in ways if way.review], now)
@@ -379,12 +391,12 @@ def _samples(
         here = pl.col("row").is_in(moved[way.name].tolist())
         if not moved[way.name].size:
             continue
-        if way.kind is Kind.VERIFIER:
+        if way.kind is AlternativeKind.VERIFIER:
             theirs = decided(side.window, side.judged.verdicts[way.verifier], moved[way.name]).filter(CORRECT)
             found += [right.filter(here).join(theirs, on=key, how="anti"), theirs.join(right, on=key, how="anti")]
-        elif way.kind is Kind.TRUNCATED:
+        elif way.kind is AlternativeKind.TRUNCATED:
             found.append(right.filter(here).join(truncated_of(side.window, moved[way.name]), on=key, how="semi"))
-        elif way.kind is Kind.FAILED:
+        elif way.kind is AlternativeKind.FAILED:
             found.append(own.filter(here & (pl.col("verdict") == Verdict.FAILED.value)))
         else:
             found.append(right.filter(here & pl.col("step").is_in(sorted(way.left_out))))
@@ -392,7 +404,7 @@ def _samples(
     return fetched(side.window, chosen(pl.concat(found), shown), others)
 
 
-def _table(way: Way, now: Way) -> Alternative:
+def _table(way: JudgingAlternative, now: JudgingAlternative) -> Alternative:
     cells = {letter: int((way.class_P == letter).sum()) for letter in ("P", "E", "S", "O", UNTOLD)}
     P, E, S, O = (cells[letter] for letter in "PESO")  # noqa: E741
     value = {name: float(ratio(name, P, E, S, P + E + S + O)) for name in METRICS}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offleash.comparing.tally import Counted
+from offleash.comparing.tally import AlignedTally
 from offleash.data.tally import Answers, Float, Per, Tally
 from offleash.errors import OffleashError
 from offleash.stats.change import SupportChange, change_at
@@ -32,7 +32,7 @@ class Guessing:
     by_rank: dict[str, int] | None = None  # guess-support by rank among other problems; None with given floors
 
 
-def guessing(pair: Tally, told: list[Answers] | None, counted: Counted, asked: "Question") -> Guessing:
+def guessing(pair: Tally, told: list[Answers] | None, counted: AlignedTally, asked: "Question") -> Guessing:
     """Test what was reached against given floors, or against floors from other problems' wrong answers."""
     if pair.per is not Per.PROBLEM:
         return _none("guess floors belong to problems; use --per problem")
@@ -57,7 +57,7 @@ def _given(pair: Tally, guess: float | None) -> Float:
     return pair.guess_P if guess is None else np.full(len(pair), guess)
 
 
-def _blind(told: list[Answers], counted: Counted) -> list[GuessFloor]:
+def _blind(told: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
     """Floors of each run from its own wrong answers to other problems; an answer any run had right is accepted."""
     problems = counted.problems.height
     code = {text: number for number, text in enumerate(told[0].label)}

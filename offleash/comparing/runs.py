@@ -14,7 +14,7 @@ import numpy as np
 
 from offleash.comparing.align import allowed
 from offleash.comparing.compare import Comparison, compare_all
-from offleash.comparing.flips import Flips, Judged, flips
+from offleash.comparing.flips import Flips, StoredVerdicts, flips
 from offleash.comparing.question import Question
 from offleash.comparing.tally import tally
 from offleash.data.folder import is_run, verifiers
@@ -164,19 +164,21 @@ def flips_arguments(
     out = []
     for one in comparisons:
         progress(f"which classes of {one.before.name} and {one.after.name} depend on how samples are judged")
-        out.append(flips(one, judged.get(one.before.name, Judged()), judged.get(one.after.name, Judged())))
+        out.append(
+            flips(one, judged.get(one.before.name, StoredVerdicts()), judged.get(one.after.name, StoredVerdicts()))
+        )
     return out
 
 
-def _judged(text: str, reading: Reading) -> Judged:
+def _judged(text: str, reading: Reading) -> StoredVerdicts:
     """The verdicts of every verifier that has judged all run folders of an argument."""
     paths = parse_argument(text).paths
     if not all(is_run(path) for path in paths):
-        return Judged(quote(text))
+        return StoredVerdicts(quote(text))
     known = set.intersection(*(set(verifiers(path)) for path in paths))
     runs = {name: load(text, reading=replace(reading, verifier=name))[0] for name in sorted(known)}
     verdicts = {name: run.verdicts for name, run in runs.items() if run.verdicts is not None}
-    return Judged(" ".join(quote(str(path)) for path in paths), folder=True, verdicts=verdicts)
+    return StoredVerdicts(" ".join(quote(str(path)) for path in paths), folder=True, verdicts=verdicts)
 
 
 def _unquoted(arguments: Sequence[str]) -> Note | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from offleash.comparing.align import Matched, match
+from offleash.comparing.align import Alignment, match
 from offleash.data.run import Run
 from offleash.data.tables import TRUNCATED, Note
 from offleash.data.tally import UNKNOWN, Tally
@@ -17,7 +17,7 @@ _COUNTED = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows",
 
 
 @dataclass(frozen=True)
-class Counted:
+class AlignedTally:
     """A tally of runs, the problems behind its rows, and the notes on what is not in it."""
 
     tally: Tally
@@ -26,7 +26,7 @@ class Counted:
     notes: tuple[Note, ...]
 
 
-def tally(runs: Sequence[Run], at: int | None = None, seed: int = 0) -> Counted:
+def tally(runs: Sequence[Run], at: int | None = None, seed: int = 0) -> AlignedTally:
     """Count the runs' verdicts problem by problem, and among the first k samples in index order.
 
     k is `at`, or the largest that every problem has in every run. Problems with fewer are left out and noted.
@@ -60,7 +60,7 @@ def tally(runs: Sequence[Run], at: int | None = None, seed: int = 0) -> Counted:
     )
     head_PR, more = _heads(runs, matched, full, column["rows"], column["last"], seed)
     kept = replace(full, head_PR=head_PR).rows(keep_P)
-    return Counted(kept, matched.problems.filter(pl.Series(keep_P)), matched.own, tuple(notes + more))
+    return AlignedTally(kept, matched.problems.filter(pl.Series(keep_P)), matched.own, tuple(notes + more))
 
 
 def _counts(run: Run) -> pl.DataFrame:
@@ -152,7 +152,7 @@ def _stopped(run: Run) -> pl.DataFrame:
     return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))
 
 
-def _ordered(counts: pl.DataFrame, names: pl.DataFrame, matched: Matched) -> pl.DataFrame:
+def _ordered(counts: pl.DataFrame, names: pl.DataFrame, matched: Alignment) -> pl.DataFrame:
     """The counts in the order of the matched problems; a problem of which nothing was drawn has zeros."""
     renamed = counts.rename({"problem": "own"}).join(names, on="own").drop("own")
     out = matched.problems.select("problem").join(renamed, on="problem", how="left", maintain_order="left")
@@ -161,7 +161,7 @@ def _ordered(counts: pl.DataFrame, names: pl.DataFrame, matched: Matched) -> pl.
     )
 
 
-def _check(runs: Sequence[Run], matched: Matched, column: dict[str, np.ndarray]) -> None:
+def _check(runs: Sequence[Run], matched: Alignment, column: dict[str, np.ndarray]) -> None:
     drawn_PR, unverified_PR = column["n"], column["unverified"]
     for r, run in enumerate(runs):
         twice_P = (column["last"][:, r] >= 0) & (column["rows"][:, r] > column["last"][:, r] + 1)
@@ -180,7 +180,7 @@ def _budget(run: Run, drawn_P: np.ndarray) -> int:
 
 
 def _budget_for_all(
-    runs: Sequence[Run], matched: Matched, have_PR: np.ndarray, at: int | None
+    runs: Sequence[Run], matched: Alignment, have_PR: np.ndarray, at: int | None
 ) -> tuple[np.ndarray, int, list[Note]]:
     """Which problems to keep and at which k; different budgets are cut to the smaller, never compared raw."""
     notes = [
@@ -223,7 +223,7 @@ def _budget_for_all(
 
 
 def _heads(
-    runs: Sequence[Run], matched: Matched, full: Tally, rows_PR: np.ndarray, last_PR: np.ndarray, seed: int
+    runs: Sequence[Run], matched: Alignment, full: Tally, rows_PR: np.ndarray, last_PR: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[Note]]:
     """Correct among the first `head` samples of every problem; of bare counts, a seeded random subset of that size."""
     head, notes, columns = full.head, [], []

@@ -39,7 +39,7 @@ EXPANSIONS: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True)
-class Terms:
+class CertificateSettings:
     """All that a certificate depends on."""
 
     epsilon: float
@@ -53,7 +53,7 @@ class Certificate:
 
     name: str
     problems: pl.DataFrame  # PROBLEMS
-    terms: Terms
+    terms: CertificateSettings
     verifier: str
     table: pl.DataFrame  # a row a problem that is certified: see `masses`
     completions: pl.LazyFrame  # problem, key, finish, p, verdict
@@ -65,7 +65,7 @@ class CertificateFolder:
 
     path: Path
 
-    def begin(self, name: str, problems: pl.DataFrame, terms: Terms) -> None:
+    def begin(self, name: str, problems: pl.DataFrame, terms: CertificateSettings) -> None:
         """Write what a certificate starts with: run.json first, so that a kill leaves something to go on with."""
         origin = terms.origin
         facts = {
@@ -135,13 +135,13 @@ def refuse_drawing_into(path: Path) -> None:
         )
 
 
-def read_terms(path: Path) -> Terms:
+def read_terms(path: Path) -> CertificateSettings:
     """What a certificate depends on."""
     facts = read_facts(path).get("facts")
     known = facts if isinstance(facts, dict) else {}
     try:
         origin = json.loads(known["origin"])
-        return Terms(
+        return CertificateSettings(
             float(known["epsilon"]),
             str(known["vocabulary"]),
             Origin(**{one.name: origin[one.name] for one in fields(Origin)}),

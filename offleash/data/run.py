@@ -74,7 +74,7 @@ WRITING = ".writing"  # ends the name of a file that is not whole yet
 
 
 @dataclass(frozen=True)
-class Kind:
+class FieldType:
     """A kind of value, and how to tell whether one is of it."""
 
     name: str
@@ -89,13 +89,15 @@ def _number(value: object) -> bool:
     return _whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
-WHOLE = Kind("a whole number", _whole)
-MAYBE = Kind("a whole number or null", lambda value: value is None or _whole(value))
-NUMBER = Kind("a number", _number)
-TEXT = Kind("a text", lambda value: isinstance(value, str))
-TEXTS = Kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value))
-TOLD = Kind("a text or null", lambda value: value is None or isinstance(value, str))
-FLAG = Kind("true or false", lambda value: isinstance(value, bool))
+WHOLE = FieldType("a whole number", _whole)
+MAYBE = FieldType("a whole number or null", lambda value: value is None or _whole(value))
+NUMBER = FieldType("a number", _number)
+TEXT = FieldType("a text", lambda value: isinstance(value, str))
+TEXTS = FieldType(
+    "a list of texts", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value)
+)
+TOLD = FieldType("a text or null", lambda value: value is None or isinstance(value, str))
+FLAG = FieldType("true or false", lambda value: isinstance(value, bool))
 
 BUDGET = {"k": MAYBE, "until": MAYBE}
 DRAW = {"model": TEXT, "seed": WHOLE, "key": TEXT, "thinking": FLAG, "prompts": TEXT, "template": TOLD}
@@ -171,7 +173,7 @@ def read_origin(path: Path) -> Origin | None:
     return Origin(**{name: found[name] for name in names})
 
 
-def _check(path: Path, place: str, section: object, kinds: Mapping[str, Kind]) -> None:
+def _check(path: Path, place: str, section: object, kinds: Mapping[str, FieldType]) -> None:
     """Refuse a section of a run.json whose values are not of their kind; those that are missing pass."""
     if not isinstance(section, dict):
         raise OffleashError(f"{path / RUN_FILE}: {place} is {section!r} and should be an object; restore it.")

@@ -11,7 +11,7 @@ import polars as pl
 
 from offleash.data.folder import RunFolder, claim_run, is_run, refuse_other_folder
 from offleash.data.run import Budget, Origin
-from offleash.drawing.loop import Exchange, Pace, Verification
+from offleash.drawing.loop import DrawProgress, Exchange, Verification
 from offleash.drawing.resume import Stands, askable, begin, drop_orphans, origin_of, refuse_other_words, standing
 from offleash.drawing.schedule import Schedule, Stage
 from offleash.drawing.workers import Bench
@@ -19,7 +19,7 @@ from offleash.errors import OffleashError
 from offleash.problems.benchmarks import GYM, PROBLEMS
 from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.samplers.huggingface.loading import check_folder, settings_of
-from offleash.samplers.models import EXTRAS, Model, open_sampler
+from offleash.samplers.registry import EXTRAS, Model, open_sampler
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
@@ -47,7 +47,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Prospect:
+class DrawEstimate:
     """What is about to be drawn."""
 
     folder: Path
@@ -85,10 +85,10 @@ class DrawnRun:
     barren: int = 0  # of these, problems without any sample
 
 
-Announce = Callable[[Prospect], None]
+Announce = Callable[[DrawEstimate], None]
 
 
-def unannounced(_: Prospect) -> None:
+def unannounced(_: DrawEstimate) -> None:
     """A draw that nobody watches."""
 
 
@@ -115,7 +115,7 @@ def draw(
             schedule = Schedule(names, stands.problems, begun.chunks, drawing.k, drawing.until)
             announce(_prospect(folder, drawing, decoding, stands, schedule, verification))
             exchange = Exchange(run, begun, sampler, decoding, schedule, verification)
-            pace = Pace(progress, schedule, stands.samples)
+            pace = DrawProgress(progress, schedule, stands.samples)
             exchange.work(pace)
             seconds = time.monotonic() - pace.started
     writer, reasons = exchange.writer, exchange.reasons
@@ -187,8 +187,8 @@ def _prospect(
     stands: Stands,
     schedule: Schedule,
     verification: Verification | None,
-) -> Prospect:
-    return Prospect(
+) -> DrawEstimate:
+    return DrawEstimate(
         folder=folder,
         drawing=drawing,
         decoding=decoding,

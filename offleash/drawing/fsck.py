@@ -27,7 +27,7 @@ SHOWN = 20  # findings of one kind
 
 
 @dataclass(frozen=True)
-class Finding:
+class FsckFinding:
     """One thing that is not as it was written, or that is worth a word."""
 
     what: str
@@ -43,7 +43,7 @@ class Inspected:
     samples: int
     shards: int
     unsealed: int  # shards without a checksum, read in full and good
-    findings: tuple[Finding, ...]
+    findings: tuple[FsckFinding, ...]
 
     @property
     def good(self) -> bool:
@@ -71,21 +71,21 @@ class _Inspection:
         self._bad = False  # whether some shard is not what was written
         self.rows = self.shards = self.unsealed = 0
 
-    def facts(self) -> Iterator[Finding]:
+    def facts(self) -> Iterator[FsckFinding]:
         """run.json and the problems."""
         try:
             self._budget = budget_in(read_facts(self._folder))
             self._origin = read_origin(self._folder)
         except OffleashError as error:
-            yield Finding(str(error))
+            yield FsckFinding(str(error))
             return
         refuse_certificate(self._folder)
         try:
             self._problems = frozenset(read_problems(self._folder)["problem"])
         except OffleashError as error:
-            yield Finding(str(error))
+            yield FsckFinding(str(error))
 
-    def samples(self, progress: Progress) -> Iterator[Finding]:
+    def samples(self, progress: Progress) -> Iterator[FsckFinding]:
         """Every shard of samples, then how they fit together."""
         folder = self._folder / "samples"
         noted = seals(folder)
@@ -101,18 +101,18 @@ class _Inspection:
             yield from _some(self._gaps())
             yield from self._unfinished()
 
-    def verdicts(self) -> Iterator[Finding]:
+    def verdicts(self) -> Iterator[FsckFinding]:
         """Verdicts have a sample each, and one only."""
         for verifier in verifiers(self._folder):
             spans: dict[str, list[Span]] = defaultdict(list)
             for shard in sorted((self._folder / "verdicts" / verifier).glob(SHARD)):
                 frame, trouble = _read(shard, VERDICTS)
                 if frame is None:
-                    yield Finding(trouble, f"rm {shard}, then: offleash verify {self._folder}")
+                    yield FsckFinding(trouble, f"rm {shard}, then: offleash verify {self._folder}")
                     continue
                 lone = self._lone(frame)
                 if lone and self.shards and not self._bad:
-                    yield Finding(
+                    yield FsckFinding(
                         f"{shard} has {lone:,} verdicts without a sample",
                         f"rm {shard}, then: {self._again(verify=True)}",
                     )
@@ -121,35 +121,37 @@ class _Inspection:
             for problem, some in spans.items():
                 if (twice := overlap(some)) is not None:
                     what = f"verdicts of {verifier} on sample {twice[0]} of problem {problem!r} are there twice"
-                    yield Finding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
+                    yield FsckFinding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
                     break
 
-    def leftovers(self) -> Iterator[Finding]:
+    def leftovers(self) -> Iterator[FsckFinding]:
         for file in sorted(self._folder.rglob(f"*{WRITING}")):
-            yield Finding(f"{file} was being written when its process ended; the next writer removes it", wrong=False)
+            yield FsckFinding(
+                f"{file} was being written when its process ended; the next writer removes it", wrong=False
+            )
 
     def _shard(
         self, shard: Path, seal: Seal | None, owners: dict[str, list[tuple[int, int, str]]]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[FsckFinding]:
         redo = f"rm {shard}, then: {self._again()}"
         if seal is not None and (found := checksum(shard)) != seal.blake2b:
             self._bad = True
-            yield Finding(f"{shard} was changed: its checksum is {found} and was {seal.blake2b} when written", redo)
+            yield FsckFinding(f"{shard} was changed: its checksum is {found} and was {seal.blake2b} when written", redo)
             return
         frame, trouble = _read(shard, SAMPLES)
         if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
             self._bad = True
-            yield Finding(trouble or f"{shard} has samples without a problem or an index", redo)
+            yield FsckFinding(trouble or f"{shard} has samples without a problem or an index", redo)
             return
         self.rows += frame.height
         self.unsealed += seal is None
         if self._problems is not None:
             strangers = sorted(set(frame["problem"].unique()) - self._problems)
             if strangers:
-                yield Finding(f"{shard} has samples of {strangers[0]!r}, which is no problem of the run", redo)
+                yield FsckFinding(f"{shard} has samples of {strangers[0]!r}, which is no problem of the run", redo)
         keys = frame.select("problem", "index", "seed").sort("problem", "index")
         if (copies := keys.height - keys.select("problem", "index").n_unique()) > 0:
-            yield Finding(f"{shard} holds {copies:,} samples twice", redo)
+            yield FsckFinding(f"{shard} holds {copies:,} samples twice", redo)
             keys = keys.unique(["problem", "index"]).sort("problem", "index")
         spans = list(spans_of(keys))
         for problem, left, right in spans:
@@ -158,9 +160,11 @@ class _Inspection:
         if self._origin is not None and self._origin.about.get("sampler") in IN_HOUSE:
             wrong = _wrong_seed(keys, spans, self._origin.key)
             if wrong is not None:
-                yield Finding(f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has another seed than its own", redo)
+                yield FsckFinding(
+                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has another seed than its own", redo
+                )
 
-    def _twice(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[Finding]:
+    def _twice(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
         shared: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # problem: its first sample in both
         for problem, some in owners.items():
             reach, last = 0, ""
@@ -173,23 +177,23 @@ class _Inspection:
             problem, left = next(iter(found.items()))
             more = f", and samples of {len(found) - 1:,} more of its problems" if len(found) > 1 else ""
             what = f"sample {left} of problem {problem!r} is in {one} and in {other}{more}"
-            yield Finding(what, f"rm the one that was copied; if in doubt both, then: {self._again()}")
+            yield FsckFinding(what, f"rm the one that was copied; if in doubt both, then: {self._again()}")
 
-    def _gone(self, noted: Mapping[str, int]) -> Iterator[Finding]:
+    def _gone(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
         """Shards that were written and are not there; a draw that goes on notes that it draws them again."""
         if self._lacking() == 0:
             return  # what they held was drawn again
         folder = self._folder / "samples"
         for name, rows in noted.items():
             if not (folder / name).is_file():
-                yield Finding(f"{folder / name} was written with {rows:,} samples and is gone", self._again())
+                yield FsckFinding(f"{folder / name} was written with {rows:,} samples and is gone", self._again())
 
-    def _unfinished(self) -> Iterator[Finding]:
+    def _unfinished(self) -> Iterator[FsckFinding]:
         lacking = self._lacking()
         if lacking and not self._bad:
             asked = (self._budget.k or 0) * len(self._problems or ())
             what = f"not finished: {lacking:,} of the {asked:,} samples asked for are not there"
-            yield Finding(what, self._again(), wrong=False)
+            yield FsckFinding(what, self._again(), wrong=False)
 
     def _lacking(self) -> int | None:
         """Samples that the budget asks for and that are not there; None where that cannot be told."""
@@ -199,7 +203,7 @@ class _Inspection:
         there = [[pair for pair in self._spans.get(problem, ()) if pair[0] < k] for problem in self._problems]
         return sum(high - low for some in there for low, high in holes(some, k))
 
-    def _gaps(self) -> Iterator[Finding]:
+    def _gaps(self) -> Iterator[FsckFinding]:
         for problem, some in self._spans.items():
             end = max(right for _, right in some)
             missing = holes(some, end)
@@ -207,7 +211,7 @@ class _Inspection:
                 left, right = missing[0]
                 count = sum(high - low for low, high in missing)
                 what = f"problem {problem!r} lacks {count:,} samples below its last, first {left} to {right - 1}"
-                yield Finding(what, self._again())
+                yield FsckFinding(what, self._again())
 
     def _lone(self, frame: pl.DataFrame) -> int:
         """Verdicts whose sample is not there."""
@@ -248,7 +252,7 @@ def _wrong_seed(keys: pl.DataFrame, spans: list[tuple[str, int, int]], key: str)
     return None
 
 
-def _some(findings: Iterator[Finding]) -> Iterator[Finding]:
+def _some(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
     """The first findings of a kind, and how many more there are."""
     more = 0
     for number, finding in enumerate(findings):
@@ -257,7 +261,7 @@ def _some(findings: Iterator[Finding]) -> Iterator[Finding]:
         else:
             more += 1
     if more:
-        yield Finding(f"and {more:,} more of this kind")
+        yield FsckFinding(f"and {more:,} more of this kind")
 
 
 def fsck_document(runs: Sequence[Inspected]) -> dict[str, object]:

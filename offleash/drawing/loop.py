@@ -10,7 +10,7 @@ from offleash.data.verdict import Verdict
 from offleash.drawing.duplicates import Duplicates
 from offleash.drawing.resume import Begun, problem_seed
 from offleash.drawing.schedule import Chunk, Schedule, Stage
-from offleash.drawing.workers import Bench, Broken, Crew, Event, Judged, Rested
+from offleash.drawing.workers import Bench, Broken, Event, Rested, SamplerWorkers, VerdictsReady
 from offleash.drawing.writer import Writer
 from offleash.errors import OffleashError
 from offleash.progress import Progress
@@ -24,7 +24,7 @@ OFTEN = 0.5  # seconds between two words
 
 
 @dataclass
-class Pace:
+class DrawProgress:
     """Tells how a draw goes."""
 
     progress: Progress
@@ -66,7 +66,7 @@ class Verification:
     """Who judges, where a draw stops early."""
 
     name: str
-    start: Callable[[Crew], Bench]
+    start: Callable[[SamplerWorkers], Bench]
 
 
 class Exchange:
@@ -94,11 +94,11 @@ class Exchange:
         self.missing = 0  # samples that failed requests asked for
         self.reasons: Counter[str] = Counter()
 
-    def work(self, pace: Pace) -> None:
+    def work(self, pace: DrawProgress) -> None:
         """Draw until every problem is settled or stuck."""
         if not self._schedule.unfinished:
             return
-        crew = Crew(self._sampler, self._decoding)
+        crew = SamplerWorkers(self._sampler, self._decoding)
         bench = self._verification.start(crew) if self._verification else None
         patience = PATIENCE
         try:
@@ -120,7 +120,7 @@ class Exchange:
                 if bench is not None:
                     bench.stop(patience)
 
-    def _give(self, crew: Crew, bench: Bench | None) -> None:
+    def _give(self, crew: SamplerWorkers, bench: Bench | None) -> None:
         """Keep the sampler busy, unless the judge is far behind."""
         appetite = self._sampler.appetite
         while crew.idle and (bench is None or bench.backlog < BACKLOG):
@@ -137,7 +137,7 @@ class Exchange:
         again = first + size < self._schedule.k
         return Request(problem, prompt, first, size, problem_seed(self._key, problem), images, again)
 
-    def _take(self, event: Event, crew: Crew, bench: Bench | None) -> None:
+    def _take(self, event: Event, crew: SamplerWorkers, bench: Bench | None) -> None:
         match event:
             case Drawn() if event.trouble:
                 self._failed(event, crew)
@@ -150,7 +150,7 @@ class Exchange:
                     bench.give(event)
                 else:
                     self._close(self._schedule.done(event.request.problem, event.request.size, 0), event.request, crew)
-            case Judged():
+            case VerdictsReady():
                 self._judging -= event.request.size
                 self.writer.judged(event.request, event.verdicts)
                 hits = int((event.verdicts["verdict"] == Verdict.CORRECT.value).sum())
@@ -161,7 +161,7 @@ class Exchange:
             case Broken():
                 raise event.error
 
-    def _failed(self, drawn: Drawn, crew: Crew) -> None:
+    def _failed(self, drawn: Drawn, crew: SamplerWorkers) -> None:
         self.writer.failed(drawn)
         self.reasons[drawn.trouble] += 1
         self.missing += drawn.request.size
@@ -169,7 +169,7 @@ class Exchange:
             raise OffleashError(f"The first {FRUITLESS} requests all failed alike, so none was drawn: {drawn.trouble}")
         self._close(self._schedule.failed(drawn.request.problem), drawn.request, crew)
 
-    def _close(self, closed: bool, request: Request, crew: Crew) -> None:
+    def _close(self, closed: bool, request: Request, crew: SamplerWorkers) -> None:
         if closed:
             crew.forget(request.problem)
 

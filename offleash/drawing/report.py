@@ -1,6 +1,6 @@
 """What is about to be drawn and what was drawn, for people and programs."""
 
-from offleash.drawing.draw import DrawnRun, Prospect
+from offleash.drawing.draw import DrawEstimate, DrawnRun
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
 
@@ -8,7 +8,7 @@ SHOWN = 3  # reasons of failed requests
 CUT = 0.2  # the share of samples that may be cut at the token limit without a word
 
 
-def prospect_text(one: Prospect) -> str:
+def prospect_text(one: DrawEstimate) -> str:
     """What is about to be done, before it begins."""
     drawing = one.drawing
     stop = f", each stopped at {drawing.until} successes by {one.verifier}" if drawing.until else ""

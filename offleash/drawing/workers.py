@@ -25,7 +25,7 @@ class Rested:
 
 
 @dataclass(frozen=True)
-class Judged:
+class VerdictsReady:
     """The verdicts (VERDICTS) on the samples of a request."""
 
     request: Request
@@ -39,10 +39,10 @@ class Broken:
     error: BaseException
 
 
-Event = Drawn | Judged | Rested | Broken
+Event = Drawn | VerdictsReady | Rested | Broken
 
 
-class Crew:
+class SamplerWorkers:
     """Up to `sampler.width` batches at once. What became of them comes through `events`, to the thread that asked."""
 
     def __init__(self, sampler: Sampler, decoding: Decoding) -> None:
@@ -202,7 +202,7 @@ class Bench:
             for (drawn, size), frame in zip(some, frames, strict=True):
                 with self._lock:
                     self.backlog -= size
-                self._events.put(Judged(drawn.request, frame))
+                self._events.put(VerdictsReady(drawn.request, frame))
 
     def _verdicts(self, some: Sequence[Drawn]) -> list[pl.DataFrame]:
         whole = judged_rows(self._judge, self._subjects, pl.concat([rows_of(drawn) for drawn in some]), self._opened)

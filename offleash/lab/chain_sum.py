@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from offleash.data.reasoning_gym import encoded
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError, unknown
-from offleash.lab.world import Line, Pretraining, World
+from offleash.lab.world import LabWorld, Line, Pretraining
 from offleash.problems.countdown import PARTS, part_of_text
 from offleash.problems.reasoning_gym import STRIDE, library_seed
 
@@ -156,7 +156,7 @@ def _row(terms: Terms, item: Mapping[str, Any]) -> dict[str, str | float]:
     }
 
 
-CHAIN_SUM = World(
+CHAIN_SUM = LabWorld(
     name=NAME,
     about="sums and differences of two or three numbers, from Reasoning Gym; one correct answer a problem",
     problems=generate,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.lab.world import Line, World
+from offleash.lab.world import LabWorld, Line
 from offleash.problems import countdown
-from offleash.problems.countdown import Step, numbers_of, question, value_of, wander, written
+from offleash.problems.countdown import CountdownStep, numbers_of, question, value_of, wander, written
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -36,21 +36,21 @@ def lines(rng: random.Random) -> Iterator[Line]:
             place = rng.randrange(len(steps))
             slip = steps[place]
             value = min(max(slip.value + rng.choice(OFF), 0), countdown.LIMIT - 1)
-            steps[place] = Step(slip.left, slip.sign, slip.right, value)
+            steps[place] = CountdownStep(slip.left, slip.sign, slip.right, value)
         yield question(numbers, target), written(steps)
 
 
-def solutions(numbers: Sequence[int], target: int) -> list[list[Step]]:
+def solutions(numbers: Sequence[int], target: int) -> list[list[CountdownStep]]:
     """Every way to the target, each order of steps and of equal numbers once."""
     if len(numbers) == 1:
         return [[]] if numbers[0] == target else []
-    found: dict[str, list[Step]] = {}
+    found: dict[str, list[CountdownStep]] = {}
     for first, second in permutations(range(len(numbers)), 2):
         rest = [number for place, number in enumerate(numbers) if place not in (first, second)]
         for sign in "+-*/":
             value = value_of(numbers[first], sign, numbers[second])
             if value is not None:
-                step = Step(numbers[first], sign, numbers[second], value)
+                step = CountdownStep(numbers[first], sign, numbers[second], value)
                 for way in solutions([*rest, value], target):
                     found.setdefault(written([step, *way]), [step, *way])
     return list(found.values())
@@ -83,7 +83,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
     return PreTrainedTokenizerFast(tokenizer_object=made, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
 
 
-COUNTDOWN = World(
+COUNTDOWN = LabWorld(
     name=countdown.NAME,
     about="four numbers, a target, three steps; often several correct solutions a problem",
     problems=countdown.generate,

@@ -19,15 +19,15 @@ from offleash.comparing.compare import Comparison
 from offleash.comparing.runs import compare_arguments, question
 from offleash.drawing.draw import draw_arguments
 from offleash.errors import OffleashError
-from offleash.lab.base import base_of
-from offleash.lab.world import World
-from offleash.lab.worlds import problem_lines, write_problems
+from offleash.lab.pretrain import base_of
+from offleash.lab.registry import problem_lines, write_problems
+from offleash.lab.world import LabWorld
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import DECODINGS, Decoding
 from offleash.training.loop import Trained, train
-from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling
+from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 from offleash.verifying.verify import verify
 
 PROBLEMS, TRAINING, BASE, AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
@@ -36,7 +36,7 @@ OTHER = 1  # seed of that draw
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoSize:
     """How large a demo is."""
 
     problems: int = 200
@@ -47,7 +47,7 @@ class Plan:
     seed: int = 0
 
 
-QUICK = Plan(problems=60, k=512, steps=50, groups=32)
+QUICK = DemoSize(problems=60, k=512, steps=50, groups=32)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Demonstrated:
     """What a demo came to. All comparisons are of problems that neither corpus nor training held."""
 
     world: str
-    plan: Plan
+    plan: DemoSize
     folder: Path
     trained: Trained
     plain: Comparison  # base and RL at temperature 1, per problem
@@ -65,11 +65,11 @@ class Demonstrated:
     seconds: float
 
 
-def recipe_of(world: World, plan: Plan, folder: Path) -> Recipe:
+def recipe_of(world: LabWorld, plan: DemoSize, folder: Path) -> Recipe:
     """The default training: GRPO, fixed before any evaluation."""
     return Recipe(
         model=f"hf:{base_of(world.name)}",
-        problems=Asked(str(folder / PROBLEMS / "train.jsonl")),
+        problems=ProblemSource(str(folder / PROBLEMS / "train.jsonl")),
         method="grpo",
         steps=plan.steps,
         seed=plan.seed,
@@ -79,7 +79,7 @@ def recipe_of(world: World, plan: Plan, folder: Path) -> Recipe:
     )
 
 
-def demonstrate(world: World, plan: Plan, folder: Path, progress: Progress = silent) -> Demonstrated:
+def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress = silent) -> Demonstrated:
     """Train, draw, verify, compare; what stands in the folder already is not done again."""
     import torch
 
@@ -110,7 +110,7 @@ def demonstrate(world: World, plan: Plan, folder: Path, progress: Progress = sil
     return Demonstrated(world.name, plan, folder, trained, plainly, by_solution, papered, null, seconds)
 
 
-def _problems(world: World, plan: Plan, folder: Path) -> pl.DataFrame:
+def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> pl.DataFrame:
     """The problems of the demo, written where every command finds them; refused where the folder holds others."""
     for part, size in (("train", plan.pool), ("test", plan.problems)):
         path = folder / PROBLEMS / f"{part}.jsonl"
@@ -120,7 +120,7 @@ def _problems(world: World, plan: Plan, folder: Path) -> pl.DataFrame:
     return load_problems(folder / PROBLEMS / "test.jsonl").frame
 
 
-def _base_commands(plan: Plan, folder: Path, base: str, longest: int) -> list[list[str]]:
+def _base_commands(plan: DemoSize, folder: Path, base: str, longest: int) -> list[list[str]]:
     """What the other process does: draw the base, judge it, draw it again."""
     test = str(folder / PROBLEMS / "test.jsonl")
     draw = ["draw", test, base, "-k", str(plan.k), "--max-tokens", str(longest), "--json"]
@@ -131,7 +131,7 @@ def _base_commands(plan: Plan, folder: Path, base: str, longest: int) -> list[li
     ]
 
 
-def _drawn(run: Path, asked: pl.DataFrame, model: str, decoding: Decoding, plan: Plan, progress: Progress) -> None:
+def _drawn(run: Path, asked: pl.DataFrame, model: str, decoding: Decoding, plan: DemoSize, progress: Progress) -> None:
     draw_arguments(run, asked, model_of(model), decoding, str(plan.k), 0, plan.seed, None, progress)
     verify(run, None, progress)
 

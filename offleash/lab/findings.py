@@ -8,9 +8,9 @@ import numpy as np
 
 from offleash.analyses.strategies.fingerprints.fingerprint import FINGERPRINTS
 from offleash.comparing.compare import Comparison
-from offleash.lab.base import base_of
 from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, Demonstrated
-from offleash.lab.worlds import world
+from offleash.lab.pretrain import base_of
+from offleash.lab.registry import world
 from offleash.progress import Progress, silent
 from offleash.render.output import write_text
 from offleash.reporting.comparison import document
@@ -22,7 +22,7 @@ CERTAIN = 0.01  # p below which chance does not explain the losses
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A curve at one budget."""
 
     k: int
@@ -34,9 +34,9 @@ class Point:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def point(curve: Curve, place: int) -> Point:
+def point(curve: Curve, place: int) -> CurvePoint:
     """A curve at its first (0) or its largest (-1) budget."""
-    return Point(
+    return CurvePoint(
         int(curve.k_K[place]), float(curve.value_K[place]), float(curve.low_K[place]), float(curve.high_K[place])
     )
 

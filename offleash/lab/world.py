@@ -43,7 +43,7 @@ class Pretraining:
 
 
 @dataclass(frozen=True)
-class World:
+class LabWorld:
     """What is asked, what a base model learns it from, and how it is written."""
 
     name: str

@@ -14,7 +14,7 @@ from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.opening import head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, one_line, parse_argument
-from offleash.loading.merge import Part, gather, part_of
+from offleash.loading.merge import FilePart, gather, part_of
 from offleash.logs.format import Log, Options
 from offleash.logs.registry import FORMATS, open_log, recognised
 from offleash.progress import Progress, silent
@@ -61,9 +61,9 @@ def load(*arguments: str | Path, reading: Reading | None = None, progress: Progr
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def read_parts(argument: Argument, reading: Reading, progress: Progress) -> tuple[list[Part], list[Log]]:
+def read_parts(argument: Argument, reading: Reading, progress: Progress) -> tuple[list[FilePart], list[Log]]:
     """Every file of an argument as a part; files of a folder that are no logs come back as a note of the first log."""
-    parts: list[Part] = []
+    parts: list[FilePart] = []
     logs: list[Log] = []
     found = [path for path in argument.paths if not argument.folder or _is_log(path, reading)]
     logged = set(found)
@@ -112,7 +112,7 @@ def _opened(path: Path, name: str, verifier: str | None) -> Run:
     )
 
 
-def _run(argument: Argument, parts: Sequence[Part], logs: Sequence[Log], name: str) -> Run:
+def _run(argument: Argument, parts: Sequence[FilePart], logs: Sequence[Log], name: str) -> Run:
     problems, rows, notes = gather(parts, argument.name)
     all_notes = tuple(note for log in logs for note in log.notes) + tuple(notes)
     verifier = next((log.verifier for log in logs if log.verifier), None)
@@ -159,7 +159,7 @@ def _joined(runs: Sequence[Run]) -> Run:
     )
 
 
-def _split_values(parts: Sequence[Part]) -> list[str]:
+def _split_values(parts: Sequence[FilePart]) -> list[str]:
     """Values of the splitting column, numbers (training steps) by size, names in the order of the file."""
     values = dict.fromkeys(v for part in parts for v in part.rows["split"].drop_nulls().unique(maintain_order=True))
     try:
@@ -168,13 +168,13 @@ def _split_values(parts: Sequence[Part]) -> list[str]:
         return list(values)
 
 
-def _with_split(parts: Sequence[Part], value: str) -> list[Part]:
+def _with_split(parts: Sequence[FilePart], value: str) -> list[FilePart]:
     kept = []
     for part in parts:
         rows = part.rows.filter(pl.col("split") == value)
         if rows.height:
             asked = part.problems.join(rows.select("problem").unique(), on="problem", how="semi")
-            kept.append(Part(part.path, asked, rows))
+            kept.append(FilePart(part.path, asked, rows))
     return kept
 
 

@@ -13,7 +13,7 @@ ASKED = ["problem", "question", "gold", "benchmark", "guess"]
 
 
 @dataclass
-class Part:
+class FilePart:
     """One file as read: its problems, and its samples without their texts (or its counts)."""
 
     path: Path
@@ -21,7 +21,7 @@ class Part:
     rows: pl.DataFrame  # of entries without the text of problem and sample, or of counts
 
 
-def part_of(path: Path, frames: Iterable[pl.DataFrame]) -> Part:
+def part_of(path: Path, frames: Iterable[pl.DataFrame]) -> FilePart:
     """The frames of one file as a part; texts of problems are kept once, texts of samples only as a fingerprint."""
     problems, rows, place = [], [], 0
     for frame in frames:
@@ -29,10 +29,10 @@ def part_of(path: Path, frames: Iterable[pl.DataFrame]) -> Part:
         slim = frame.drop("question", "gold", "guess").with_row_index("place", place)
         rows.append(slim.with_columns(text=pl.col("text").hash()) if "text" in slim.columns else slim)
         place += frame.height
-    return Part(path, pl.concat(problems).unique(maintain_order=True), pl.concat(rows))
+    return FilePart(path, pl.concat(problems).unique(maintain_order=True), pl.concat(rows))
 
 
-def gather(parts: Sequence[Part], name: str) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
+def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
     """Problems (PROBLEMS) and numbered rows of all parts, with the notes on repeats.
 
     Samples of a problem that several files hold are counted on: seeds add up, benchmarks stand side by side.
@@ -66,7 +66,7 @@ def _problems(frame: pl.DataFrame) -> pl.DataFrame:
     return as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
 
 
-def _distinct_benchmarks(parts: Sequence[Part]) -> list[Part]:
+def _distinct_benchmarks(parts: Sequence[FilePart]) -> list[FilePart]:
     """Files that number their problems alike (0, 1, ...) but ask different things are different benchmarks."""
     asked = pl.concat([part.problems.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)])
     told = pl.coalesce("hash", "gold")  # without a text, another gold answer means another problem
@@ -82,7 +82,7 @@ def _distinct_benchmarks(parts: Sequence[Part]) -> list[Part]:
     return [_named(part, part.path.parent.name if folders else part.path.stem) for part in parts]
 
 
-def _ordered_by_row(part: Part, notes: list[Note]) -> Part:
+def _ordered_by_row(part: FilePart, notes: list[Note]) -> FilePart:
     """A number that is the same in every row (the seed of the run) does not number the samples."""
     if "sample" not in part.rows.columns or part.rows["sample"].n_unique() > 1 or part.rows["sample"][0] is None:
         return part
@@ -90,10 +90,10 @@ def _ordered_by_row(part: Part, notes: list[Note]) -> Part:
         return part
     number = part.rows["sample"][0]
     notes.append(Note(f"{part.path.name}: every row has sample number {number}; the rows are numbered instead"))
-    return Part(part.path, part.problems, part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
+    return FilePart(part.path, part.problems, part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
 
 
-def _told_by_text(part: Part, notes: list[Note]) -> Part:
+def _told_by_text(part: FilePart, notes: list[Note]) -> FilePart:
     """Where every row has an id of its own and texts repeat, the ids name samples: problems are told by their text."""
     texts = part.problems["hash"]
     one_each = "sample" in part.rows.columns and part.rows["problem"].n_unique() == part.rows.height
@@ -107,12 +107,12 @@ def _told_by_text(part: Part, notes: list[Note]) -> Part:
         f"{part.path.name}: every row has its own id while {texts.n_unique()} texts repeat; problems are told by text"
     )
     notes.append(Note(text, part.rows.height))
-    return Part(part.path, kept, rows.select(part.rows.columns))
+    return FilePart(part.path, kept, rows.select(part.rows.columns))
 
 
-def _named(part: Part, benchmark: str) -> Part:
+def _named(part: FilePart, benchmark: str) -> FilePart:
     fill = pl.col("benchmark").fill_null(pl.lit(benchmark))
-    return Part(part.path, part.problems.with_columns(fill), part.rows.with_columns(fill))
+    return FilePart(part.path, part.problems.with_columns(fill), part.rows.with_columns(fill))
 
 
 def _labelled(problems: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -134,7 +134,7 @@ def _labelled(problems: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame,
     return problems.with_columns(label), rows.with_columns(label)
 
 
-def _without_repeats(rows: pl.DataFrame, parts: Sequence[Part]) -> tuple[pl.DataFrame, list[Note]]:
+def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.DataFrame, list[Note]]:
     """Rows that a file holds twice are kept once and counted; the same sample with different contents is an error."""
     numbered = pl.col("sample").is_not_null()
     key = ["part", "problem", "sample"]
@@ -158,7 +158,7 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[Part]) -> tuple[pl.Data
     return kept, [Note(f"{parts[number].path.name}: {text}", height, left_out=True) for number, height in extra]
 
 
-def _check_ids(problems: pl.DataFrame, parts: Sequence[Part]) -> None:
+def _check_ids(problems: pl.DataFrame, parts: Sequence[FilePart]) -> None:
     """Ids whose bytes could not be read would fuse different problems."""
     lost = problems.filter(pl.col("problem").str.contains("\ufffd", literal=True))
     if lost.height:
@@ -168,7 +168,7 @@ def _check_ids(problems: pl.DataFrame, parts: Sequence[Part]) -> None:
         )
 
 
-def _one_text_each(problems: pl.DataFrame, parts: Sequence[Part], name: str) -> None:
+def _one_text_each(problems: pl.DataFrame, parts: Sequence[FilePart], name: str) -> None:
     clash = problems.filter(pl.col("hash").is_not_null()).unique(["problem", "hash"], maintain_order=True)
     clash = clash.filter(pl.len().over("problem") > 1)
     if clash.is_empty():

@@ -12,7 +12,7 @@ from offleash.errors import OffleashError, unknown
 from offleash.problems import countdown
 from offleash.problems.benchmarks import GYM, PROBLEMS
 from offleash.problems.hub import from_hub
-from offleash.problems.problem import Benchmark, Loaded, content_hash
+from offleash.problems.problem import Benchmark, ProblemSet, content_hash
 from offleash.problems.read import read_problems
 from offleash.verifiers.registry import verifier
 
@@ -44,24 +44,24 @@ def load_problems(
     seed: int = 0,
     source: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> ProblemSet:
     """The same, with what was noted on the way."""
     if str(name).split(":")[0] in (GYM, countdown.NAME):
         if source is not None or columns:
             raise OffleashError(f"{name} is generated; --from and --map are for benchmarks and files.")
-        return Loaded(_finished(_generated(str(name), size, seed)))
+        return ProblemSet(_finished(_generated(str(name), size, seed)))
     read, benchmark = _read(name, source, columns)
     size = size if size is not None or benchmark is None else _share(benchmark, read)
     if size is None:
         return replace(read, frame=_finished(read.frame))
     frame = sampled(read.frame, size, seed, str(name))
     note = Note(f"{name}: a random sample of {size} of {read.frame.height} problems, seed {seed}.")
-    return Loaded(_finished(frame), (*read.notes, note), read.rows)
+    return ProblemSet(_finished(frame), (*read.notes, note), read.rows)
 
 
 def _read(
     name: str | Path, source: str | Path | None, columns: Mapping[str, str] | None
-) -> tuple[Loaded, Benchmark | None]:
+) -> tuple[ProblemSet, Benchmark | None]:
     benchmark = PROBLEMS.get(str(name))
     if benchmark is not None and source is not None:
         return _counted(read_problems(Path(source), columns=columns, benchmark=benchmark), benchmark), benchmark
@@ -77,7 +77,7 @@ def _read(
     return read_problems(path, columns=columns), None
 
 
-def _counted(read: Loaded, benchmark: Benchmark) -> Loaded:
+def _counted(read: ProblemSet, benchmark: Benchmark) -> ProblemSet:
     """The problems of a local copy, with a note where it is not of the benchmark's size: it may be another file."""
     if benchmark.paper is None or benchmark.share is not None or read.frame.height == benchmark.paper:
         return read
@@ -118,7 +118,7 @@ def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
     return as_problems(generate(task, size or GENERATED, seed, level or "easy"))
 
 
-def _share(benchmark: Benchmark, read: Loaded) -> int | None:
+def _share(benchmark: Benchmark, read: ProblemSet) -> int | None:
     """The size of the paper's sample, where it took one and there is more than that."""
     return benchmark.share if benchmark.share is not None and read.frame.height > benchmark.share else None
 

@@ -12,7 +12,7 @@ from offleash.files.rows import Row, fields_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted, row_log
 from offleash.logs.human_eval import benchmark_of
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"task_id", "solution"}
 KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}
@@ -45,7 +45,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     if tests not in TESTS:
         raise unknown("set of tests", tests, TESTS)
 
-    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+    def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         yield _verified(row, tests)
 
     log = Log("evalplus", f"EvalPlus {tests} tests", iter(()))
@@ -67,7 +67,7 @@ def _rows(path: Path) -> Iterator[Row]:
             yield Row(path, number, {"task_id": task, **fields_of(sample), "index": index})
 
 
-def _sample(row: Row, judge: Judge) -> Iterator[Entry]:
+def _sample(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     problem = row.problem("task_id", question=None)
     yield Entry(problem=problem, benchmark=benchmark_of(problem), text=row.text("solution"), row=row.number)
 

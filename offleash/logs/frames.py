@@ -14,7 +14,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, text_of
 from offleash.files.tabular import csv_rows, parquet_rows
 from offleash.logs.format import Entry, Log, Options
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 CHUNK = 10_000
 
@@ -26,7 +26,7 @@ READERS: dict[Container, Callable[[Path, Repairs], Iterator[Row]]] = {
     Container.ZIP: lambda path, _: iter(()),  # its members are read by name, not in rows
 }
 
-Convert = Callable[[Row, Judge], Iterable[Entry]]
+Convert = Callable[[Row, VerdictReader], Iterable[Entry]]
 Closing = Callable[[], list[Note]]  # what is known only after the last row
 
 
@@ -65,7 +65,7 @@ def converted(
     closing: Closing = list,
 ) -> Iterator[pl.DataFrame]:
     """Frames of the entries of these rows; at the end the notes, and those of `closing`, go to the log."""
-    judge = Judge(path, options.threshold)
+    judge = VerdictReader(path, options.threshold)
     found = split_entries(source, options, convert, judge)
     total = 0
     while chunk := list(islice(found, CHUNK)):
@@ -124,7 +124,7 @@ def require(name: str, head: Head, asked_by: str) -> str:
     )
 
 
-def split_entries(source: Iterable[Row], options: Options, convert: Convert, judge: Judge) -> Iterator[Entry]:
+def split_entries(source: Iterable[Row], options: Options, convert: Convert, judge: VerdictReader) -> Iterator[Entry]:
     """Entries of these rows, with the value of the column that --split-by names."""
     if options.split_by is None:
         for row in source:

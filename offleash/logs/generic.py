@@ -15,7 +15,7 @@ from offleash.files.tabular import csv_tables, slices
 from offleash.logs.columns import mapping_note, sample_columns
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, rows, split_entries
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 PLAIN = {str, int, float, bool}
 NO_VERDICTS = (
@@ -60,10 +60,10 @@ def _check(head: Head, chosen: Mapping[str, str]) -> None:
 
 def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]) -> Iterator[pl.DataFrame]:
     """Frames of JSON rows: by columns where the values are plain and of one kind, by rows where they are not."""
-    repairs, judge, total = Repairs(), Judge(head.path, options.threshold), 0
+    repairs, judge, total = Repairs(), VerdictReader(head.path, options.threshold), 0
     source = rows(head, repairs)
 
-    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+    def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         return _entries(row, judge, chosen)
 
     while chunk := list(islice(source, CHUNK)):
@@ -95,7 +95,7 @@ def _plain(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.
         return None
 
 
-def _entries(row: Row, judge: Judge, chosen: Mapping[str, str]) -> Iterator[Entry]:
+def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Iterator[Entry]:
     values = {ours: row.values.get(theirs) for ours, theirs in chosen.items()}
     question = chat_text(values.get("question"), "user")
     about = Entry(
@@ -124,7 +124,7 @@ def _entries(row: Row, judge: Judge, chosen: Mapping[str, str]) -> Iterator[Entr
         )
 
 
-def _samples(row: Row, values: Mapping[str, object], judge: Judge) -> list[dict[str, object]]:
+def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> list[dict[str, object]]:
     """The fields of each sample of a row: one, or as many as its lists are long."""
     sampled = {name: values[name] for name in SAMPLED if name in values}
     lists = {name: value for name, value in sampled.items() if isinstance(value, list) and not _is_chat(value)}
@@ -162,7 +162,7 @@ SAMPLED = ("text", "verdict", "answer", "solution", "score", "tokens", "finish",
 
 def csv_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]) -> Iterator[pl.DataFrame]:
     """Frames of entries from a CSV file; every field is text until its meaning is known."""
-    repairs, judge = Repairs(), Judge(head.path, options.threshold)
+    repairs, judge = Repairs(), VerdictReader(head.path, options.threshold)
     for numbers, table in csv_tables(head.path, head.columns, repairs):
         raw = renamed(table, options, chosen)
         empty = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in raw.columns if name != "text"]
@@ -172,7 +172,7 @@ def csv_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]
 
 def parquet_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]) -> Iterator[pl.DataFrame]:
     """Frames of entries from a Parquet file, a slice at a time and only the columns that are used."""
-    judge = Judge(head.path, options.threshold)
+    judge = VerdictReader(head.path, options.threshold)
     needed = sorted({*chosen.values(), *([options.split_by] if options.split_by else [])})
     total = 0
     for start, slice_ in slices(head.path, needed, PARQUET_CHUNK):
@@ -191,7 +191,9 @@ def renamed(raw: pl.DataFrame, options: Options, chosen: Mapping[str, str]) -> p
     return raw.select([pl.col(theirs).alias(ours) for ours, theirs in names.items()])
 
 
-def table_entries(raw: pl.DataFrame, rows: pl.Series, head: Head, options: Options, judge: Judge) -> pl.DataFrame:
+def table_entries(
+    raw: pl.DataFrame, rows: pl.Series, head: Head, options: Options, judge: VerdictReader
+) -> pl.DataFrame:
     """Entries of a table whose columns carry our names."""
     raw = _exploded(raw.with_columns(rows), head, judge)
     rows = raw["row"]
@@ -215,7 +217,7 @@ def table_entries(raw: pl.DataFrame, rows: pl.Series, head: Head, options: Optio
     return pl.DataFrame({"row": rows}).select(filled).cast(ENTRIES)  # type: ignore[arg-type]
 
 
-def _exploded(raw: pl.DataFrame, head: Head, judge: Judge) -> pl.DataFrame:
+def _exploded(raw: pl.DataFrame, head: Head, judge: VerdictReader) -> pl.DataFrame:
     """One row a sample, when a row holds lists of them."""
     lists = [name for name in SAMPLED if name in raw.columns and _is_list(raw.schema[name])]
     if not lists:

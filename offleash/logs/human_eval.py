@@ -7,7 +7,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"task_id", "completion"}
 KNOWN = KEYS | {"result", "passed", "completion_id"}
@@ -29,7 +29,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     return log
 
 
-def _entries(row: Row, judge: Judge) -> Iterator[Entry]:
+def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     problem = row.problem("task_id", question=None)
     verdict = judge.mark(row.values["passed"], row.number)[0] if "passed" in row.values else None
     yield Entry(

@@ -13,7 +13,7 @@ from offleash.files.opening import Container, Head, members
 from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 HEADER, START = "header.json", "_journal/start.json"
 SUMMARIES, JOURNAL = "summaries.json", "_journal/summaries/"
@@ -101,7 +101,7 @@ def _numbered(path: Path, samples: Iterable[object]) -> Iterator[Row]:
         yield Row(path, number, fields_of(sample))
 
 
-def _entries(row: Row, judge: Judge, scorers: _Scorers, benchmark: str | None) -> Iterator[Entry]:
+def _entries(row: Row, judge: VerdictReader, scorers: _Scorers, benchmark: str | None) -> Iterator[Entry]:
     scores = row.fields("scores")
     if row.values.get("error") and not scores:
         scorers.leave_out(row)

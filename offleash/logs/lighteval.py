@@ -9,7 +9,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, chat_text, fields_of, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 NEW = {"doc", "model_response", "metric"}
 OLD = {"full_prompt", "example", "predictions", "metrics"}
@@ -32,7 +32,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
         raise unknown("metric", options.filter, names)
     metric = options.filter or (names[0] if names else None)
 
-    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+    def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         return _entries(row, judge, metric, _new(row) if new else _old(row))
 
     log = row_log("lighteval", head, options, convert, f"lighteval {metric}" if metric else None)
@@ -45,7 +45,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     return log
 
 
-def _entries(row: Row, judge: Judge, metric: str | None, about: Entry) -> Iterator[Entry]:
+def _entries(row: Row, judge: VerdictReader, metric: str | None, about: Entry) -> Iterator[Entry]:
     new = "doc" in row.values
     texts = _texts(row, new)
     tokens = row.fields("model_response").get("output_tokens") if new else row.values.get("cont_tokens")

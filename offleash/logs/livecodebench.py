@@ -7,7 +7,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"question_id", "output_list", "code_list"}
 HINT = (
@@ -27,7 +27,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     return log
 
 
-def _entries(row: Row, judge: Judge) -> Iterator[Entry]:
+def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     texts, codes = row.items("output_list"), row.items("code_list")
     marks = row.items("graded_list") if "graded_list" in row.values else None
     if len(codes) != len(texts) or (marks is not None and len(marks) != len(texts)):

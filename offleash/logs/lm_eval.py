@@ -12,7 +12,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, fields_of, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"doc_id", "doc", "resps", "filtered_resps"}
 OTHER = KEYS | {
@@ -45,7 +45,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     names = [options.columns["verdict"]] if "verdict" in options.columns else _metrics(head.first)
     metric = names[0] if names else None
 
-    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+    def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if not filters.takes(row):
             return iter(())
         return _entries(row, judge, row.text("task", "task_name") or (task and task.group(1)), metric)
@@ -87,7 +87,7 @@ class _Filters:
         return [Note(f"{text} (--filter NAME).", sum(self.seen[name] for name in others))]
 
 
-def _entries(row: Row, judge: Judge, benchmark: str | None, metric: str | None) -> Iterator[Entry]:
+def _entries(row: Row, judge: VerdictReader, benchmark: str | None, metric: str | None) -> Iterator[Entry]:
     doc = row.fields("doc")
     question = next((value for name in QUESTIONS if (value := text_of(doc.get(name)))), None) or _prompt(row.values)
     about = Entry(

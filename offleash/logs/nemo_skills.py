@@ -11,7 +11,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"generation", "expected_answer"}
 MARKS = ("symbolic_correct", "is_correct", "judgement")
@@ -32,7 +32,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
         raise unknown("verdict", options.filter, marks)
     mark = options.filter or (marks[0] if marks else None)
 
-    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+    def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if row.values:
             yield _entry(row, judge, mark)
         else:  # an empty object stands for a generation that did not finish
@@ -46,7 +46,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     return log
 
 
-def _entry(row: Row, judge: Judge, mark: str | None) -> Entry:
+def _entry(row: Row, judge: VerdictReader, mark: str | None) -> Entry:
     question = row.text("problem", "question")
     verdict = _verdict(row, judge, mark) if mark else None
     if verdict == Verdict.WRONG and "predicted_answer" in row.values and row.text("predicted_answer") is None:
@@ -65,7 +65,7 @@ def _entry(row: Row, judge: Judge, mark: str | None) -> Entry:
     )
 
 
-def _verdict(row: Row, judge: Judge, mark: str) -> str | None:
+def _verdict(row: Row, judge: VerdictReader, mark: str) -> str | None:
     """A judge model answers in prose that ends in "Judgement: Yes" or "Judgement: No"; anything else is no verdict."""
     value = row.values.get(mark)
     if mark == "judgement" and isinstance(value, str):

@@ -31,7 +31,7 @@ WORDS: dict[str, Verdict] = {
 
 
 @dataclass
-class Judge:
+class VerdictReader:
     """Reads marks by one threshold and counts what a user should know of them."""
 
     path: Path

@@ -8,7 +8,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"idx", "question", "gt", "code", "pred"}
 HINT = "The file has no score: judge its samples with --verify math, or run evaluate.py of Qwen2.5-Math on it."
@@ -25,7 +25,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     return log
 
 
-def _entries(row: Row, judge: Judge) -> Iterator[Entry]:
+def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     texts = row.items("code")
     answers = row.items("pred")
     marks = row.items("score") if "score" in row.values else None

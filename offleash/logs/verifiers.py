@@ -10,7 +10,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 RESULTS = {"example_id", "prompt", "completion", "reward"}
 TRACES = {"task", "traces", "ok"}
@@ -24,7 +24,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     errors = _Errors(path)
     traced = set(head.columns) >= TRACES
 
-    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+    def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         return _traced(row, judge, errors) if traced else _result(row, judge, errors)
 
     log = row_log("verifiers", head, options, convert, "verifiers reward", closing=errors.notes)
@@ -52,7 +52,7 @@ class _Errors:
         return [Note(f"{self.path.name}: {what}", self.count, left_out=True)]
 
 
-def _result(row: Row, judge: Judge, errors: _Errors) -> Iterator[Entry]:
+def _result(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
     if row.values.get("error"):
         return errors.leave_out(row)
     question = chat_text(row.values.get("prompt"), "user")
@@ -72,7 +72,7 @@ def _result(row: Row, judge: Judge, errors: _Errors) -> Iterator[Entry]:
     return iter([entry])
 
 
-def _traced(row: Row, judge: Judge, errors: _Errors) -> Iterator[Entry]:
+def _traced(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
     traces = row.items("traces")
     trace = fields_of(traces[0]) if len(traces) == 1 else {}
     if row.values.get("errors") or trace.get("errors"):

@@ -9,7 +9,7 @@ from offleash.files.opening import Container, Head
 from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import require, row_log
-from offleash.logs.own_verdicts import Judge
+from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"input", "output", "score", "step"}
 
@@ -23,7 +23,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     mark = require(options.columns.get("verdict", own), head, "--map verdict")
     steps = _Steps(path, options.split_by == "step")
 
-    def convert(row: Row, judge: Judge) -> Iterator[Entry]:
+    def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         steps.seen[row.text("step")] = None
         yield _entry(row, judge, mark)
 
@@ -48,7 +48,7 @@ class _Steps:
         return [Note(f"{self.path.name}: {what}; --split-by step keeps them apart.")]
 
 
-def _entry(row: Row, judge: Judge, mark: str) -> Entry:
+def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
     question = row.text("input")
     verdict, _ = judge.mark(row.values.get(mark), row.number)
     return Entry(

@@ -24,7 +24,7 @@ SPARE = 50  # problems looked at for each one wanted, before there are said to b
 
 
 @dataclass(frozen=True)
-class Step:
+class CountdownStep:
     """One step of a worked way: left sign right = value."""
 
     left: int
@@ -50,17 +50,17 @@ def value_of(left: int, sign: str, right: int) -> int | None:
     return value if 0 <= value < LIMIT else None
 
 
-def wander(numbers: Sequence[int], rng: random.Random) -> list[Step]:
+def wander(numbers: Sequence[int], rng: random.Random) -> list[CountdownStep]:
     """A random way from all the numbers to one value: a chain, or two pairs that meet; larger numbers first."""
     while True:
-        left, steps = list(numbers), list[Step]()
+        left, steps = list(numbers), list[CountdownStep]()
         while len(left) > 1:
             small, large = sorted(left.pop(rng.randrange(len(left))) for _ in range(2))
             sign = rng.choice(SIGNS)
             value = value_of(large, sign, small)
             if value is None:
                 break
-            steps.append(Step(large, sign, small, value))
+            steps.append(CountdownStep(large, sign, small, value))
             left.append(value)
         else:
             return steps
@@ -71,7 +71,7 @@ def question(numbers: Sequence[int], target: int) -> str:
     return f"{' '.join(map(str, numbers))} = {target} :"
 
 
-def written(steps: Sequence[Step]) -> str:
+def written(steps: Sequence[CountdownStep]) -> str:
     """How a way is answered."""
     return " , ".join(map(str, steps))
 

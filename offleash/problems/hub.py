@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.problems.problem import Benchmark, Loaded
+from offleash.problems.problem import Benchmark, ProblemSet
 from offleash.problems.read import Columns, read_problems
 
 ENDPOINT = "https://huggingface.co"
@@ -28,7 +28,7 @@ LIMITS = {"HF_HUB_DOWNLOAD_TIMEOUT": "20", "HF_HUB_ETAG_TIMEOUT": "10", "HF_DATA
 
 def from_hub(
     benchmark: Benchmark, *, columns: Columns | None = None, rows: int | None = None, wait: float = FETCH
-) -> Loaded:
+) -> ProblemSet:
     """The benchmark's problems as the hub has them, or as its cache does when the hub is out of reach."""
     if find_spec("datasets") is None:
         raise OffleashError(

@@ -30,7 +30,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class ProblemSet:
     """Problems in the PROBLEMS schema, and what was noted while they were read."""
 
     frame: pl.DataFrame

@@ -12,7 +12,7 @@ from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.files.columns import all_columns, chosen_columns, value_at
 from offleash.files.rows import NumberedRow, read_rows, shown
-from offleash.problems.problem import GOLDLESS, Benchmark, Derived, Fields, Loaded, Problem, table
+from offleash.problems.problem import GOLDLESS, Benchmark, Derived, Fields, Problem, ProblemSet, table
 from offleash.problems.prompts import prompt
 
 # The gold answer inside a written solution: after `####`, or in the last box.
@@ -208,7 +208,7 @@ def _storable(details: dict[str, object]) -> dict[str, object]:
     return details
 
 
-def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benchmark | None = None) -> Loaded:
+def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benchmark | None = None) -> ProblemSet:
     """Every problem of a file; with a benchmark, its verifier, guess floor, prompt and derivations apply."""
     rows = read_rows(path)
     known = all_columns(row.values for row in rows)
@@ -225,7 +225,7 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
     left, twice = len(rows) - len(kept), len(kept) - len(found)
     rows_of = {one.problem: number for number, one in found}
     notes = _notes(path, () if benchmark else known, chosen, left, twice)
-    return Loaded(table(one for _, one in found), notes, rows_of)
+    return ProblemSet(table(one for _, one in found), notes, rows_of)
 
 
 def _distinct(

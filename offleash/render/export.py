@@ -8,7 +8,7 @@ import altair as alt
 import vl_convert
 
 from offleash.errors import OffleashError
-from offleash.render.figure import Figure, Look
+from offleash.render.figure import Figure, FigureFormat
 from offleash.render.output import write_bytes
 
 Spec = dict[str, object]
@@ -62,7 +62,7 @@ def specification(figure: Figure, width: int | None = None, stacked: bool | None
     return document
 
 
-def _asked(look: Look) -> int:
+def _asked(look: FigureFormat) -> int:
     return WIDTH if look.width is None else look.width
 
 
@@ -84,7 +84,7 @@ def _plot_width(figure: Figure, stacked: bool) -> int:
     return int((asked - beside) // across)
 
 
-def _theme(look: Look) -> Spec:
+def _theme(look: FigureFormat) -> Spec:
     font = 8 if look.paper else 11
     text: Spec = {"labelFontSize": font, "titleFontSize": font, "labelColor": INK, "titleColor": INK}
     axis = text | {

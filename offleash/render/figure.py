@@ -12,7 +12,7 @@ Panel = alt.Chart | alt.LayerChart
 
 
 @dataclass(frozen=True)
-class Look:
+class FigureFormat:
     """Where a figure is to be seen. A width of None fills the place it is put in."""
 
     width: int | None = None
@@ -20,8 +20,8 @@ class Look:
     paper: bool = False  # must be readable in grey, at the size of a column
 
 
-PAGE = Look()
-PAPER = Look(width=236, height=170, paper=True)
+PAGE = FigureFormat()
+PAPER = FigureFormat(width=236, height=170, paper=True)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Figure:
     caption: str
     alt: str
     panels: tuple[Panel, ...]
-    look: Look = PAGE  # the one it was drawn for
+    look: FigureFormat = PAGE  # the one it was drawn for
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def data(rows: Sequence[Row]) -> alt.Data:
 
 
 def legend(
-    labels: Sequence[str], look: Look, columns: int | None = None, symbol: str = "", words: str = ""
+    labels: Sequence[str], look: FigureFormat, columns: int | None = None, symbol: str = "", words: str = ""
 ) -> alt.Legend:
     """A legend above the panel, in one column where its labels are wide; `words` is an expression, never of names."""
     wide = sum(map(len, labels)) > WIDE
@@ -107,7 +107,7 @@ def bands(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X
     ]
 
 
-def budget_axis(most: int, look: Look, field: str = "k:Q") -> alt.X:
+def budget_axis(most: int, look: FigureFormat, field: str = "k:Q") -> alt.X:
     """The axis of budgets: powers of two, as many as fit."""
     octaves = max(int(most).bit_length() - 1, 0)
     step = max(1, -(-octaves // (5 if look.paper else 8)))
@@ -129,7 +129,7 @@ def share_top(values: Sequence[float] | np.ndarray) -> float:
     return float(next(step * unit for step in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= most * 1.02))
 
 
-def sized(chart: Panel, look: Look, height: int | None = None, title: str | None = None) -> Panel:
+def sized(chart: Panel, look: FigureFormat, height: int | None = None, title: str | None = None) -> Panel:
     """A chart at the size of its look; a title only where panels need to be told apart."""
     width = "container" if look.width is None else look.width
     whole = chart.properties(width=width, height=look.height if height is None else height)
@@ -162,11 +162,11 @@ def pale(colour: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
-def run_colours(look: Look) -> dict[str, str]:
+def run_colours(look: FigureFormat) -> dict[str, str]:
     """Colours of the runs before and after."""
     return RUNS_ON_PAPER if look.paper else RUNS
 
 
-def class_fills(look: Look) -> dict[str, float]:
+def class_fills(look: FigureFormat) -> dict[str, float]:
     """Opacities of areas by class."""
     return FILLS_ON_PAPER if look.paper else FILLS

@@ -17,7 +17,7 @@ from offleash.comparing.figures.guessing import guessing
 from offleash.comparing.figures.pass_at_k import passes
 from offleash.comparing.figures.plane import plane
 from offleash.comparing.figures.portfolio import portfolio
-from offleash.comparing.figures.subject import Draw, Subject
+from offleash.comparing.figures.subject import Draw, FigureInput
 from offleash.comparing.figures.support import support
 from offleash.comparing.flips import Flips, can_flip
 from offleash.comparing.per_problem import detail
@@ -27,7 +27,7 @@ from offleash.errors import OffleashError, unknown
 from offleash.loading.import_logs import with_texts
 from offleash.loading.load import Reading
 from offleash.progress import Progress, silent
-from offleash.render.figure import PAGE, Figure, Look, Missing
+from offleash.render.figure import PAGE, Figure, FigureFormat, Missing
 
 FIGURES: dict[str, Draw] = {
     "passes": passes,
@@ -46,7 +46,7 @@ FIGURES: dict[str, Draw] = {
 }
 
 
-def figure(name: str, subject: Subject, look: Look = PAGE) -> Figure | Missing:
+def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure | Missing:
     """One figure by its name."""
     if name not in FIGURES:
         raise unknown("figure", name, FIGURES)
@@ -66,7 +66,7 @@ def subject_of(
     after: str | None = None,
     texts: bool = False,
     progress: Progress = silent,
-) -> Iterator[Subject]:
+) -> Iterator[FigureInput]:
     """The comparison of the runs named, ready to be drawn; with `texts` the samples of logs can be read meanwhile."""
     if named_certificates(arguments, None, None):
         raise OffleashError(
@@ -82,6 +82,8 @@ def subject_of(
         yield subject(*found, turned)
 
 
-def subject(comparisons: Sequence[Comparison], together: Union | None = None, turned: Sequence[Flips] = ()) -> Subject:
+def subject(
+    comparisons: Sequence[Comparison], together: Union | None = None, turned: Sequence[Flips] = ()
+) -> FigureInput:
     """Comparisons as figures take them."""
-    return Subject(tuple(comparisons), together, detail(comparisons[-1]), turned[-1] if turned else None)
+    return FigureInput(tuple(comparisons), together, detail(comparisons[-1]), turned[-1] if turned else None)

@@ -22,7 +22,7 @@ _FACTS = ["finish", "tokens", "text"]
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleView:
     """One sample as it was written: the beginning of its text and its end; `letters` is the length of the whole."""
 
     index: int
@@ -47,13 +47,13 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Told:
+class RunAnswers:
     """What a run said to one problem."""
 
     kinds: dict[str, int]  # how many samples have each verdict
     different: int  # answers, of which the most frequent follow
     answers: list[Answered]
-    samples: list[Sample]  # some of each verdict, different answers first
+    samples: list[SampleView]  # some of each verdict, different answers first
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ class Shelf:
         """The id that a run itself gives to a problem."""
         return self._own[r][row]
 
-    def told(self, rows: Sequence[int], r: int, much: Much) -> dict[int, Told]:
+    def told(self, rows: Sequence[int], r: int, much: Much) -> dict[int, RunAnswers]:
         """What a run said to some problems; its files are scanned once for all of them."""
         if self.run(r).verdicts is None:
-            return {row: Told({}, 0, [], []) for row in rows}
+            return {row: RunAnswers({}, 0, [], []) for row in rows}
         return {row: told for some in self._batches(rows, r) for row, told in self._told(some, r, much)}
 
     def page(
         self, row: int, r: int, verdict: str | None, start: int, size: int, head: int, tail: int
-    ) -> tuple[list[Sample], int]:
+    ) -> tuple[list[SampleView], int]:
         """Some samples of one problem in the order of their index, and how many there are, of one verdict or of all."""
         if self.run(r).verdicts is None:
             return [], 0
@@ -130,11 +130,11 @@ class Shelf:
         if some:
             yield some
 
-    def _told(self, rows: list[int], r: int, much: Much) -> Iterator[tuple[int, Told]]:
+    def _told(self, rows: list[int], r: int, much: Much) -> Iterator[tuple[int, RunAnswers]]:
         own = pl.Series("problem", [self.own(row, r) for row in rows])
         near = self._verdicts(r).filter(_one_of(own)).collect() if len(rows) > 1 else self._near(own[0], r)
         grouped = near.group_by(_ANSWER).agg(pl.col("index").min(), count=pl.len())
-        out = {problem: Told({}, 0, [], []) for problem in own}
+        out = {problem: RunAnswers({}, 0, [], []) for problem in own}
         for problem, answer, verdict, count in _most_frequent(grouped, much.answers).iter_rows():
             out[problem].answers.append(Answered(answer, verdict, count))
         page = _different_first(near, grouped, much.each).join(near, on=_KEY, how="left", maintain_order="left")
@@ -145,7 +145,7 @@ class Shelf:
         different = dict(grouped.group_by("problem").len().iter_rows())
         for row, problem in zip(rows, own, strict=True):
             told = out[problem]
-            yield row, Told(told.kinds, different.get(problem, 0), told.answers, told.samples)
+            yield row, RunAnswers(told.kinds, different.get(problem, 0), told.answers, told.samples)
 
     def _verdicts(self, r: int) -> pl.LazyFrame:
         verdicts = self.run(r).verdicts
@@ -161,7 +161,7 @@ class Shelf:
         lacking = [pl.lit(None, SAMPLES[name]).alias(name) for name in _FACTS if name not in known]
         return samples.with_columns(lacking).select(*_KEY, *_FACTS)
 
-    def _written(self, page: pl.DataFrame, r: int, head: int, tail: int) -> list[tuple[str, Sample]]:
+    def _written(self, page: pl.DataFrame, r: int, head: int, tail: int) -> list[tuple[str, SampleView]]:
         """The samples of a page of verdicts, in its order, with both ends of their texts."""
         if page.is_empty():
             return []
@@ -178,7 +178,7 @@ class Shelf:
         told = page.join(_those(ends, page), on=_KEY, how="left", maintain_order="left")
         kept = [pl.col("tail").fill_null(""), pl.col("letters").fill_null(0)]
         full = told.select(*_KEY, _word(), *_SAID[1:], "finish", "tokens", "head", *kept)
-        return [(problem, Sample(*rest)) for problem, *rest in full.iter_rows()]
+        return [(problem, SampleView(*rest)) for problem, *rest in full.iter_rows()]
 
 
 def _those(frame: pl.LazyFrame, page: pl.DataFrame) -> pl.DataFrame:
@@ -288,7 +288,7 @@ def _asked(shelf: Shelf, row: int) -> Json:
     }
 
 
-def _run(shelf: Shelf, row: int, r: int, told: Told) -> Json:
+def _run(shelf: Shelf, row: int, r: int, told: RunAnswers) -> Json:
     """What a run answered to a problem."""
     tally = shelf.one.counted.tally
     return {
@@ -307,7 +307,7 @@ def _answer(one: Answered) -> Json:
     return {"answer": _clipped(one.answer, ANSWER), "verdict": one.verdict, "count": one.count}
 
 
-def _sample(one: Sample) -> Json:
+def _sample(one: SampleView) -> Json:
     """One sample: both ends of its text, and what was said of it."""
     return {
         "index": one.index,

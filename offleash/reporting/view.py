@@ -31,7 +31,7 @@ HTML, JSON = "text/html; charset=utf-8", "application/json; charset=utf-8"
 
 
 @dataclass(frozen=True)
-class Reply:
+class HttpResponse:
     """What goes back: a status, a body and its kind."""
 
     status: int
@@ -39,7 +39,7 @@ class Reply:
     kind: str = JSON
 
 
-class RefusedError(Exception):
+class BadRequestError(Exception):
     """A request that gets no content; the message says what would."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -47,28 +47,28 @@ class RefusedError(Exception):
         self.status = status
 
 
-def answer(shelf: Shelf, page: bytes, target: str) -> Reply:
+def answer(shelf: Shelf, page: bytes, target: str) -> HttpResponse:
     """The page, a document, or an error that says what is right."""
     path, _, query = target.partition("?")  # compared as it stands: an encoded dot is no dot
     if path == "/":
-        return Reply(200, page, HTML)
+        return HttpResponse(200, page, HTML)
     if path == "/favicon.ico":  # browsers ask for it by themselves
-        return Reply(204, b"")
+        return HttpResponse(204, b"")
     try:
         if path not in ROUTES:
-            raise RefusedError(404, f"There is nothing at {path[:80]!r}. Known: /, {', '.join(ROUTES)}.")
+            raise BadRequestError(404, f"There is nothing at {path[:80]!r}. Known: /, {', '.join(ROUTES)}.")
         route = ROUTES[path]
-        return Reply(200, script_json(route.document(shelf, _asked(query, route.names))).encode())
-    except RefusedError as error:
+        return HttpResponse(200, script_json(route.document(shelf, _asked(query, route.names))).encode())
+    except BadRequestError as error:
         return refusal(error.status, str(error))
     except DAMAGE as error:
         reason = f"The samples cannot be read ({first_line(error)}). Is the run folder still where it was?"
         return refusal(500, reason)
 
 
-def refusal(status: int, message: str) -> Reply:
+def refusal(status: int, message: str) -> HttpResponse:
     """A reply without content: only what is wrong, and what would be right."""
-    return Reply(status, script_json({"error": message}).encode("utf-8", "backslashreplace"))
+    return HttpResponse(status, script_json({"error": message}).encode("utf-8", "backslashreplace"))
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _samples(shelf: Shelf, asked: Mapping[str, str]) -> Json:
     row, r = _row(shelf, asked), _number(asked, "run", RUNS[0], RUNS[-1])
     verdict = asked.get("verdict", ALL)
     if verdict not in VERDICTS:
-        raise RefusedError(400, str(unknown("verdict", verdict[:40], VERDICTS)))
+        raise BadRequestError(400, str(unknown("verdict", verdict[:40], VERDICTS)))
     start = _number(asked, "start", 0, LARGEST, 0)
     size = _number(asked, "size", 1, SAMPLES_AT_ONCE, 20)
     return samples_document(shelf, row, r, None if verdict == ALL else verdict, start, size)
@@ -100,7 +100,9 @@ def _text(shelf: Shelf, asked: Mapping[str, str]) -> Json:
     found = text_document(shelf, row, r, index, start, LETTERS_AT_ONCE)
     if found is None:
         name = shelf.run(r).name
-        raise RefusedError(404, f"{name!r} keeps no text of a sample {index} of this problem; /api/samples lists them.")
+        raise BadRequestError(
+            404, f"{name!r} keeps no text of a sample {index} of this problem; /api/samples lists them."
+        )
     return found
 
 
@@ -116,12 +118,12 @@ def _asked(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=20)
     except ValueError:
-        raise RefusedError(400, f"The query has more than 20 parts. Known: {', '.join(names)}.") from None
+        raise BadRequestError(400, f"The query has more than 20 parts. Known: {', '.join(names)}.") from None
     for name, _ in pairs:
         if name not in names:
-            raise RefusedError(400, str(unknown("part of the query", name[:40], names)))
+            raise BadRequestError(400, str(unknown("part of the query", name[:40], names)))
     if len(dict(pairs)) < len(pairs):
-        raise RefusedError(400, f"A part of the query stands twice: {query[:80]!r}. Give each of them once.")
+        raise BadRequestError(400, f"A part of the query stands twice: {query[:80]!r}. Give each of them once.")
     return dict(pairs)
 
 
@@ -136,11 +138,11 @@ def _number(asked: Mapping[str, str], name: str, low: int, high: int, usual: int
         return usual
     right = f"{name} is a whole number from {low:,} to {high:,}"
     if text is None:
-        raise RefusedError(400, f"{right}; it is missing.")
+        raise BadRequestError(400, f"{right}; it is missing.")
     if not re.fullmatch("[0-9]{1,12}", text):
-        raise RefusedError(400, f"{right}; found {text[:40]!r}.")
+        raise BadRequestError(400, f"{right}; found {text[:40]!r}.")
     if not low <= int(text) <= high:
-        raise RefusedError(404, f"{right}; found {int(text):,}.")
+        raise BadRequestError(404, f"{right}; found {int(text):,}.")
     return int(text)
 
 
@@ -159,7 +161,7 @@ POLICY = {HTML: "frame-ancestors 'none'"}  # the page carries its own beside it
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
-class Server:
+class ViewServer:
     """Serves a page and the samples of a shelf on 127.0.0.1 until it is closed."""
 
     def __init__(self, shelf: Shelf, page: str, port: int = 0) -> None:
@@ -271,7 +273,7 @@ class _Request(BaseHTTPRequestHandler):
             code, message = 405, f"Only {METHODS} are answered; found {str(self.command)[:40]!r}."
         self._send(refusal(code, message or "The request cannot be read."), close=True)
 
-    def _send(self, reply: Reply, close: bool = False) -> None:
+    def _send(self, reply: HttpResponse, close: bool = False) -> None:
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.kind)
         if reply.status != 204:

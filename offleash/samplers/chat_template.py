@@ -16,7 +16,7 @@ class Tokenizer(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RenderedPrompt:
     """The text a model is given."""
 
     text: str
@@ -24,13 +24,13 @@ class Asked:
     thinking: bool  # whether the text ends inside a reasoning block, so that a sample begins within it
 
 
-def chat(text: str, tokenizer: Tokenizer) -> Asked:
+def chat(text: str, tokenizer: Tokenizer) -> RenderedPrompt:
     """The prompt within the model's chat template; as it stands where the model has none, as base models often."""
     if not tokenizer.chat_template:
-        return Asked(text, templated=False, thinking=False)
+        return RenderedPrompt(text, templated=False, thinking=False)
     message = [{"role": "user", "content": text}]
     whole = str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
-    return Asked(whole, templated=True, thinking=opens_reasoning(whole))
+    return RenderedPrompt(whole, templated=True, thinking=opens_reasoning(whole))
 
 
 def opens_reasoning(text: str) -> bool:

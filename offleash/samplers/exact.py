@@ -12,10 +12,10 @@ from offleash.samplers.sampler import Decoding, ExpansionProgress, Request, Samp
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.expand import Leaves
-    from offleash.samplers.huggingface.loading import Loaded
+    from offleash.samplers.huggingface.loading import LoadedModel
     from offleash.samplers.huggingface.network import Network
     from offleash.samplers.huggingface.text import Asking
-    from offleash.samplers.huggingface.walk import Limits
+    from offleash.samplers.huggingface.walk import WalkLimits
 
 FREE = (
     8  # completions down to epsilon / FREE are kept where their last prefix was expanded anyway: at most FREE/epsilon
@@ -89,10 +89,10 @@ def refuse_sampler(name: str) -> None:
 class _Shared:
     """A model of transformers in the engine that shares prefixes."""
 
-    loaded: "Loaded"
+    loaded: "LoadedModel"
     network: "Network"
     asking: "Asking"
-    limits: "Limits"
+    limits: "WalkLimits"
 
     @property
     def vocabulary(self) -> str:
@@ -137,10 +137,10 @@ class _Shared:
 
     def _completions(self, leaves: "Leaves", decoding: Decoding) -> list[Completion]:
         from offleash.samplers.huggingface.text import texts_of
-        from offleash.samplers.huggingface.tree import Ended
+        from offleash.samplers.huggingface.tree import FinishedSamples
 
         token_ET, every = leaves.token_ET, np.arange(len(leaves.token_ET))
-        ended = Ended(every, every, token_ET, token_ET.shape[1], leaves.finish)
+        ended = FinishedSamples(every, every, token_ET, token_ET.shape[1], leaves.finish)
         texts = texts_of(self.loaded.tokenizer, ended, decoding.stop)
         rows = zip(token_ET.tolist(), texts, leaves.sums_E2.tolist(), strict=True)
         return [Completion(tuple(tokens), text, leaves.finish, *sums) for tokens, text, sums in rows]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.models import Model
+from offleash.samplers.registry import Model
 from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Decoding, Drawn, Request, Sample
 from offleash.samplers.seeds import sample_seeds, seed_of, uniform
 
@@ -29,7 +29,7 @@ TOLERANCE = 1e-6  # by which probabilities may miss 1
 
 
 @dataclass(frozen=True)
-class Distribution:
+class ScriptedAnswers:
     """Texts and their probabilities."""
 
     texts: tuple[str, ...]
@@ -51,7 +51,7 @@ class Behaviour:
 class Script:
     """What a file says."""
 
-    problems: Mapping[str, Distribution]
+    problems: Mapping[str, ScriptedAnswers]
     tokens: Mapping[str, int]
     template: str  # what a prompt becomes; {prompt} is the prompt
     fingerprint: str
@@ -187,7 +187,7 @@ def read_script(file: Path) -> Script:
     return Script(problems, tokens, template, blake2b(content, digest_size=8).hexdigest())
 
 
-def _distribution(file: Path, problem: str, row: object) -> Distribution:
+def _distribution(file: Path, problem: str, row: object) -> ScriptedAnswers:
     if not isinstance(row, dict) or not row:
         raise OffleashError(f"{file}: problem {problem!r} has no texts with probabilities; found {row!r}.")
     for text, chance in row.items():
@@ -196,7 +196,7 @@ def _distribution(file: Path, problem: str, row: object) -> Distribution:
     chance_T = np.array(list(row.values()), dtype=np.float64)
     if abs(chance_T.sum() - 1) > TOLERANCE:
         raise OffleashError(f"{file}: the probabilities of problem {problem!r} sum to {chance_T.sum():.6g}, not to 1.")
-    return Distribution(tuple(row), chance_T / chance_T.sum())
+    return ScriptedAnswers(tuple(row), chance_T / chance_T.sum())
 
 
 def _behaviour(settings: Mapping[str, str]) -> Behaviour:

@@ -20,7 +20,7 @@ EXAMPLE = '{"id": ..., "prompt": ..., "text": ...}'
 
 
 @dataclass(frozen=True)
-class Row:
+class TextRow:
     """One row of the file as read."""
 
     id: object
@@ -31,7 +31,7 @@ class Row:
 class ScoredRow:
     """One row with its sums."""
 
-    row: Row
+    row: TextRow
     sums: Sums
 
 
@@ -55,7 +55,7 @@ def check_rows(path: Path, columns: Mapping[str, str]) -> int:
     return sum(1 for _ in read_rows(path, columns))
 
 
-def read_rows(path: Path, columns: Mapping[str, str]) -> Iterator[Row]:
+def read_rows(path: Path, columns: Mapping[str, str]) -> Iterator[TextRow]:
     """The rows of a JSONL file; a bad one is an error that names its line and what was found."""
     try:
         file = path.open(encoding="utf-8-sig", errors="surrogateescape")
@@ -71,7 +71,7 @@ def read_rows(path: Path, columns: Mapping[str, str]) -> Iterator[Row]:
         raise OffleashError(f"{path} is empty; it should hold a row {EXAMPLE} a line.")
 
 
-def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> Row:
+def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> TextRow:
     try:
         row = json.loads(text, parse_constant=_refused)
     except ValueError as error:
@@ -82,7 +82,7 @@ def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> Row:
         raise OffleashError(f"{path}, line {line}: a row is {EXAMPLE}; found a {type(row).__name__}.")
     prompt, written = (_text(path, line, row, name, columns.get(name, name)) for name in ("prompt", "text"))
     finish = row.get(columns.get("finish", "finish"))
-    return Row(row.get(columns.get("id", "id"), line), Trace(prompt, written, finish == FINISHED))
+    return TextRow(row.get(columns.get("id", "id"), line), Trace(prompt, written, finish == FINISHED))
 
 
 def _refused(constant: str) -> object:
@@ -104,9 +104,9 @@ def _text(path: Path, line: int, row: dict[str, object], name: str, column: str)
     return value
 
 
-def _parts(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def _parts(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
     """Rows that are scored together."""
-    part: list[Row] = []
+    part: list[TextRow] = []
     letters = 0
     for row in rows:
         part.append(row)

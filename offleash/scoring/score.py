@@ -31,7 +31,7 @@ from offleash.errors import OffleashError, unknown
 from offleash.loading.arguments import run_folders
 from offleash.problems.prompts import prompt_hash
 from offleash.progress import Progress, silent
-from offleash.samplers.models import Model, open_sampler
+from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding
 from offleash.scoring.rows import ScoredRow, check_rows, score_rows
 from offleash.scoring.shards import KEY, Selection, Shards, asked, frame_of

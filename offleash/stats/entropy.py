@@ -44,7 +44,7 @@ class Widened:
     share: bool = False
 
 
-class Way(StrEnum):
+class Direction(StrEnum):
     """Which way a mean went, as far as its interval tells."""
 
     UP = "up"
@@ -63,12 +63,12 @@ class Means:
     difference_R: Float  # from the first run; 0 for itself
     difference_interval_R: tuple[Interval, ...]
 
-    def way(self, r: int) -> Way:
+    def way(self, r: int) -> Direction:
         """Which way run r went from the first."""
         ends = self.difference_interval_R[r]
         if np.isnan(self.difference_R[r]) or np.isnan(ends.low):
-            return Way.UNKNOWN
-        return Way.UP if ends.low > 0 else Way.DOWN if ends.high < 0 else Way.UNRESOLVED
+            return Direction.UNKNOWN
+        return Direction.UP if ends.low > 0 else Direction.DOWN if ends.high < 0 else Direction.UNRESOLVED
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Square:
     down_up: int
     down_down: int
     level: int  # one of the two is the same in both runs
-    token: Way  # of the mean
-    answer: Way
+    token: Direction  # of the mean
+    answer: Direction
 
     @property
     def problems(self) -> int:
@@ -120,7 +120,7 @@ def means(
     return Means(problems, estimate[:runs], tuple(ends[:runs]), estimate[runs:], tuple(ends[runs:]))
 
 
-def square(token_P2: Float, answer_P2: Float, token: Way, answer: Way) -> Square:
+def square(token_P2: Float, answer_P2: Float, token: Direction, answer: Direction) -> Square:
     """The four cells of problems that know both entropies in both runs, beside the ways of the means."""
     token_P, answer_P = (value[:, 1] - value[:, 0] for value in (token_P2, answer_P2))
     known_P = ~np.isnan(token_P) & ~np.isnan(answer_P)

@@ -42,7 +42,7 @@ class WayCounts:
 
 
 @dataclass(frozen=True)
-class Novelty:
+class StrategyNovelty:
     """Shares of what the run after shows that as many samples of the run before do not; and of its own second draw."""
 
     basis: Basis
@@ -78,7 +78,9 @@ class Richness:
         return self.problems >= LEAST
 
 
-def novelty(counts: WayCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0) -> Novelty | None:
+def novelty(
+    counts: WayCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0
+) -> StrategyNovelty | None:
     """Novelty at up to k samples a side, as many as leave a redraw of the run before; None where there are too few.
 
     On the basis of drawn samples every problem has the same number; of correct ones, as many as both runs have.
@@ -97,7 +99,7 @@ def novelty(counts: WayCounts, basis: Basis, k: int, replicates: int = REPLICATE
         Estimate(float(value), ends) for value, ends in zip(estimate_Q, interval, strict=True)
     )
     n, problems = float(n_P[kept_P].mean()), int(kept_P.sum())
-    return Novelty(basis, n, problems, ways, again, more, mass, mass_again, mass_more)
+    return StrategyNovelty(basis, n, problems, ways, again, more, mass, mass_again, mass_more)
 
 
 def richness(counts: WayCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0) -> Richness | None:

@@ -16,7 +16,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Group:
+class RolloutGroup:
     """G samples of one problem, judged: all that an advantage may depend on. T is the length of the longest sample."""
 
     reward_G: Floats  # as judged: 1 correct, 0 not
@@ -36,7 +36,7 @@ class Group:
     def size(self) -> int:
         return len(self.reward_G)
 
-    def own(self) -> "Group":
+    def own(self) -> "RolloutGroup":
         """The group without traces from outside."""
         mine = ~self.expert_G
         return (
@@ -69,7 +69,7 @@ class Average(StrEnum):
     CONSTANT = "constant"  # the sum over tokens by the most tokens there can be: samples x longest
 
 
-class Chosen(StrEnum):
+class TokenSelection(StrEnum):
     """Which tokens are treated apart."""
 
     NONE = "none"
@@ -87,7 +87,7 @@ class Loss:
     ratio: Ratio = Ratio.TOKEN
     average: Average = Average.SAMPLE
     kl: float = 0.0  # weight of the KL to the reference (its k3 estimator, per token)
-    chosen: Chosen = Chosen.NONE
+    chosen: TokenSelection = TokenSelection.NONE
     share: float = 1.0  # of tokens, of those that are treated apart
     band: tuple[float, float] = (0.0, float("inf"))  # of the covariance, for CLIP_COV
     penalty: float = 0.0  # weight of the KL of KL_COV
@@ -96,7 +96,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class MethodSchedule:
     """What happens around the steps of the policy gradient."""
 
     mixed_only: bool = False  # groups that are all right or all wrong are dropped, and others drawn for them
@@ -110,7 +110,7 @@ class Schedule:
     sft_steps: int = 0
 
 
-Advantages = Callable[[Group], Floats]  # (G,) one a sample, or (G, T) one a token
+Advantages = Callable[[RolloutGroup], Floats]  # (G,) one a sample, or (G, T) one a token
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Method:
 
     advantages: Advantages
     loss: Loss = Loss()
-    schedule: Schedule = Schedule()
+    schedule: MethodSchedule = MethodSchedule()
 
 
 # Ranges of the options of methods: a value outside is refused with the range and the value found.
@@ -180,7 +180,7 @@ def fits(k: int, size: int) -> None:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TokenBatch:
     """N samples of several prompts, tokens padded behind; samples of one prompt stand together."""
 
     prompts: Sequence[Sequence[int]]
@@ -193,11 +193,11 @@ class Rows:
         flags: Flags = np.arange(self.token_NT.shape[1]) < self.length_N[:, None]
         return flags
 
-    def part(self, samples: Ints) -> "Rows":
+    def part(self, samples: Ints) -> "TokenBatch":
         """Some of the samples, which must be in order."""
         used, prompt_N = np.unique(self.prompt_N[samples], return_inverse=True)
         prompts = [self.prompts[place] for place in used]
-        return Rows(prompts, prompt_N, self.token_NT[samples], self.length_N[samples])
+        return TokenBatch(prompts, prompt_N, self.token_NT[samples], self.length_N[samples])
 
     def parts(self, tokens: int) -> Iterator[Ints]:
         """Samples by runs that hold at most so many tokens."""

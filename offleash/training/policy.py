@@ -15,15 +15,15 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import NAME, UnsupportedError
-from offleash.samplers.huggingface.loading import Loaded, loaded, settings_of
+from offleash.samplers.huggingface.loading import LoadedModel, loaded, settings_of
 from offleash.samplers.huggingface.network import Network, network
 from offleash.samplers.huggingface.text import Asking, decoded
 from offleash.samplers.huggingface.tree import Tree
-from offleash.samplers.huggingface.walk import Limits, Walk
-from offleash.samplers.models import model_of
+from offleash.samplers.huggingface.walk import Walk, WalkLimits
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import TRUNCATED, Decoding, Request
 from offleash.samplers.seeds import sample_seeds
-from offleash.training.method import Flags, Floats, Ints, Rows
+from offleash.training.method import Flags, Floats, Ints, TokenBatch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -35,7 +35,7 @@ CHECKED = 4  # prompts and samples by which it is seen whether trees may be used
 class Samples:
     """What was drawn, in the order of the prompts, `size` samples each."""
 
-    rows: Rows
+    rows: TokenBatch
     logprob_NT: Floats  # as drawn, at the temperature; 0 behind the end
     entropy_NT: Floats
     truncated_N: Flags
@@ -46,10 +46,10 @@ class Samples:
 class Policy:
     """A model in memory."""
 
-    loaded: Loaded
+    loaded: LoadedModel
     network: Network
     asking: Asking
-    limits: Limits
+    limits: WalkLimits
     plain: str  # the attention with which gradients are computed: the model's own
     trees: bool | None = None  # whether gradients go by trees; None: not seen yet
 
@@ -74,7 +74,9 @@ class Policy:
         trees = [Tree(list(prompt), layers, logits[None].float()) for prompt, (layers, logits) in read]
         N, T = len(prompts) * size, decoding.max_tokens
         taken = Samples(
-            Rows(prompts, np.repeat(np.arange(len(prompts)), size), np.zeros((N, T), np.int64), np.zeros(N, np.int64)),
+            TokenBatch(
+                prompts, np.repeat(np.arange(len(prompts)), size), np.zeros((N, T), np.int64), np.zeros(N, np.int64)
+            ),
             np.zeros((N, T)),
             np.zeros((N, T)),
             np.zeros(N, np.bool_),
@@ -119,7 +121,7 @@ class Policy:
         finite = all(bool(one.isfinite().all()) for one in self.loaded.model.parameters())
         return finite and bool(logits.isfinite().all())
 
-    def logprobs(self, rows: Rows, temperature: float) -> Tensor:
+    def logprobs(self, rows: TokenBatch, temperature: float) -> Tensor:
         """Log-probabilities (N, T) of tokens, with their gradient where it is enabled."""
         self.loaded.model.set_attn_implementation(self.plain)
         if self.trees is None:
@@ -145,7 +147,7 @@ def open_policy(name: str) -> Policy:
         raise OffleashError(
             f"{name} cannot be drawn from by the fast engine ({error}), which this trainer needs; train it with TRL."
         ) from None
-    limits = Limits(memory=int(float(settings["memory"]) * 2**30), rows=int(float(settings["rows"])))
+    limits = WalkLimits(memory=int(float(settings["memory"]) * 2**30), rows=int(float(settings["rows"])))
     return Policy(found, shared, Asking(found.tokenizer, None, model.raw), limits, plain)
 
 
@@ -199,7 +201,7 @@ class Trees:
     after_NT: Ints  # the node that each token of a sample follows
 
 
-def trees_of(rows: Rows) -> Trees:
+def trees_of(rows: TokenBatch) -> Trees:
     """The tree of every prompt. The last token of a sample is no node, since nothing follows it."""
     N, T = rows.token_NT.shape
     length_B = np.array([len(prompt) for prompt in rows.prompts], np.int64)
@@ -226,7 +228,7 @@ def trees_of(rows: Rows) -> Trees:
     return Trees(np.concatenate(token), np.concatenate(depth), node_SL, place_M, after_NT)
 
 
-def _ways(rows: Rows, after_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
+def _ways(rows: TokenBatch, after_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
     """The nodes of every distinct sample from the first token of its prompt on."""
     way_ST = np.unique(np.concatenate([rows.prompt_N[:, None], after_NT], 1), axis=0)
     prompt_S, way_ST = way_ST[:, 0], way_ST[:, 1:]
@@ -309,7 +311,7 @@ def _laid_out(nodes: Tensor, layout: Layout) -> Tensor:
 AGREE = 1e-3  # how near log-probabilities by trees must be to those of plain rows, in nats
 
 
-def by_trees(model: "PreTrainedModel", rows: Rows, temperature: float) -> Tensor:
+def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
     """Log-probabilities (N, T) of the tokens at a temperature, each distinct beginning read once."""
     trees, device = trees_of(rows), next(model.parameters()).device
     before = model.config._attn_implementation
@@ -329,7 +331,7 @@ def by_trees(model: "PreTrainedModel", rows: Rows, temperature: float) -> Tensor
     return logprob_MV[after, token]
 
 
-def by_rows(model: "PreTrainedModel", rows: Rows, temperature: float) -> Tensor:
+def by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
     """The same with one row a sample, for models that take no mask of ours."""
     device = next(model.parameters()).device
     prompt_length = np.array([len(prompt) for prompt in rows.prompts])[rows.prompt_N]
@@ -351,7 +353,7 @@ def by_rows(model: "PreTrainedModel", rows: Rows, temperature: float) -> Tensor:
     return torch.log_softmax(chosen, -1).gather(-1, token[..., None])[..., 0]
 
 
-def trees_agree(model: "PreTrainedModel", rows: Rows) -> bool:
+def trees_agree(model: "PreTrainedModel", rows: TokenBatch) -> bool:
     """Whether a model gives the same by trees as by plain rows: one with attention of its own may not."""
     with torch.no_grad():
         try:

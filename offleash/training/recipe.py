@@ -180,7 +180,7 @@ PROBLEMS_EXAMPLE = {"example": "countdown:train"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProblemSource:
     """A set of problems, by the name, size and seed that `load_problems` takes."""
 
     name: str = field(metadata=PROBLEMS_EXAMPLE)
@@ -214,7 +214,7 @@ class Optimizer:
 class Validation:
     """What is drawn between steps to see how far the policy is; `every` 0: never."""
 
-    problems: Asked | None = None
+    problems: ProblemSource | None = None
     every: Whole = 0
     samples: Count = 16  # a problem
 
@@ -224,7 +224,7 @@ class Recipe:
     """A training, whole. In YAML the options of a method stand under it: `method: {name: grpo, kl: 0.01}`."""
 
     model: str = field(metadata={"example": "hf:./base"})
-    problems: Asked = field(metadata=PROBLEMS_EXAMPLE)
+    problems: ProblemSource = field(metadata=PROBLEMS_EXAMPLE)
     method: str = "grpo"
     options: Mapping[str, Option] = field(default_factory=dict)
     steps: Count = 100

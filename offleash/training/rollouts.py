@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offleash.data.verdict import Verdict
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
-from offleash.training.method import Group, Ints, Rows, Schedule
+from offleash.training.method import Ints, MethodSchedule, RolloutGroup, TokenBatch
 from offleash.training.policy import Policy, Samples
 from offleash.verifying.cases import Ladder, judged_texts, refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
@@ -24,7 +24,7 @@ from offleash.verifying.verify import Subjects, Verifying, judge_of
 
 
 @dataclass(frozen=True)
-class Judged:
+class RewardBatch:
     """What became of samples, in their order."""
 
     rewards: tuple[float, ...]
@@ -40,11 +40,11 @@ class Rewards:
     subjects: Subjects
     opened: bool
 
-    def of(self, problems: Sequence[str], texts: Sequence[str], truncated: Sequence[bool]) -> Judged:
+    def of(self, problems: Sequence[str], texts: Sequence[str], truncated: Sequence[bool]) -> RewardBatch:
         """The rewards of samples, each with the problem it answers."""
         pairs = [self.subjects[problem] for problem in problems]
         found = judged_texts(self.judge, pairs, texts, truncated, self.opened)
-        return Judged(
+        return RewardBatch(
             tuple(float(judged.verdict is Verdict.CORRECT) for _, judged in found),
             tuple(judged.solution or extraction.answer or "" for extraction, judged in found),
             Counter(judged.verdict.value for _, judged in found),
@@ -77,7 +77,7 @@ class Taught:
     """A problem with its group, and the tokens of the group's samples."""
 
     pupil: Pupil
-    group: Group
+    group: RolloutGroup
     token_GT: Ints
 
 
@@ -87,7 +87,7 @@ class Collecting:
 
     pupils: Sequence[Pupil]
     rewards: Rewards
-    schedule: Schedule
+    schedule: MethodSchedule
     decoding: Decoding
     problems: int  # groups a step
     size: int  # samples a group
@@ -206,11 +206,11 @@ class Lesson:
         return self.verdicts["correct"] / max(1, self.samples)
 
 
-def _taught(pupil: Pupil, samples: Samples, judged: Judged, mine: slice, decoding: Decoding) -> Taught:
+def _taught(pupil: Pupil, samples: Samples, judged: RewardBatch, mine: slice, decoding: Decoding) -> Taught:
     """One problem's part of what was drawn."""
     length_G = samples.rows.length_N[mine]
     T = int(length_G.max())
-    group = Group(
+    group = RolloutGroup(
         reward_G=np.array(judged.rewards[mine]),
         length_G=length_G,
         logprob_GT=samples.logprob_NT[mine, :T],
@@ -222,14 +222,14 @@ def _taught(pupil: Pupil, samples: Samples, judged: Judged, mine: slice, decodin
     return Taught(pupil, group, samples.rows.token_NT[mine, :T])
 
 
-def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> Rows:
+def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> TokenBatch:
     """Traces behind their prompts, as rows that a model reads."""
     answers = [policy.answer(text) for _, text in pairs]
     length_N = np.array([len(answer) for answer in answers])
     token_NT = np.zeros((len(pairs), int(length_N.max())), np.int64)
     for row, answer in enumerate(answers):
         token_NT[row, : len(answer)] = answer
-    return Rows([prompt for prompt, _ in pairs], np.arange(len(pairs)), token_NT, length_N)
+    return TokenBatch([prompt for prompt, _ in pairs], np.arange(len(pairs)), token_NT, length_N)
 
 
 def wide(array_GT: NDArray[Kind], T: int) -> NDArray[Kind]:

@@ -14,7 +14,7 @@ import torch
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress
-from offleash.samplers.models import fingerprint
+from offleash.samplers.registry import fingerprint
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.training import checkpoints
@@ -22,7 +22,7 @@ from offleash.training.checkpoints import Checkpoint
 from offleash.training.method import Method
 from offleash.training.methods.registry import method as method_of
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
-from offleash.training.recipe import Asked, Recipe, differences, read_recipe, write_recipe
+from offleash.training.recipe import ProblemSource, Recipe, differences, read_recipe, write_recipe
 from offleash.training.rollouts import Collecting, Lesson, Pupil, Rewards, rewards_for
 from offleash.training.traces import read_traces
 
@@ -222,7 +222,7 @@ def _data(recipe: Recipe, pupils: Sequence[Pupil]) -> str:
     return f"{seed_of(*((pupil.problem, pupil.prompt, pupil.traces) for pupil in pupils)):016x} {fingerprint(model)}"
 
 
-def _problems(asked: Asked) -> pl.DataFrame:
+def _problems(asked: ProblemSource) -> pl.DataFrame:
     return load_problems(asked.name, size=asked.size, seed=asked.seed).frame
 
 

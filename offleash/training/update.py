@@ -9,7 +9,7 @@ from torch import Tensor
 
 from offleash.errors import OffleashError
 from offleash.samplers.seeds import seed_of
-from offleash.training.method import Average, Chosen, Flags, Floats, Loss, Method, Ratio, Rows
+from offleash.training.method import Average, Flags, Floats, Loss, Method, Ratio, TokenBatch, TokenSelection
 from offleash.training.policy import Policy
 from offleash.training.recipe import Optimizer
 from offleash.training.rollouts import Taught, trace_rows, wide
@@ -18,7 +18,7 @@ from offleash.training.rollouts import Taught, trace_rows, wide
 
 
 @dataclass(frozen=True)
-class Terms:
+class LossInputs:
     """N samples of T tokens: what their loss is made of. Behind the end of a sample everything is ignored."""
 
     new_NT: Tensor  # log-probabilities under the policy that is trained; the only part with a gradient
@@ -40,7 +40,7 @@ class Whole:
     longest: int  # tokens that a sample may have
 
 
-def policy_loss(loss: Loss, terms: Terms, whole: Whole) -> Tensor:
+def policy_loss(loss: Loss, terms: LossInputs, whole: Whole) -> Tensor:
     """The part of the step's loss that these samples bring."""
     policy_NT = -_objective(loss, terms)
     if loss.anchor:
@@ -49,7 +49,7 @@ def policy_loss(loss: Loss, terms: Terms, whole: Whole) -> Tensor:
     return _averaged(loss.average, total_NT, terms.real_NT, whole)
 
 
-def ratios(loss: Loss, terms: Terms) -> Tensor:
+def ratios(loss: Loss, terms: LossInputs) -> Tensor:
     """How much more likely each token, or the sample that it belongs to, is than when it was drawn."""
     change_NT = torch.where(terms.real_NT, terms.new_NT - terms.old_NT, 0.0)
     if loss.ratio is Ratio.SEQUENCE:
@@ -60,12 +60,12 @@ def ratios(loss: Loss, terms: Terms) -> Tensor:
 
 def apart(loss: Loss, logprob_NT: Floats, entropy_NT: Floats, advantage_NT: Floats, real_NT: Flags, seed: int) -> Flags:
     """The tokens of a step that a loss treats apart, chosen among all of them as they were drawn."""
-    if loss.chosen is Chosen.NONE or not real_NT.any():
+    if loss.chosen is TokenSelection.NONE or not real_NT.any():
         return np.zeros_like(real_NT)
-    if loss.chosen is Chosen.TOP_ENTROPY:
+    if loss.chosen is TokenSelection.TOP_ENTROPY:
         return _top(entropy_NT, real_NT, loss.share)
     covariance_NT = covariance(logprob_NT, advantage_NT, real_NT)
-    if loss.chosen is Chosen.KL_COV:
+    if loss.chosen is TokenSelection.KL_COV:
         return _top(covariance_NT, real_NT, loss.share)
     low, high = loss.band
     places = np.flatnonzero(real_NT & (covariance_NT >= low) & (covariance_NT <= high))
@@ -91,7 +91,7 @@ def _top(value_NT: Floats, real_NT: Flags, share: float) -> Flags:
     return flags.reshape(real_NT.shape) & real_NT
 
 
-def _objective(loss: Loss, terms: Terms) -> Tensor:
+def _objective(loss: Loss, terms: LossInputs) -> Tensor:
     """What is to grow, per token: ratio times advantage, clipped where growing further would pay."""
     ratio_NT = ratios(loss, terms)
     clipped_NT = ratio_NT.clamp(1 - loss.low, 1 + loss.high)
@@ -100,14 +100,14 @@ def _objective(loss: Loss, terms: Terms) -> Tensor:
         chance_NT = torch.where(terms.real_NT, terms.new_NT, 0.0).exp()
         shaped_NT = chance_NT / (chance_NT + loss.shaping) * terms.advantage_NT
         objective_NT = torch.where(terms.expert_N[:, None], shaped_NT, objective_NT)
-    if loss.chosen is Chosen.TOP_ENTROPY:
+    if loss.chosen is TokenSelection.TOP_ENTROPY:
         return torch.where(terms.apart_NT, objective_NT, 0.0)
-    if loss.chosen is Chosen.CLIP_COV:
+    if loss.chosen is TokenSelection.CLIP_COV:
         return torch.where(terms.apart_NT, objective_NT.detach(), objective_NT)
     return objective_NT
 
 
-def _divergence(loss: Loss, terms: Terms) -> Tensor:
+def _divergence(loss: Loss, terms: LossInputs) -> Tensor:
     """KL penalties per token: to the reference, to the base where it is an anchor, to the policy before."""
     total_NT = torch.zeros_like(terms.new_NT)
     if loss.kl or loss.anchor:
@@ -115,7 +115,7 @@ def _divergence(loss: Loss, terms: Terms) -> Tensor:
         weight_N = torch.where(terms.anchored_N, loss.anchor, loss.kl) if loss.anchor else loss.kl
         weight = weight_N[:, None] if isinstance(weight_N, Tensor) else weight_N
         total_NT = total_NT + weight * k3(terms.new_NT, terms.reference_NT, terms.real_NT)
-    if loss.chosen is Chosen.KL_COV:
+    if loss.chosen is TokenSelection.KL_COV:
         change_NT = k3(terms.new_NT, terms.old_NT, terms.real_NT)
         total_NT = total_NT + loss.penalty * torch.where(terms.apart_NT, change_NT, 0.0)
     return total_NT
@@ -140,7 +140,7 @@ def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, whole: Whole)
 class Batch:
     """The samples of a step with all that their loss needs."""
 
-    rows: Rows
+    rows: TokenBatch
     old_NT: Floats
     advantage_NT: Floats
     apart_NT: Flags
@@ -174,7 +174,7 @@ def batch_of(groups: Sequence[Taught], method: Method, seed: int) -> Batch:
     T = max(one.token_GT.shape[1] for one in groups)
     advantage_NT = np.concatenate([wide(_spread(method, taught), T) for taught in groups])
     size = [one.group.size for one in groups]
-    rows = Rows(
+    rows = TokenBatch(
         [one.pupil.prompt for one in groups],
         np.repeat(np.arange(len(groups)), size),
         np.concatenate([wide(one.token_GT, T) for one in groups]),
@@ -275,7 +275,7 @@ def _spread(method: Method, taught: Taught) -> Floats:
 
 def _some(batch: Batch, samples: np.ndarray) -> Batch:
     """Some samples of a batch; the whole that they are a part of stays."""
-    rows = batch.rows.part(samples) if len(samples) else Rows([], samples, batch.rows.token_NT[samples], samples)
+    rows = batch.rows.part(samples) if len(samples) else TokenBatch([], samples, batch.rows.token_NT[samples], samples)
     return Batch(
         rows,
         batch.old_NT[samples],
@@ -288,12 +288,12 @@ def _some(batch: Batch, samples: np.ndarray) -> Batch:
     )
 
 
-def _terms(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> Terms:
+def _terms(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> LossInputs:
     def tensor(array: np.ndarray) -> Tensor:
         made = torch.from_numpy(array)
         return made.to(new_NT.device, new_NT.dtype if made.is_floating_point() else made.dtype)
 
-    return Terms(
+    return LossInputs(
         new_NT,
         tensor(batch.old_NT),
         tensor(batch.advantage_NT),
@@ -305,7 +305,7 @@ def _terms(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> Terms:
     )
 
 
-def _outside(method: Method, terms: Terms) -> int:
+def _outside(method: Method, terms: LossInputs) -> int:
     """Tokens whose ratio is beyond the clip."""
     with torch.no_grad():
         ratio = ratios(method.loss, terms)

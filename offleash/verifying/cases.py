@@ -10,7 +10,7 @@ from offleash.errors import OffleashError
 from offleash.verifiers.extraction.extract import Extraction, extract
 from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Judgement, Verifier
-from offleash.verifying.judge import Judge, Subject, subject_of
+from offleash.verifying.judge import Judge, ProblemCase, subject_of
 
 SHOWN = 5  # problems named in a message
 UNREAD = Judgement(Verdict.UNREAD)
@@ -35,7 +35,7 @@ class Ladder:
 
 def subjects_of(
     problems: pl.DataFrame, wanted: str | None, ladder: Ladder, where: str
-) -> dict[str, tuple[Subject, Verifier]]:
+) -> dict[str, tuple[ProblemCase, Verifier]]:
     """Every problem of a table with its verifier: the one wanted for all, else its own."""
     chosen = named(wanted) if wanted else None
     without = problems.filter(pl.col("verifier").is_null()).height if chosen is None else 0
@@ -70,7 +70,7 @@ def told_by(problems: pl.DataFrame, fuller: pl.DataFrame, where: str) -> pl.Data
     return joined.with_columns(filled).select(problems.columns)
 
 
-def refuse_unreadable(judge: Judge, subjects: dict[str, tuple[Subject, Verifier]], where: str) -> None:
+def refuse_unreadable(judge: Judge, subjects: dict[str, tuple[ProblemCase, Verifier]], where: str) -> None:
     """Stop before the first sample where a gold answer cannot be judged against: verdicts on it would be false."""
     faults = unreadable(judge, list(subjects.values()))
     if not faults:
@@ -83,8 +83,8 @@ def refuse_unreadable(judge: Judge, subjects: dict[str, tuple[Subject, Verifier]
     )
 
 
-def unreadable(judge: Judge, pairs: Sequence[tuple[Subject, Verifier]]) -> list[tuple[Subject, str]]:
-    groups: dict[str, tuple[Verifier, list[Subject]]] = {}
+def unreadable(judge: Judge, pairs: Sequence[tuple[ProblemCase, Verifier]]) -> list[tuple[ProblemCase, str]]:
+    groups: dict[str, tuple[Verifier, list[ProblemCase]]] = {}
     for subject, verifier in pairs:
         groups.setdefault(verifier.name, (verifier, []))[1].append(subject)
     return [fault for verifier, subjects in groups.values() for fault in judge.unreadable(verifier, subjects)]
@@ -92,7 +92,7 @@ def unreadable(judge: Judge, pairs: Sequence[tuple[Subject, Verifier]]) -> list[
 
 def judged_texts(
     judge: Judge,
-    pairs: Sequence[tuple[Subject, Verifier]],
+    pairs: Sequence[tuple[ProblemCase, Verifier]],
     texts: Sequence[str | None],
     truncated: Sequence[bool],
     opened: bool = False,
@@ -105,7 +105,7 @@ def judged_texts(
     read: dict[tuple[tuple[str, ...], bool], dict[str, Extraction]] = {}
     answers: list[Extraction] = []
     decided: list[dict[str, Judgement]] = []
-    waiting: dict[str, tuple[Verifier, dict[tuple[bytes, str], Subject]]] = {}
+    waiting: dict[str, tuple[Verifier, dict[tuple[bytes, str], ProblemCase]]] = {}
     known: dict[int, dict[str, Judgement]] = {}
     for pair, text, cut in zip(pairs, texts, truncated, strict=True):
         ladder = pair[1].ladder

@@ -16,7 +16,7 @@ from offleash.render.escape import clean
 from offleash.verifiers.registry import verifier
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
-from offleash.verifying.judge import Judge, Subject, subject_of
+from offleash.verifying.judge import Judge, ProblemCase, subject_of
 
 Tell = Callable[[str], None]
 
@@ -34,7 +34,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """What a check found."""
 
     problems: int
@@ -68,11 +68,11 @@ def check(
     jobs: int | None = None,
     trust_code: bool = False,
     tell: Tell = lambda text: None,
-) -> Checked:
+) -> CheckResult:
     """Judge gold answers and corruptions of them; `name` is the verifier of problems that name none, or of all."""
     unchecked: dict[str, int] = {}
     trials: dict[str, list[_Trial]] = {}
-    subjects: dict[str, list[tuple[int, Subject]]] = {}
+    subjects: dict[str, list[tuple[int, ProblemCase]]] = {}
     for place, values in enumerate(frame.iter_rows(named=True), 1):
         row = (rows or {}).get(values["problem"], place)
         chosen = name or values["verifier"]
@@ -120,9 +120,9 @@ class _Score:
         else:
             self.rejected += 1
 
-    def checked(self, problems: int, unchecked: dict[str, int]) -> Checked:
+    def checked(self, problems: int, unchecked: dict[str, int]) -> CheckResult:
         ordered = tuple(sorted(self.faults, key=lambda fault: (fault.row, fault.happened)))
-        return Checked(problems, self.accepted, self.rejected, self.tried, self.undecided, unchecked, ordered)
+        return CheckResult(problems, self.accepted, self.rejected, self.tried, self.undecided, unchecked, ordered)
 
 
 def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str, int]) -> Iterator[_Trial]:
@@ -138,7 +138,7 @@ def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str,
         yield _Trial(row, problem, Case(text, gold, question, details), right=False)
 
 
-def _unusable(pool: Pool, kind: Verifier, subjects: list[tuple[int, Subject]]) -> dict[int, Fault]:
+def _unusable(pool: Pool, kind: Verifier, subjects: list[tuple[int, ProblemCase]]) -> dict[int, Fault]:
     """Problems that their verifier cannot judge at all, by row; those without a gold answer may still be usable."""
     rows = {subject.problem: row for row, subject in subjects}
     asked = [subject for _, subject in subjects if subject.gold is not None or kind.room is not Room.WORKER]
@@ -272,7 +272,7 @@ MAKERS: dict[str, Callable[[str, Details], list[str]]] = {
 SHOWN = 20
 
 
-def checked_document(found: Checked) -> dict[str, object]:
+def checked_document(found: CheckResult) -> dict[str, object]:
     """The check as JSON."""
     return {
         "schema": 1,
@@ -296,7 +296,7 @@ def checked_document(found: Checked) -> dict[str, object]:
     }
 
 
-def checked_text(found: Checked, all_faults: bool = False) -> str:
+def checked_text(found: CheckResult, all_faults: bool = False) -> str:
     """The check in words: counts, then one paragraph a fault."""
     lines = [
         f"{found.problems:,} problems: {found.accepted:,} gold answers accepted, "

@@ -25,7 +25,7 @@ STORE = 2.0  # seconds between two writes to the cache: what a kill can lose
 
 
 @dataclass(frozen=True)
-class Subject:
+class ProblemCase:
     """What one problem gives its verifier."""
 
     problem: str
@@ -60,11 +60,11 @@ class Judge:
             self._known.clear()
             self._held = 0
 
-    def known(self, verifier: Verifier, subject: Subject) -> dict[str, Judgement]:
+    def known(self, verifier: Verifier, subject: ProblemCase) -> dict[str, Judgement]:
         """What has been decided on the answers to a problem, by answer; grows with `decide`."""
         return self._known.setdefault((self.identity(verifier), subject.key), {})
 
-    def decide(self, verifier: Verifier, pairs: Sequence[tuple[Subject, str]]) -> None:
+    def decide(self, verifier: Verifier, pairs: Sequence[tuple[ProblemCase, str]]) -> None:
         """Decide (problem, answer) pairs that are not known yet; equal pairs are decided once."""
         name = self.identity(verifier)
         new = {
@@ -76,7 +76,7 @@ class Judge:
             self._known.setdefault((name, key), {})[answer] = judged
             self._held += 1
 
-    def unreadable(self, verifier: Verifier, subjects: Sequence[Subject]) -> list[tuple[Subject, str]]:
+    def unreadable(self, verifier: Verifier, subjects: Sequence[ProblemCase]) -> list[tuple[ProblemCase, str]]:
         """Problems whose gold answer the verifier cannot read, with the reason."""
         if verifier.room is Room.ASKS:
             self._referee()
@@ -97,7 +97,7 @@ class Judge:
         ]
 
     def _decide_new(
-        self, verifier: Verifier, name: str, new: dict[tuple[str, bytes, str], tuple[Subject, str]]
+        self, verifier: Verifier, name: str, new: dict[tuple[str, bytes, str], tuple[ProblemCase, str]]
     ) -> Iterator[tuple[tuple[str, bytes, str], Judgement]]:
         hard: dict[tuple[str, bytes, str], Case] = {}
         for place, (subject, answer) in new.items():
@@ -153,12 +153,12 @@ class Judge:
         return self.ask
 
 
-def about(verifier: Verifier, subject: Subject) -> Subject:
+def about(verifier: Verifier, subject: ProblemCase) -> ProblemCase:
     """A problem whose gold answer is asked about, with the module that can tell."""
     return replace(subject, details={**subject.details, MODULE: verifier.module})
 
 
-def subject_of(problem: str, gold: str | None, question: str | None, details: str | None) -> Subject:
+def subject_of(problem: str, gold: str | None, question: str | None, details: str | None) -> ProblemCase:
     """A problem as its verifier sees it; details that are no JSON object are refused."""
     try:
         read = json.loads(details) if details else {}
@@ -166,7 +166,7 @@ def subject_of(problem: str, gold: str | None, question: str | None, details: st
         read = None
     if not isinstance(read, dict):
         raise OffleashError(f"Problem {problem!r} has details that are no JSON object: {str(details)[:80]!r}.")
-    return Subject(problem, gold, question or "", read, subject_hash(gold, question or "", details or ""))
+    return ProblemCase(problem, gold, question or "", read, subject_hash(gold, question or "", details or ""))
 
 
 # Refereeing: many questions to another model at a time, and an end to it when the model does not answer.

@@ -14,19 +14,19 @@ from offleash.progress import Progress, silent
 from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Verifier
 from offleash.verifying.cases import judged_texts, unreadable
-from offleash.verifying.judge import Judge, Subject, subject_of
+from offleash.verifying.judge import Judge, ProblemCase, subject_of
 from offleash.verifying.verify import Verifying, judge_of, kept
 
 CHUNK = 2_000  # rows judged at a time; the seconds of a row are its decision's and its share of the reading
 
 
 @dataclass(frozen=True)
-class Row:
+class GoldRow:
     """One row of the file as read."""
 
     line: int
     id: object
-    subject: Subject
+    subject: ProblemCase
     text: str
     truncated: bool
 
@@ -63,7 +63,7 @@ def verify_rows(judge: Judge, path: Path, options: Verifying, progress: Progress
         progress(f"{path.name}: {done:,} rows verified")
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[GoldRow]:
     """The rows of a JSONL file; a bad one is an error that names its line and what was found."""
     try:
         file = path.open(encoding="utf-8-sig", errors="surrogateescape")
@@ -87,7 +87,7 @@ def _refused(constant: str) -> object:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-def _row(path: Path, line: int, text: str) -> Row:
+def _row(path: Path, line: int, text: str) -> GoldRow:
     try:
         row = json.loads(text, parse_float=Digits, parse_constant=_refused)
     except ValueError as error:
@@ -110,10 +110,10 @@ def _row(path: Path, line: int, text: str) -> Row:
     name = row.get("id", line)
     name = float(name) if isinstance(name, Digits) else name
     subject = subject_of(str(name), None if gold is None else str(gold), row.get("question"), written)
-    return Row(line, name, subject, row["text"] or "", row.get("finish") == TRUNCATED)
+    return GoldRow(line, name, subject, row["text"] or "", row.get("finish") == TRUNCATED)
 
 
-def _outcomes(judge: Judge, verifier: Verifier, rows: list[Row], opened: bool) -> Iterator[Outcome]:
+def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: bool) -> Iterator[Outcome]:
     started = time.monotonic()
     distinct = {row.subject.key: row.subject for row in rows}
     faults = {subject.key: why for subject, why in unreadable(judge, [(s, verifier) for s in distinct.values()])}

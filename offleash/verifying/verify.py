@@ -27,12 +27,12 @@ from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Verifier
 from offleash.verifying.cache import Cache
 from offleash.verifying.cases import Ladder, judged_texts, refuse_unreadable, subjects_of, told_by
-from offleash.verifying.judge import Ask, Judge, Subject
+from offleash.verifying.judge import Ask, Judge, ProblemCase
 
 CHUNK = 20_000  # samples judged at a time: bounds memory, and paces the progress
 KEPT = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash
 EXAMPLES = 20  # failures kept to be shown
-Subjects = Mapping[str, tuple[Subject, Verifier]]
+Subjects = Mapping[str, tuple[ProblemCase, Verifier]]
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ def ladder_for(folder: Path, ladder: Ladder) -> Ladder:
 
 def verify_shards(
     run: RunFolder, judge: Judge, subjects: Subjects, opened: bool, progress: Progress = silent
-) -> "Counted":
+) -> "VerdictCounts":
     """Judge what has no verdict in a run that is open for writing, one shard of verdicts for each of samples."""
     name = stored_name(judge, [verifier for _, verifier in subjects.values()])
     shards = run.sample_shards()
     samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
-    work, done = _Work(judge, subjects, opened, progress, samples), Counted()
+    work, done = _Work(judge, subjects, opened, progress, samples), VerdictCounts()
     for shard in shards:
         _verify_shard(run, shard, name, work, done)
     run.write_about(name, _about(judge, subjects))
@@ -154,7 +154,7 @@ class _Work:
 
 
 @dataclass
-class Counted:
+class VerdictCounts:
     """What is counted while shards go by."""
 
     judged: int = 0
@@ -170,7 +170,7 @@ class Counted:
         self.failures += failed.head(EXAMPLES - len(self.failures)).rows() if len(self.failures) < EXAMPLES else []
 
 
-def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: Counted) -> None:
+def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: VerdictCounts) -> None:
     """The verdicts of one shard: those that stand are kept, those that failed or are missing are given."""
     standing = run.verdicts_on(name, shard.name)
     keys = _read(shard, ["problem", "index"])

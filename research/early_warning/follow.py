@@ -19,14 +19,14 @@ from offleash.data.run import Run
 from offleash.data.verdict import Verdict
 from offleash.drawing.draw import Drawing, draw
 from offleash.errors import OffleashError
-from offleash.lab.base import base_of
 from offleash.lab.demo import PROBLEMS
-from offleash.lab.world import World
-from offleash.lab.worlds import write_problems
+from offleash.lab.pretrain import base_of
+from offleash.lab.registry import write_problems
+from offleash.lab.world import LabWorld
 from offleash.loading.load import load
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress
-from offleash.samplers.models import model_of, open_sampler
+from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import DECODINGS, Sampler
 from offleash.samplers.seeds import seed_of
 from offleash.training.checkpoints import newest
@@ -75,7 +75,7 @@ def name_of(step: int) -> str:
     return f"step-{step:06d}"
 
 
-def prepare(world: World, plan: Plan, folder: Path) -> None:
+def prepare(world: LabWorld, plan: Plan, folder: Path) -> None:
     """Write the problems of all seeds: to train on, and of the part `test` those that are watched, then the truth's."""
     for seed in range(plan.seeds):
         for part, size in (("train", plan.pool), ("test", plan.watched + plan.tested)):
@@ -84,7 +84,7 @@ def prepare(world: World, plan: Plan, folder: Path) -> None:
                 write_problems(world, part, size, seed, path)
 
 
-def follow(world: World, plan: Plan, folder: Path, job: Job, progress: Progress) -> None:
+def follow(world: LabWorld, plan: Plan, folder: Path, job: Job, progress: Progress) -> None:
     """Train in legs and look after each, or draw a base; what was looked at already is left alone."""
     if job.recipe == BASE:
         _follow_base(world, plan, folder, job, progress)
@@ -114,7 +114,7 @@ def read_look(file: Path) -> Look:
     return Look(Watched(**watched), Counts(**{name: arrays[name] for name in Counts.__dataclass_fields__}))
 
 
-def _follow_base(world: World, plan: Plan, folder: Path, job: Job, progress: Progress) -> None:
+def _follow_base(world: LabWorld, plan: Plan, folder: Path, job: Job, progress: Progress) -> None:
     """Draw the base of a seed: many samples of the watched problems, the truth, and the truth a second time."""
     model = f"hf:{base_of(world.name)}"
     for look, k in ((FIRST, plan.base_k + plan.null_k), (AGAIN, plan.k)):
@@ -123,7 +123,7 @@ def _follow_base(world: World, plan: Plan, folder: Path, job: Job, progress: Pro
             _look(world, plan, folder, job, model, look, k)
 
 
-def _look(world: World, plan: Plan, folder: Path, job: Job, model: str, look: str, k: int) -> None:
+def _look(world: LabWorld, plan: Plan, folder: Path, job: Job, model: str, look: str, k: int) -> None:
     asked = load_problems(_place(folder, job.seed) / PROBLEMS / "test.jsonl").frame
     place, file = folder / DRAWS / str(job), file_of(folder, job, look)
     decoding = replace(DECODINGS["plain"], max_tokens=world.longest)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
-    from offleash.lab.world import World
+    from offleash.lab.world import LabWorld
     from offleash.training.recipe import Recipe
 
 PLAN = "plan.json"
@@ -102,9 +102,9 @@ def named_jobs(plan: Plan, names: Sequence[str]) -> list[Job]:
     return [by_name[name] for name in names]
 
 
-def recipe_for(world: "World", plan: Plan, job: Job, folder: Path) -> "Recipe":
+def recipe_for(world: "LabWorld", plan: Plan, job: Job, folder: Path) -> "Recipe":
     """The recipe of a training, up to its last look."""
-    from offleash.lab.demo import Plan as DemoPlan  # seconds, which a refusal need not wait for
+    from offleash.lab.demo import DemoSize as DemoPlan  # seconds, which a refusal need not wait for
     from offleash.lab.demo import recipe_of
 
     demo = DemoPlan(steps=plan.looks * plan.every, groups=plan.groups, pool=plan.pool, seed=job.seed)

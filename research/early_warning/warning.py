@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from offleash.lab.demo import Lane
-from offleash.lab.world import World
-from offleash.lab.worlds import WORLDS
+from offleash.lab.registry import WORLDS
+from offleash.lab.world import LabWorld
 from offleash.progress import Progress, silent
 from research.early_warning.assess import assess
 from research.early_warning.follow import LOOKS, follow, prepare
@@ -49,7 +49,7 @@ def study_part(folder: Path, names: Sequence[str], progress: Progress = silent) 
     _all(WORLDS[WORLD], plan, folder, jobs, progress)
 
 
-def _all(world: World, plan: Plan, folder: Path, jobs: Sequence[Job], progress: Progress) -> None:
+def _all(world: LabWorld, plan: Plan, folder: Path, jobs: Sequence[Job], progress: Progress) -> None:
     for job in jobs:
         follow(
             world, plan, folder, job, lambda text: progress(f"{_looked(folder):,} of {_wanted(plan):,} looks; {text}")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from offleash.lab.base import base_of
 from offleash.lab.countdown import COUNTDOWN
-from offleash.lab.worlds import write_problems
+from offleash.lab.pretrain import base_of
+from offleash.lab.registry import write_problems
 from tests.cli.command import offleash, refused
 from tests.comparing.world import drawn, write_log
 

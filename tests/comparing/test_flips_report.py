@@ -5,13 +5,15 @@ import io
 from rich.console import Console
 
 from offleash.comparing.flip_samples import DecidingSample, Said
-from offleash.comparing.flips import Alternative, Flip, Flips, Kind, Untried
+from offleash.comparing.flips import Alternative, AlternativeKind, Flip, Flips, Untried
 from offleash.comparing.flips_report import flips_json, show_flips
 
 NAN = float("nan")
 
 
-def table(name: str, kind: Kind | None, flips: int = 0, unchecked: int = 0, review: bool = True) -> Alternative:
+def table(
+    name: str, kind: AlternativeKind | None, flips: int = 0, unchecked: int = 0, review: bool = True
+) -> Alternative:
     cells = {"P": 3, "E": 1, "S": 0, "O": 2, "U": 0}
     value = {"SRR": 1.0, "NDR": 0.25, "SDS": 0.4, "NSCR": NAN}
     return Alternative(name, kind, cells, value, flips, review, unchecked)
@@ -29,9 +31,9 @@ def flip(problem: str, deciding: int = 1, review: bool = True) -> Flip:
 
 def flips(*problems: Flip, ways: tuple[Alternative, ...] | None = None) -> Flips:
     tried = (
-        table("verifier string@1", Kind.VERIFIER, 2, 3),
-        table("failed as correct", Kind.FAILED),
-        table("without step boxed", Kind.STEP, 5, review=False),
+        table("verifier string@1", AlternativeKind.VERIFIER, 2, 3),
+        table("failed as correct", AlternativeKind.FAILED),
+        table("without step boxed", AlternativeKind.STEP, 5, review=False),
     )
     missing = (Untried("truncated samples", "rl does not say how its samples ended"),)
     return Flips("base", "rl", 8, table("as judged now", None), tried if ways is None else ways, missing, problems)

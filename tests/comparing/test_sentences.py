@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.sentences import finding, warnings
 from offleash.data.scores import SCORES
 from offleash.data.tally import Per
@@ -18,12 +18,12 @@ from offleash.stats.classes import Rule
 from tests.reporting.worlds import answered, compared, counted, spread, write_counts
 
 
-def told(folder: Path, before: list[int], after: list[int], n: int = 64, **asked: object) -> Subject:
+def told(folder: Path, before: list[int], after: list[int], n: int = 64, **asked: object) -> FigureInput:
     files = [write_counts(folder / f"{r}.csv", correct, n) for r, correct in enumerate((before, after))]
     return compared(*(f"{name}={file}" for name, file in zip(("base", "rl"), files, strict=True)), **asked)
 
 
-def drawn(name: str, of: Subject) -> Figure:
+def drawn(name: str, of: FigureInput) -> Figure:
     found = figure(name, of, PAGE)
     assert isinstance(found, Figure), found
     return found
@@ -132,7 +132,7 @@ def test_the_perplexity_in_words_is_of_the_samples_it_was_taken_from(right: bool
     assert ("High perplexity of right samples" in found.caption) == right
 
 
-def training(folder: Path, **asked: object) -> Subject:
+def training(folder: Path, **asked: object) -> FigureInput:
     """A base and two checkpoints of 30 problems and 64 samples."""
     before, after = spread(30, 64)
     files = [write_counts(folder / f"{step}.csv", correct, 64) for step, correct in enumerate((before, after, before))]

@@ -8,7 +8,7 @@ import polars as pl
 
 from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import Drawing, DrawnRun, draw
-from offleash.samplers.models import model_of, open_sampler
+from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.verifying.verify import Verifying
 

@@ -8,8 +8,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from offleash.data.tally import tally_of_counts
-from offleash.lab.base import pretrained, save
 from offleash.lab.countdown import COUNTDOWN, tokenizer
+from offleash.lab.pretrain import pretrained, save
 from offleash.lab.world import Pretraining
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of

@@ -13,13 +13,13 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN
-from offleash.lab.demo import Demonstrated, Plan, demonstrate, recipe_of
+from offleash.lab.demo import Demonstrated, DemoSize, demonstrate, recipe_of
 from offleash.lab.findings import again, demo_document, headline, sentences, write_report
 from offleash.loading.load import load
 from offleash.training.recipe import read_recipe
 from tests.places import ROOT
 
-SMALL = Plan(problems=5, k=48, steps=2, groups=4, pool=32)
+SMALL = DemoSize(problems=5, k=48, steps=2, groups=4, pool=32)
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def test_a_finished_demo_is_not_done_again(done: Demonstrated) -> None:
 
 def test_a_folder_of_another_seed_is_refused(done: Demonstrated) -> None:
     with pytest.raises(OffleashError, match="another seed, size or world"):
-        demonstrate(COUNTDOWN, Plan(problems=5, k=48, steps=2, groups=4, pool=32, seed=1), done.folder)
+        demonstrate(COUNTDOWN, DemoSize(problems=5, k=48, steps=2, groups=4, pool=32, seed=1), done.folder)
 
 
 def test_the_recipe_among_the_examples_is_that_of_the_demo() -> None:
     shown = read_recipe(ROOT / "examples" / "recipes" / "grpo.yaml")
-    own = recipe_of(COUNTDOWN, Plan(), Path("runs/demo"))
+    own = recipe_of(COUNTDOWN, DemoSize(), Path("runs/demo"))
     assert (shown.method, shown.options, shown.steps, shown.seed) == (own.method, own.options, own.steps, own.seed)
-    assert (shown.sampling, shown.optimizer, shown.problems.size) == (own.sampling, own.optimizer, Plan().pool)
+    assert (shown.sampling, shown.optimizer, shown.problems.size) == (own.sampling, own.optimizer, DemoSize().pool)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 import offleash as ol
 from offleash.comparing.compare import Comparison
-from offleash.lab.demo import Demonstrated, Plan
+from offleash.lab.demo import Demonstrated, DemoSize
 from offleash.lab.findings import headline, sentences, shows
 from offleash.training.loop import Trained
 
@@ -28,7 +28,7 @@ def comparison(folder: Path, names: tuple[str, str], rates: tuple[np.ndarray, np
 
 def demonstrated(folder: Path, plain: Comparison, paper: Comparison) -> Demonstrated:
     trained = Trained(folder, folder, 1, 0, 1.0, {})
-    return Demonstrated("countdown", Plan(), folder, trained, plain, plain, paper, plain, 1.0)
+    return Demonstrated("countdown", DemoSize(), folder, trained, plain, plain, paper, plain, 1.0)
 
 
 @pytest.fixture

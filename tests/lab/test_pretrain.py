@@ -10,8 +10,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from offleash.errors import OffleashError
-from offleash.lab.base import IGNORED, _batch, pretrained, save
 from offleash.lab.countdown import COUNTDOWN, lines, tokenizer
+from offleash.lab.pretrain import IGNORED, _batch, pretrained, save
 from offleash.lab.world import Pretraining, Shape
 
 SMALL = replace(COUNTDOWN, shape=Shape(width=16, layers=1, heads=1, inner=32))

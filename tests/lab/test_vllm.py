@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import offleash as ol
-from offleash.lab.base import base_of
+from offleash.lab.pretrain import base_of
 from offleash.samplers.sampler import Decoding
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from offleash.data.tables import PROBLEMS, question_hash
 from offleash.errors import OffleashError
-from offleash.problems.problem import Loaded
+from offleash.problems.problem import ProblemSet
 from offleash.problems.read import read_problems
 
 PNG = base64.b64decode(
@@ -25,7 +25,7 @@ def wrote(folder: Path, *rows: dict[str, Any], name: str = "mine.jsonl") -> Path
     return path
 
 
-def first(loaded: Loaded) -> dict[str, Any]:
+def first(loaded: ProblemSet) -> dict[str, Any]:
     return loaded.frame.row(0, named=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.samplers.models import Model, open_sampler
+from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Drawn, Request
 from offleash.samplers.seeds import seed_of
 from offleash.samplers.vllm.sampler import VllmSampler

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from offleash.samplers.models import model_of, open_sampler
+from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Request, Sample, Sampler
 from tests.places import ROOT
 from tests.real.enumeration import completions, p_value

@@ -9,28 +9,28 @@ from pathlib import Path
 import altair as alt
 import pytest
 
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.errors import OffleashError
 from offleash.render.export import specification, write_figure
-from offleash.render.figure import PAPER, Figure, Look
+from offleash.render.figure import PAPER, Figure, FigureFormat
 from offleash.render.output import check_place
 from offleash.reporting.figures import figure
 from tests.reporting.worlds import counted, spread
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+def told(tmp_path_factory: pytest.TempPathFactory) -> FigureInput:
     return counted(tmp_path_factory.mktemp("counts"), *spread(40, 32), 32, ["first", "second"] * 20)
 
 
-def drawn(name: str, told: Subject, look: Look = PAPER) -> Figure:
+def drawn(name: str, told: FigureInput, look: FigureFormat = PAPER) -> Figure:
     found = figure(name, told, look)
     assert isinstance(found, Figure)
     return found
 
 
 @pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("PDF", b"%PDF")])
-def test_a_figure_is_written_as_its_name_ends(ending: str, start: bytes, told: Subject, tmp_path: Path) -> None:
+def test_a_figure_is_written_as_its_name_ends(ending: str, start: bytes, told: FigureInput, tmp_path: Path) -> None:
     path = tmp_path / "new" / f"figure.{ending}"
     write_figure(drawn("passes", told), path)
     assert path.read_bytes().startswith(start)
@@ -38,8 +38,10 @@ def test_a_figure_is_written_as_its_name_ends(ending: str, start: bytes, told: S
 
 
 @pytest.mark.parametrize("name", ["passes", "benchmarks", "support"])
-@pytest.mark.parametrize("look", [PAPER, Look(600)], ids=["paper", "wide"])
-def test_a_figure_is_as_wide_as_asked_with_its_labels(name: str, look: Look, told: Subject, tmp_path: Path) -> None:
+@pytest.mark.parametrize("look", [PAPER, FigureFormat(600)], ids=["paper", "wide"])
+def test_a_figure_is_as_wide_as_asked_with_its_labels(
+    name: str, look: FigureFormat, told: FigureInput, tmp_path: Path
+) -> None:
     path = tmp_path / "figure.svg"
     write_figure(drawn(name, told, look), path)
     found = re.search(r'width="([0-9.]+)"', path.read_text(encoding="utf-8"))
@@ -48,17 +50,17 @@ def test_a_figure_is_as_wide_as_asked_with_its_labels(name: str, look: Look, tol
     assert look.width - 12 <= float(found[1]) <= look.width + 2
 
 
-def test_panels_stand_below_each_other_on_paper_and_side_by_side_elsewhere(told: Subject) -> None:
+def test_panels_stand_below_each_other_on_paper_and_side_by_side_elsewhere(told: FigureInput) -> None:
     assert len(specification(drawn("support", told))["vconcat"]) == 2  # type: ignore[arg-type]
-    assert len(specification(drawn("support", told, Look(600)))["hconcat"]) == 2  # type: ignore[arg-type]
+    assert len(specification(drawn("support", told, FigureFormat(600)))["hconcat"]) == 2  # type: ignore[arg-type]
 
 
-def test_a_figure_made_for_the_page_can_be_written_too(told: Subject, tmp_path: Path) -> None:
-    write_figure(drawn("plane", told, Look()), tmp_path / "plane.svg")
+def test_a_figure_made_for_the_page_can_be_written_too(told: FigureInput, tmp_path: Path) -> None:
+    write_figure(drawn("plane", told, FigureFormat()), tmp_path / "plane.svg")
     assert "</svg>" in (tmp_path / "plane.svg").read_text(encoding="utf-8")
 
 
-def test_other_endings_and_places_that_cannot_be_written_are_refused(told: Subject, tmp_path: Path) -> None:
+def test_other_endings_and_places_that_cannot_be_written_are_refused(told: FigureInput, tmp_path: Path) -> None:
     with pytest.raises(OffleashError, match=r"\.png, \.svg or \.pdf.*'figure\.jpg'"):
         write_figure(drawn("passes", told), tmp_path / "figure.jpg")
     (tmp_path / "file").write_text("")
@@ -82,7 +84,7 @@ def test_a_place_is_tried_before_the_work_and_no_trace_is_left(tmp_path: Path) -
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system has no such file system")
 @pytest.mark.parametrize("place", ["/proc/figure.svg", "/proc/new/figure.svg"])
-def test_a_file_system_that_takes_no_files_is_found_out_whatever_rights_say(place: str, told: Subject) -> None:
+def test_a_file_system_that_takes_no_files_is_found_out_whatever_rights_say(place: str, told: FigureInput) -> None:
     with pytest.raises(
         OffleashError, match=rf"^{place} cannot be written \(.*\); choose another place with --figure\.$"
     ):

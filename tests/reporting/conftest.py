@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from offleash.reporting.samples import Shelf
-from offleash.reporting.view import Server
+from offleash.reporting.view import ViewServer
 from tests.reporting.view_world import serving, shelf_in
 
 
@@ -15,6 +15,6 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 
 @pytest.fixture(scope="module")
-def server(shelf: Shelf) -> Iterator[Server]:
+def server(shelf: Shelf) -> Iterator[ViewServer]:
     with serving(shelf) as found:
         yield found

@@ -14,7 +14,7 @@ import vl_convert
 
 from offleash.analyses.entropy.entropy import answer_entropy_PR
 from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, perplexities
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.data.scores import SCORES
 from offleash.errors import OffleashError
 from offleash.render.export import VERSION
@@ -26,11 +26,11 @@ HOSTILE = '"+alert(1)+"\'];{{x}}<script>datum.y\\\n${z}\u202egpj'
 
 
 @pytest.fixture(scope="module")
-def counts(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+def counts(tmp_path_factory: pytest.TempPathFactory) -> FigureInput:
     return counted(tmp_path_factory.mktemp("counts"), *spread(80, 64))
 
 
-def drawn(name: str, told: Subject, paper: bool = False) -> Figure:
+def drawn(name: str, told: FigureInput, paper: bool = False) -> Figure:
     found = figure(name, told, PAPER if paper else PAGE)
     assert isinstance(found, Figure), found
     return found
@@ -51,14 +51,14 @@ def vega(panel: Panel) -> dict[str, Any]:
     return document
 
 
-def plane_columns(told: Subject) -> dict[str, list[Any]]:
+def plane_columns(told: FigureInput) -> dict[str, list[Any]]:
     return next(row for row in rows(drawn("plane", told).panels[0]) if "row" in row)
 
 
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_drawn_or_says_what_would_make_it_possible(
-    name: str, paper: bool, tmp_path: Path, counts: Subject
+    name: str, paper: bool, tmp_path: Path, counts: FigureInput
 ) -> None:
     for told in (counts, answered(tmp_path)):
         found = figure(name, told, PAPER if paper else PAGE)
@@ -138,7 +138,7 @@ def test_two_names_that_are_cut_alike_still_differ(tmp_path: Path) -> None:
     assert max(map(len, names)) <= 34
 
 
-def test_the_plane_has_every_problem_once_at_its_rates(counts: Subject) -> None:
+def test_the_plane_has_every_problem_once_at_its_rates(counts: FigureInput) -> None:
     columns, told = plane_columns(counts), counts.detail
     assert sorted(columns["row"]) == list(range(80))
     edge = 1 / 64
@@ -152,7 +152,7 @@ def test_the_plane_has_every_problem_once_at_its_rates(counts: Subject) -> None:
     assert len(same) == 80, "equal dots are moved apart"
 
 
-def test_the_plane_is_the_same_when_drawn_again_and_names_its_dots(counts: Subject) -> None:
+def test_the_plane_is_the_same_when_drawn_again_and_names_its_dots(counts: FigureInput) -> None:
     first, again = (json.dumps(drawn("plane", counts).panels[0].to_dict(), sort_keys=True) for _ in range(2))
     assert first == again
     assert any(mark.get("name") == "dots_marks" for mark in vega(drawn("plane", counts).panels[0])["marks"])
@@ -167,7 +167,7 @@ def test_the_plane_of_a_large_study_stays_small(tmp_path: Path) -> None:
     assert len(json.dumps(panel.to_dict())) < 600_000
 
 
-def test_the_classes_over_k_always_add_up_and_end_at_the_table(counts: Subject) -> None:
+def test_the_classes_over_k_always_add_up_and_end_at_the_table(counts: FigureInput) -> None:
     by_k: dict[int, dict[str, float]] = {}
     for row in rows(drawn("support", counts).panels[0]):
         by_k.setdefault(row["k"], {})[row["class"][0]] = row["value"]
@@ -182,7 +182,7 @@ def bars(panel: Panel) -> tuple[float, float]:
     return sum(row["problems"] for row in told if "kind" in row), sum(row["problems"] for row in told if "what" in row)
 
 
-def test_the_bars_of_losses_and_gains_hold_all_of_them_and_chance_what_the_null_expects(counts: Subject) -> None:
+def test_the_bars_of_losses_and_gains_hold_all_of_them_and_chance_what_the_null_expects(counts: FigureInput) -> None:
     found, null = counts.one.evidence, counts.one.evidence.null
     assert null is not None
     lost, gained = (bars(panel) for panel in drawn("evidence", counts).panels)
@@ -192,7 +192,7 @@ def test_the_bars_of_losses_and_gains_hold_all_of_them_and_chance_what_the_null_
     assert gained[1] == pytest.approx(null.expected_E, abs=0.1)
 
 
-def test_swapping_the_runs_swaps_losses_and_gains(tmp_path: Path, counts: Subject) -> None:
+def test_swapping_the_runs_swaps_losses_and_gains(tmp_path: Path, counts: FigureInput) -> None:
     before, after = spread(80, 64)
     turned = drawn("evidence", counted(tmp_path, after, before)).panels
     assert [bars(panel) for panel in turned] == [bars(panel) for panel in drawn("evidence", counts).panels][::-1]
@@ -228,7 +228,7 @@ def test_of_many_benchmarks_the_largest_are_shown_and_the_others_told(tmp_path: 
     assert "The 10 smallest benchmarks are left out" in found.caption
 
 
-def test_what_is_missing_says_the_next_step(counts: Subject) -> None:
+def test_what_is_missing_says_the_next_step(counts: FigureInput) -> None:
     for name, word in (
         ("benchmarks", "several benchmarks"),
         ("checkpoints", "several checkpoints"),
@@ -252,7 +252,7 @@ def test_checkpoints_stand_in_the_order_in_which_they_were_named(tmp_path: Path)
     ]
 
 
-def test_every_acronym_is_spelt_out_in_its_caption(tmp_path: Path, counts: Subject) -> None:
+def test_every_acronym_is_spelt_out_in_its_caption(tmp_path: Path, counts: FigureInput) -> None:
     parts = counted(tmp_path, *spread(20, 16), 16, ["a", "b"] * 10)
     for name in ("support", "benchmarks"):
         caption = drawn(name, counts if name == "support" else parts).caption
@@ -260,7 +260,7 @@ def test_every_acronym_is_spelt_out_in_its_caption(tmp_path: Path, counts: Subje
             assert full in caption[: caption.index(short)]
 
 
-def test_the_crossing_is_marked_only_where_it_is_resolved(tmp_path: Path, counts: Subject) -> None:
+def test_the_crossing_is_marked_only_where_it_is_resolved(tmp_path: Path, counts: FigureInput) -> None:
     rng = np.random.default_rng(0)
     rate = rng.beta(0.5, 4, 300)
     sharp = np.where(rng.random(300) < 0.5, np.minimum(4 * rate, 1), 0)
@@ -329,7 +329,7 @@ def test_different_answers_and_guesses_are_those_of_the_comparison(tmp_path: Pat
     assert sum(bars[name, 1] for name in ("base", "rl")) > 0
 
 
-def test_the_best_split_stands_on_the_curve_between_its_ends(counts: Subject) -> None:
+def test_the_best_split_stands_on_the_curve_between_its_ends(counts: FigureInput) -> None:
     split, marks = counts.one.portfolio, list(rows(drawn("portfolio", counts).panels[0]))
     assert split is not None
     curve = {row["base"]: row["coverage"] for row in marks if "name" not in row}
@@ -346,6 +346,6 @@ def test_what_is_told_apart_by_colour_is_explained(tmp_path: Path) -> None:
             assert vega(panel)["legends"], name
 
 
-def test_an_unknown_figure_is_refused_with_the_nearest_name(counts: Subject) -> None:
+def test_an_unknown_figure_is_refused_with_the_nearest_name(counts: FigureInput) -> None:
     with pytest.raises(OffleashError, match="plane"):
         figure("plain", counts)

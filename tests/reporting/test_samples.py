@@ -11,7 +11,7 @@ from offleash.comparing.runs import compare_arguments, question
 from offleash.data.folder import create_run
 from offleash.data.tables import question_hash
 from offleash.reporting import samples as module
-from offleash.reporting.samples import Answered, Much, Sample, Shelf
+from offleash.reporting.samples import Answered, Much, SampleView, Shelf
 
 MUCH = Much(each=2, head=40, tail=10, answers=3)
 WORDS = ("correct", "wrong", "unread", "failed", None)
@@ -150,7 +150,7 @@ def test_logs_of_which_the_texts_are_not_read_still_have_answers(tmp_path: Path)
     shelf = Shelf(comparisons[-1])
     told = shelf.told([0], 0, MUCH)[0]
     assert Answered("1", "correct", 1) in told.answers
-    assert told.samples[0] == Sample(0, "correct", "1", None, None, None, None, None, "", 0)
+    assert told.samples[0] == SampleView(0, "correct", "1", None, None, None, None, None, "", 0)
     assert shelf.text(0, 0, 0, 0, 10) is None
 
 

@@ -14,17 +14,17 @@ import pytest
 from offleash.data.folder import create_run
 from offleash.errors import OffleashError
 from offleash.reporting.samples import Shelf, problem_document, problem_documents
-from offleash.reporting.view import Server, check_port
+from offleash.reporting.view import ViewServer, check_port
 from tests.reporting.view_world import HOSTILE, LONG, PAGE, QUESTION, ask, get, port_of, serving, shelf_in, shelf_of
 
 
-def test_the_page_is_handed_out_as_it_was_given(server: Server) -> None:
+def test_the_page_is_handed_out_as_it_was_given(server: ViewServer) -> None:
     response, body = ask(server, "/")
     assert (response.status, response.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert body.decode() == PAGE
 
 
-def test_a_problem_is_told_by_the_server_as_by_its_document(server: Server, shelf: Shelf) -> None:
+def test_a_problem_is_told_by_the_server_as_by_its_document(server: ViewServer, shelf: Shelf) -> None:
     found = get(server, "problem", row=0)
     assert found == problem_document(shelf, 0)
     assert problem_documents(shelf, [0, 1])[0] == found
@@ -36,7 +36,7 @@ def test_a_problem_is_told_by_the_server_as_by_its_document(server: Server, shel
     assert [one["index"] for one in run["samples"]] == [0, 1, 2, 3]
 
 
-def test_a_huge_question_and_a_huge_answer_are_cut_and_it_is_said(server: Server) -> None:
+def test_a_huge_question_and_a_huge_answer_are_cut_and_it_is_said(server: ViewServer) -> None:
     found = get(server, "problem", row=0)
     assert found["question"] == QUESTION[:20_000] + "…"
     assert found["question_letters"] == len(QUESTION)
@@ -45,7 +45,7 @@ def test_a_huge_question_and_a_huge_answer_are_cut_and_it_is_said(server: Server
     assert (long["head"], long["tail"], long["letters"]) == (LONG[:3500], LONG[-500:], len(LONG))
 
 
-def test_what_a_model_wrote_comes_back_letter_by_letter_and_holds_no_markup_on_its_way(server: Server) -> None:
+def test_what_a_model_wrote_comes_back_letter_by_letter_and_holds_no_markup_on_its_way(server: ViewServer) -> None:
     _, body = ask(server, "/api/problem?row=0")
     assert not set("<>&\u2028\u2029\0") & set(body.decode())
     sample = json.loads(body)["runs"][0]["samples"][0]
@@ -53,7 +53,7 @@ def test_what_a_model_wrote_comes_back_letter_by_letter_and_holds_no_markup_on_i
     assert get(server, "text", row=0, run=1, index=0) == {"text": HOSTILE, "start": 0, "letters": len(HOSTILE)}
 
 
-def test_a_text_of_five_million_letters_is_read_part_by_part(server: Server) -> None:
+def test_a_text_of_five_million_letters_is_read_part_by_part(server: ViewServer) -> None:
     parts: list[str] = []
     while (have := sum(map(len, parts))) < len(LONG):
         found = get(server, "text", row=0, run=0, index=1, start=have)
@@ -64,7 +64,7 @@ def test_a_text_of_five_million_letters_is_read_part_by_part(server: Server) -> 
     assert get(server, "text", row=0, run=0, index=1, start=len(LONG))["text"] == ""
 
 
-def test_pages_of_samples_are_of_one_verdict_and_know_their_number(server: Server) -> None:
+def test_pages_of_samples_are_of_one_verdict_and_know_their_number(server: ViewServer) -> None:
     wrong = get(server, "samples", row=0, run=1, verdict="wrong", start=98, size=100)
     assert (wrong["total"], [one["index"] for one in wrong["samples"]]) == (151, list(range(99, 152)))
     assert get(server, "samples", row=0, run=0, verdict="all")["total"] == 152
@@ -72,7 +72,7 @@ def test_pages_of_samples_are_of_one_verdict_and_know_their_number(server: Serve
     assert get(server, "samples", row=0, run=0, start=4_000_000_000)["samples"] == []
 
 
-def test_a_client_that_goes_away_is_not_worth_a_word(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_goes_away_is_not_worth_a_word(server: ViewServer, capfd: pytest.CaptureFixture[str]) -> None:
     for _ in range(3):
         one = socket.create_connection(("127.0.0.1", port_of(server)), timeout=20)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -83,7 +83,7 @@ def test_a_client_that_goes_away_is_not_worth_a_word(server: Server, capfd: pyte
     assert capfd.readouterr() == ("", "")
 
 
-def test_many_requests_at_once_get_their_own_answers(server: Server) -> None:
+def test_many_requests_at_once_get_their_own_answers(server: ViewServer) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda i: get(server, "samples", row=0, run=i % 2, start=2 + i, size=1), range(40)))
     assert [one["samples"][0]["head"] for one in found] == [f"text {i}" for i in range(40)]
@@ -111,8 +111,8 @@ def test_of_counts_a_problem_has_its_numbers_and_no_samples(tmp_path: Path) -> N
         assert ask(server, "/api/text?row=0&run=0&index=0")[0].status == 404
 
 
-def test_a_port_that_is_taken_is_named(server: Server, shelf: Shelf) -> None:
-    for refused in (check_port, lambda port: Server(shelf, "", port)):
+def test_a_port_that_is_taken_is_named(server: ViewServer, shelf: Shelf) -> None:
+    for refused in (check_port, lambda port: ViewServer(shelf, "", port)):
         with pytest.raises(OffleashError, match=f"Port {port_of(server)} .*taken.*--port 0"):
             refused(port_of(server))
     with pytest.raises(OffleashError, match="65535; found --port 70000"):
@@ -120,10 +120,10 @@ def test_a_port_that_is_taken_is_named(server: Server, shelf: Shelf) -> None:
 
 
 def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(shelf: Shelf) -> None:
-    server = Server(shelf, "")
+    server = ViewServer(shelf, "")
     port = port_of(server)
     server.close()
-    Server(shelf, "", port).close()
+    ViewServer(shelf, "", port).close()
 
 
 GROWTH = """

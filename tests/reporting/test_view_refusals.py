@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from offleash.reporting.view import Server
+from offleash.reporting.view import ViewServer
 from tests.reporting.view_world import ask, port_of, raw
 
 
@@ -36,7 +36,7 @@ from tests.reporting.view_world import ask, port_of, raw
         ("/api/text?row=0&run=0&index=99999999999", 404, "index is a whole number"),
     ],
 )
-def test_a_query_that_is_wrong_is_told_what_is_right(server: Server, target: str, status: int, words: str) -> None:
+def test_a_query_that_is_wrong_is_told_what_is_right(server: ViewServer, target: str, status: int, words: str) -> None:
     response, body = ask(server, target)
     assert response.status == status
     assert words in json.loads(body)["error"]
@@ -64,7 +64,7 @@ def test_a_query_that_is_wrong_is_told_what_is_right(server: Server, target: str
         "*",
     ],
 )
-def test_no_path_leads_to_a_file(server: Server, target: str) -> None:
+def test_no_path_leads_to_a_file(server: ViewServer, target: str) -> None:
     response, body = ask(server, target, Host=f"127.0.0.1:{port_of(server)}")
     assert response.status == 404
     assert "Known: /, /api/problem" in json.loads(body)["error"]
@@ -74,32 +74,32 @@ def test_no_path_leads_to_a_file(server: Server, target: str) -> None:
     "host",
     ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost", "127.0.0.1:1", "[::1]:{port}", "0:{port}", ""],
 )
-def test_a_request_under_another_name_gets_nothing(server: Server, host: str) -> None:
+def test_a_request_under_another_name_gets_nothing(server: ViewServer, host: str) -> None:
     for target in ("/", "/api/problem?row=0"):
         response, body = ask(server, target, Host=host.format(port=port_of(server)))
         assert response.status == 421
         assert set(json.loads(body)) == {"error"}
 
 
-def test_a_request_with_no_name_or_with_two_gets_nothing(server: Server) -> None:
+def test_a_request_with_no_name_or_with_two_gets_nothing(server: ViewServer) -> None:
     ours = f"Host: 127.0.0.1:{port_of(server)}\r\n"
     for headers in ("", ours + ours, ours + "Host: evil.example\r\n"):
         assert raw(server, f"GET / HTTP/1.1\r\n{headers}\r\n".encode()).startswith(b"HTTP/1.1 421 ")
     assert b" 421 " in raw(server, b"GET /\r\n\r\n")
 
 
-def test_localhost_is_our_name_too(server: Server) -> None:
+def test_localhost_is_our_name_too(server: ViewServer) -> None:
     assert ask(server, "/", Host=f"LocalHost:{port_of(server)}")[0].status == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get", "ANY"])
-def test_only_get_and_head_are_answered(server: Server, method: str) -> None:
+def test_only_get_and_head_are_answered(server: ViewServer, method: str) -> None:
     response, body = ask(server, "/api/problem?row=0", method)
     assert (response.status, response.headers["Allow"]) == (405, "GET, HEAD")
     assert method in json.loads(body)["error"]
 
 
-def test_head_has_the_headers_of_get_and_no_body(server: Server) -> None:
+def test_head_has_the_headers_of_get_and_no_body(server: ViewServer) -> None:
     for target in ("/", "/api/problem?row=0", "/nothing"):
         plain, body = ask(server, target)
         response, nothing = ask(server, target, "HEAD")
@@ -124,7 +124,7 @@ def test_head_has_the_headers_of_get_and_no_body(server: Server) -> None:
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" + b"X: y\r\n" * 200 + b"\r\n",
     ],
 )
-def test_every_answer_forbids_what_it_can(server: Server, sent: bytes) -> None:
+def test_every_answer_forbids_what_it_can(server: ViewServer, sent: bytes) -> None:
     head, _, _ = raw(server, sent % port_of(server)).partition(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
     assert lines[0].startswith("http/1.1 ")
@@ -140,20 +140,20 @@ def test_every_answer_forbids_what_it_can(server: Server, sent: bytes) -> None:
     assert not any(name.startswith("access-control-") for name in headers)
 
 
-def test_another_sites_page_is_refused_before_anything_is_read(server: Server) -> None:
+def test_another_sites_page_is_refused_before_anything_is_read(server: ViewServer) -> None:
     for site in ("cross-site", "same-site"):
         assert ask(server, "/api/problem?row=0", Sec_Fetch_Site=site)[0].status == 403
     for site in ("same-origin", "none"):
         assert ask(server, "/api/problem?row=0", Sec_Fetch_Site=site)[0].status == 200
 
 
-def test_the_body_of_a_request_is_not_read_as_the_next_request(server: Server) -> None:
+def test_the_body_of_a_request_is_not_read_as_the_next_request(server: ViewServer) -> None:
     host = f"Host: 127.0.0.1:{port_of(server)}\r\n"
     hidden = f"GET /api/problem?row=1 HTTP/1.1\r\n{host}\r\n"
     found = raw(server, f"GET /nothing HTTP/1.1\r\n{host}Content-Length: {len(hidden)}\r\n\r\n{hidden}".encode())
     assert found.count(b"HTTP/1.1 ") == 1
 
 
-def test_the_server_is_heard_on_the_loopback_address_alone(server: Server) -> None:
+def test_the_server_is_heard_on_the_loopback_address_alone(server: ViewServer) -> None:
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.2", port_of(server)), timeout=5)  # any other address of this machine

@@ -15,7 +15,7 @@ import polars as pl
 from offleash.comparing.runs import compare_arguments, question
 from offleash.data.folder import create_run
 from offleash.reporting.samples import Shelf
-from offleash.reporting.view import Server
+from offleash.reporting.view import ViewServer
 
 PAGE = "<!doctype html><title>stand-in</title>" + "x" * 4_000_000
 HOSTILE = (
@@ -47,8 +47,8 @@ def shelf_of(*arguments: Path) -> Shelf:
 
 
 @contextmanager
-def serving(shelf: Shelf) -> Iterator[Server]:
-    with Server(shelf, PAGE) as server:
+def serving(shelf: Shelf) -> Iterator[ViewServer]:
+    with ViewServer(shelf, PAGE) as server:
         thread = Thread(target=server.serve)
         thread.start()
         yield server
@@ -56,11 +56,11 @@ def serving(shelf: Shelf) -> Iterator[Server]:
     assert not thread.is_alive()
 
 
-def port_of(server: Server) -> int:
+def port_of(server: ViewServer) -> int:
     return int(server.url.rstrip("/").rpartition(":")[2])
 
 
-def ask(server: Server, target: str, method: str = "GET", **headers: str) -> tuple[HTTPResponse, bytes]:
+def ask(server: ViewServer, target: str, method: str = "GET", **headers: str) -> tuple[HTTPResponse, bytes]:
     connection = HTTPConnection("127.0.0.1", port_of(server), timeout=20)
     connection.putrequest(method, target, skip_host="Host" in headers)
     for name, value in headers.items():
@@ -72,13 +72,13 @@ def ask(server: Server, target: str, method: str = "GET", **headers: str) -> tup
     return response, body
 
 
-def get(server: Server, path: str, **query: object) -> Any:
+def get(server: ViewServer, path: str, **query: object) -> Any:
     response, body = ask(server, f"/api/{path}?{urlencode(query)}")
     assert response.status == 200, body
     return json.loads(body)
 
 
-def raw(server: Server, sent: bytes) -> bytes:
+def raw(server: ViewServer, sent: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port_of(server)), timeout=20) as one:
         one.sendall(sent)
         one.shutdown(socket.SHUT_WR)

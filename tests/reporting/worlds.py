@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.question import Question
 from offleash.comparing.runs import compare_arguments
 from offleash.reporting.figures import subject
@@ -28,7 +28,7 @@ def write_counts(
     return path
 
 
-def compared(*arguments: str, **asked: object) -> Subject:
+def compared(*arguments: str, **asked: object) -> FigureInput:
     """The subject of runs named as on the command line."""
     question = Question(replicates=FEW, **asked)  # type: ignore[arg-type]
     return subject(*compare_arguments(arguments, asked=question))
@@ -41,7 +41,7 @@ def counted(
     n: int | Sequence[int] = 64,
     benchmarks: Sequence[str] = (),
     names: tuple[str, str] = ("base", "rl"),
-) -> Subject:
+) -> FigureInput:
     """A comparison of bare counts."""
     files = [write_counts(folder / f"{r}.csv", correct, n, benchmarks) for r, correct in enumerate((before, after))]
     return compared(*(f"{name}={file}" for name, file in zip(names, files, strict=True)))
@@ -55,7 +55,7 @@ def spread(problems: int, n: int, seed: int = 0) -> tuple[list[int], list[int]]:
     return rng.binomial(n, rate_P).tolist(), rng.binomial(n, sharp_P).tolist()
 
 
-def answered(folder: Path, problems: int = 12, samples: int = 16) -> Subject:
+def answered(folder: Path, problems: int = 12, samples: int = 16) -> FigureInput:
     """A comparison of logs that keep answers: 7 or 8 is right, wrong ones are right answers to other problems."""
     files = []
     for step in (0, 1):

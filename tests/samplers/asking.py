@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from offleash.samplers.models import model_of, open_sampler
+from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
 from tests.samplers.endpoint.server import Served
 

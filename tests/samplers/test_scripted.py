@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from offleash.errors import OffleashError
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request, Sample
 from offleash.samplers.scripted import Scripted, open_sampler, sampled
 from offleash.samplers.seeds import sample_seeds

@@ -18,7 +18,7 @@ from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import Drawing, draw
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.scoring import Scorer
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding
 from offleash.scoring.score import ScoredRun, Scoring, score_folders, score_run, summaries
 from tests.samplers.huggingface.tiny import tiny_model

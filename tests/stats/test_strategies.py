@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offleash.stats.intervals import Interval
-from offleash.stats.strategies import Basis, Novelty, Richness, WayCounts, novelty, richness
+from offleash.stats.strategies import Basis, Richness, StrategyNovelty, WayCounts, novelty, richness
 
 WRONG = -1
 
@@ -151,7 +151,7 @@ def test_the_same_ways_at_twice_the_accuracy_are_seldom_called_poorer_or_newer(p
         rich, new = (one(table, Basis.CORRECT, 64, replicates=300) for one in (richness, novelty))
         if isinstance(rich, Richness):
             false[0] += not holds(rich.difference.interval, 0.0)
-        if isinstance(new, Novelty):
+        if isinstance(new, StrategyNovelty):
             false[1:] += [not holds(one.interval, 0.0) for one in (new.ways_excess, new.mass_excess)]
     assert (false / worlds <= 0.08).all()
 

@@ -11,9 +11,9 @@ from offleash.lab.countdown import traces
 from offleash.problems.countdown import generate
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
-from offleash.training.method import Group, Schedule
+from offleash.training.method import MethodSchedule, RolloutGroup
 from offleash.training.policy import Policy
-from offleash.training.rollouts import Collecting, Judged, Pupil, Rewards, Taught, rewards_for
+from offleash.training.rollouts import Collecting, Pupil, RewardBatch, Rewards, Taught, rewards_for
 from offleash.training.traces import write_traces
 from tests.places import MODELS
 
@@ -49,11 +49,11 @@ class Classroom:
     problems: pl.DataFrame
     rewards: Rewards
 
-    def collecting(self, schedule: Schedule, problems: int = 4, size: int = 8, refill: int = 3) -> Collecting:
+    def collecting(self, schedule: MethodSchedule, problems: int = 4, size: int = 8, refill: int = 3) -> Collecting:
         pupils = pupils_of(self.policy, self.problems, with_traces=schedule.experts > 0)
         return Collecting(pupils, self.rewards, schedule, DECODING, problems, size, refill, seed=5)
 
-    def judged(self, problem: str, texts: Sequence[str]) -> Judged:
+    def judged(self, problem: str, texts: Sequence[str]) -> RewardBatch:
         return self.rewards.of([problem] * len(texts), texts, [False] * len(texts))
 
 
@@ -64,7 +64,7 @@ def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0
         pupil = Pupil(f"p{place}", [0, 1, 2, 3, 1][: 1 + place])
         drawn = policy.draw([pupil.prompt], size, [seed_of("group", place)], Decoding(temperature, max_tokens=6))
         reward_G = np.full(size, float(place)) if place < 2 else (np.arange(size) % 3 == 0).astype(np.float64)
-        group = Group(
+        group = RolloutGroup(
             rng.permutation(reward_G),
             drawn.rows.length_N,
             drawn.logprob_NT,

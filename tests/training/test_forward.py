@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from offleash.training.method import Rows
+from offleash.training.method import TokenBatch
 from offleash.training.policy import by_rows, by_trees, trees_agree, trees_of
 from tests.samplers.huggingface.tiny import END, FAMILIES, tiny_model
 
@@ -22,13 +22,13 @@ SAMPLES = (  # of each prompt
 )
 
 
-def rows_of(prompts: Sequence[Sequence[int]], samples: Sequence[Sequence[Sequence[int]]]) -> Rows:
+def rows_of(prompts: Sequence[Sequence[int]], samples: Sequence[Sequence[Sequence[int]]]) -> TokenBatch:
     flat = [sample for group in samples for sample in group]
     token_NT = np.zeros((len(flat), max(map(len, flat))), np.int64)
     for row, sample in enumerate(flat):
         token_NT[row, : len(sample)] = sample
     prompt_N = np.repeat(np.arange(len(prompts)), [len(group) for group in samples])
-    return Rows(prompts, prompt_N, token_NT, np.array([len(sample) for sample in flat]))
+    return TokenBatch(prompts, prompt_N, token_NT, np.array([len(sample) for sample in flat]))
 
 
 ROWS = rows_of(PROMPTS, SAMPLES)
@@ -39,7 +39,7 @@ def model_of(folder: Path, family: str) -> PreTrainedModel:
     return model
 
 
-def plainly(model: PreTrainedModel, rows: Rows, temperature: float) -> torch.Tensor:
+def plainly(model: PreTrainedModel, rows: TokenBatch, temperature: float) -> torch.Tensor:
     """The same by one forward pass a sample, without padding; zeros behind the end."""
     all_NT = []
     for which, token_T, length in zip(rows.prompt_N, rows.token_NT.tolist(), rows.length_N, strict=True):
@@ -50,7 +50,7 @@ def plainly(model: PreTrainedModel, rows: Rows, temperature: float) -> torch.Ten
     return torch.stack(all_NT)
 
 
-def weighted(logprob_NT: torch.Tensor, rows: Rows) -> torch.Tensor:
+def weighted(logprob_NT: torch.Tensor, rows: TokenBatch) -> torch.Tensor:
     """A loss in which every token has a weight of its own."""
     weight_NT = torch.from_numpy(np.random.default_rng(3).normal(size=rows.token_NT.shape)).float()
     return torch.where(torch.from_numpy(rows.real_NT), logprob_NT * weight_NT, 0.0).sum()

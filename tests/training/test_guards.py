@@ -9,18 +9,18 @@ import pytest
 import offleash as ol
 from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN
-from offleash.lab.worlds import write_problems
+from offleash.lab.registry import write_problems
 from offleash.problems.countdown import generate
 from offleash.training.loop import train
-from offleash.training.method import Group
+from offleash.training.method import RolloutGroup
 from offleash.training.metrics import read_metrics
 from offleash.training.policy import open_policy
-from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling
+from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 from tests.training.classroom import BASE, traces_file
 
 SMALL = Recipe(
     model=str(BASE),
-    problems=Asked("countdown:train", size=12),
+    problems=ProblemSource("countdown:train", size=12),
     steps=1,
     sampling=Sampling(problems=4, group=4, max_tokens=18),
     optimizer=Optimizer(rate=1e-4),
@@ -31,7 +31,7 @@ SMALL = Recipe(
 def test_problems_that_changed_since_the_training_began_are_noticed(tmp_path: Path) -> None:
     asked = tmp_path / "problems.jsonl"
     write_problems(COUNTDOWN, "train", 8, 0, asked)
-    recipe = replace(SMALL, problems=Asked(str(asked)))
+    recipe = replace(SMALL, problems=ProblemSource(str(asked)))
     train(recipe, tmp_path / "out")
     write_problems(COUNTDOWN, "train", 8, 1, asked)
     with pytest.raises(OffleashError, match="changed since the training in"):
@@ -62,7 +62,7 @@ def test_traces_are_not_counted_among_the_policys_own_samples(tmp_path: Path) ->
 
 def test_the_group_without_traces_is_the_policys_own() -> None:
     table, flags = np.arange(6.0).reshape(3, 2), np.array([False, True, False])
-    group = Group(np.array([1.0, 1.0, 0.0]), np.array([2, 1, 2]), table, table, ("a", "b", "c"), 2, flags)
+    group = RolloutGroup(np.array([1.0, 1.0, 0.0]), np.array([2, 1, 2]), table, table, ("a", "b", "c"), 2, flags)
     own = group.own()
     assert own.reward_G.tolist() == [1.0, 0.0]
     assert own.answer_G == ("a", "c")

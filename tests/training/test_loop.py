@@ -26,14 +26,14 @@ from offleash.training.loop import Trained, train
 from offleash.training.methods.registry import METHODS
 from offleash.training.metrics import read_metrics
 from offleash.training.policy import open_policy
-from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling, Validation, write_recipe
+from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling, Validation, write_recipe
 from offleash.training.update import supervise
 from tests.samplers.huggingface.tiny import tiny_model
 from tests.training.classroom import BASE, traces_file
 
 SMALL = Recipe(
     model=str(BASE),
-    problems=Asked("countdown:train", size=12),
+    problems=ProblemSource("countdown:train", size=12),
     steps=2,
     sampling=Sampling(problems=6, group=8, max_tokens=18),
     optimizer=Optimizer(rate=1e-3),
@@ -70,7 +70,7 @@ def told_alike(one: Path, other: Path) -> bool:
 
 
 def test_the_reward_rises(tmp_path: Path) -> None:
-    recipe = replace(SMALL, problems=Asked("countdown:train", size=6), steps=25, checkpoint_every=100)
+    recipe = replace(SMALL, problems=ProblemSource("countdown:train", size=6), steps=25, checkpoint_every=100)
     recipe = replace(recipe, sampling=replace(SMALL.sampling, group=24))
     told: list[str] = []
     trained = train(recipe, tmp_path, told.append)
@@ -88,7 +88,7 @@ def test_every_method_runs_two_steps_and_moves_the_weights(tmp_path: Path, name:
     if name == "interleaved_sft":
         options = {"sft_every": 1}
     needs = name in ("mixed_policy", "interleaved_sft")
-    validation = Validation(Asked("countdown:dev", size=3), 1, 2) if name == "prorl" else Validation()
+    validation = Validation(ProblemSource("countdown:dev", size=3), 1, 2) if name == "prorl" else Validation()
     recipe = replace(SMALL, method=name, options=options, traces=traces if needs else None, validation=validation)
     train(recipe, tmp_path)
     lines = read_metrics(tmp_path)
@@ -117,7 +117,7 @@ def test_stopped_and_run_again_it_ends_with_the_weights_it_would_have_had(
         recipe,
         sampling=Sampling(problems=4, group=6, max_tokens=18),
         optimizer=Optimizer(rate=1e-3, warmup=3, decay=0.01),
-        validation=Validation(Asked("countdown:dev", size=2), 1, 1),
+        validation=Validation(ProblemSource("countdown:dev", size=2), 1, 1),
     )
     train(recipe, tmp_path / "at once")
     train(replace(recipe, steps=2), tmp_path / "in two")
@@ -209,7 +209,7 @@ def test_where_everything_is_correct_it_stops(tmp_path: Path) -> None:
     policy.loaded.model.save_pretrained(tmp_path / "base")
     rows = [{"id": word, "question": word, "prompt": word, "answer": "b", "verifier": "string"} for word in "acd"]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    recipe = replace(SMALL, model=str(tmp_path / "base"), problems=Asked(str(tmp_path / "p.jsonl")), steps=9)
+    recipe = replace(SMALL, model=str(tmp_path / "base"), problems=ProblemSource(str(tmp_path / "p.jsonl")), steps=9)
     with pytest.raises(OffleashError, match=r"Every sample of 5 steps was correct: .* Take harder problems"):
         train(replace(recipe, sampling=Sampling(problems=3, group=2, max_tokens=4)), tmp_path / "run")
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from offleash.training.method import Average, Chosen, Loss, Ratio
-from offleash.training.update import Terms, Whole, apart, k3, policy_loss
+from offleash.training.method import Average, Loss, Ratio, TokenSelection
+from offleash.training.update import LossInputs, Whole, apart, k3, policy_loss
 
 N, T, V, WIDTH = 6, 4, 5, 3
 INF = float("inf")
@@ -29,8 +29,8 @@ VARIANTS = {
     "shaping and kl": Loss(shaping=0.1, kl=0.2, average=Average.CONSTANT),
     "anchor": Loss(anchor=0.4),
     "anchor and kl": Loss(anchor=0.4, kl=0.1),
-    "top entropy": Loss(chosen=Chosen.TOP_ENTROPY, share=0.4),
-    "kl_cov": Loss(low=INF, high=INF, chosen=Chosen.KL_COV, share=0.3, penalty=1.0),
+    "top entropy": Loss(chosen=TokenSelection.TOP_ENTROPY, share=0.4),
+    "kl_cov": Loss(low=INF, high=INF, chosen=TokenSelection.KL_COV, share=0.3, penalty=1.0),
 }
 
 
@@ -54,14 +54,14 @@ REAL_NT = torch.arange(T)[None] < torch.tensor([4, 1, 3, 2, 4, 3])[:, None]
 WHOLE = Whole(samples=N, tokens=int(REAL_NT.sum()), longest=7)
 
 
-def some_terms(loss: Loss) -> Terms:
+def some_terms(loss: Loss) -> LossInputs:
     """All kinds of rows at once: both signs, samples of all lengths, two experts, two anchored, stale policies."""
     advantage_NT = torch.tensor([1.5, -0.7, 0.4, -1.2, 0.9, -0.3], dtype=torch.float64)[:, None].repeat(1, T)
     advantage_NT = advantage_NT + torch.linspace(-0.1, 0.1, T, dtype=torch.float64)
     old_NT = NET.logprobs(NET.weights + 0.25 * NET.noise)
     entropy_NT = np.random.default_rng(5).random((N, T))
     chosen_NT = apart(loss, old_NT.numpy(), entropy_NT, advantage_NT.numpy(), REAL_NT.numpy(), seed=1)
-    return Terms(
+    return LossInputs(
         new_NT=NET.logprobs(NET.weights),
         old_NT=old_NT,
         advantage_NT=advantage_NT,
@@ -108,11 +108,11 @@ def test_the_samples_of_these_tests_are_clipped_on_both_sides() -> None:
 
 
 def test_tokens_left_out_by_clip_cov_count_in_the_value_and_not_in_the_gradient() -> None:
-    loss = Loss(low=INF, high=INF, chosen=Chosen.CLIP_COV, share=0.3, band=(0.0, 5.0))
+    loss = Loss(low=INF, high=INF, chosen=TokenSelection.CLIP_COV, share=0.3, band=(0.0, 5.0))
     terms = some_terms(loss)
     assert 1 < terms.apart_NT.sum() < REAL_NT.sum()
     without = replace(terms, advantage_NT=torch.where(terms.apart_NT, 0.0, terms.advantage_NT))
-    plain = replace(loss, chosen=Chosen.NONE)
+    plain = replace(loss, chosen=TokenSelection.NONE)
     slope = gradient(lambda weights: policy_loss(loss, replace(terms, new_NT=NET.logprobs(weights)), WHOLE))
     expected = differences(lambda weights: policy_loss(plain, replace(without, new_NT=NET.logprobs(weights)), WHOLE))
     assert slope.numpy() == pytest.approx(expected.numpy(), abs=1e-8)
@@ -125,7 +125,7 @@ def test_parts_of_a_step_add_up_to_the_whole(loss: Loss) -> None:
 
     def part(rows: slice, weights: Tensor) -> Tensor:
         moved = replace(terms, new_NT=NET.logprobs(weights))
-        return policy_loss(loss, Terms(**{name: value[rows] for name, value in vars(moved).items()}), WHOLE)
+        return policy_loss(loss, LossInputs(**{name: value[rows] for name, value in vars(moved).items()}), WHOLE)
 
     whole = gradient(partial(part, slice(None)))
     parts = [gradient(partial(part, rows)) for rows in (slice(2), slice(2, 5), slice(5, N))]
@@ -135,7 +135,7 @@ def test_parts_of_a_step_add_up_to_the_whole(loss: Loss) -> None:
 @pytest.mark.parametrize("loss", VARIANTS.values(), ids=VARIANTS)
 def test_what_stands_behind_the_end_never_matters(loss: Loss) -> None:
     terms = some_terms(loss)
-    filled = Terms(
+    filled = LossInputs(
         new_NT=terms.new_NT,
         old_NT=torch.where(REAL_NT, terms.old_NT, 123.0),
         advantage_NT=torch.where(REAL_NT, terms.advantage_NT, -1e6),
@@ -146,7 +146,7 @@ def test_what_stands_behind_the_end_never_matters(loss: Loss) -> None:
         reference_NT=None if terms.reference_NT is None else torch.where(REAL_NT, terms.reference_NT, -456.0),
     )
 
-    def value(given: Terms, noise: float, weights: Tensor) -> Tensor:
+    def value(given: LossInputs, noise: float, weights: Tensor) -> Tensor:
         new_NT = NET.logprobs(weights)
         return policy_loss(loss, replace(given, new_NT=torch.where(REAL_NT, new_NT, new_NT * noise)), WHOLE)
 
@@ -165,11 +165,11 @@ def test_fresh_samples_of_grpo_have_the_gradient_of_reinforce() -> None:
     assert slope.numpy() == pytest.approx(gradient(reinforce).numpy(), abs=1e-12)
 
 
-def one_row(new: list[float], old: list[float], advantage: float, **more: Tensor) -> Terms:
+def one_row(new: list[float], old: list[float], advantage: float, **more: Tensor) -> LossInputs:
     new_NT = torch.tensor([new], dtype=torch.float64, requires_grad=True)
     flags_NT = torch.zeros(new_NT.shape, dtype=torch.bool)
     return replace(
-        Terms(
+        LossInputs(
             new_NT=new_NT,
             old_NT=torch.tensor([old], dtype=torch.float64),
             advantage_NT=torch.full(new_NT.shape, advantage, dtype=torch.float64),
@@ -182,7 +182,7 @@ def one_row(new: list[float], old: list[float], advantage: float, **more: Tensor
     )
 
 
-def value_and_slope(loss: Loss, terms: Terms) -> tuple[float, list[float]]:
+def value_and_slope(loss: Loss, terms: LossInputs) -> tuple[float, list[float]]:
     value = policy_loss(loss, terms, Whole(samples=1, tokens=terms.new_NT.shape[1], longest=10))
     (slope,) = torch.autograd.grad(value, terms.new_NT)
     return value.item(), slope[0].tolist()
@@ -238,7 +238,7 @@ def test_on_an_anchored_problem_only_the_kl_to_the_base_is_left() -> None:
 
 def test_kl_cov_has_no_gradient_of_its_own_while_the_policy_is_the_one_that_drew() -> None:
     flags = {"apart_NT": torch.tensor([[True]])}
-    loss = Loss(low=INF, high=INF, chosen=Chosen.KL_COV, penalty=1.0)
+    loss = Loss(low=INF, high=INF, chosen=TokenSelection.KL_COV, penalty=1.0)
     assert value_and_slope(loss, one_row([-1.0], [-1.0], 2.0, **flags))[1] == pytest.approx([-2.0])
     moved = value_and_slope(loss, one_row([-0.5], [-1.0], 2.0, **flags))[1]
     assert moved == pytest.approx([-2 * exp(0.5) + 1 - exp(-0.5)])
@@ -260,7 +260,7 @@ def test_terms_of_tokens_are_averaged_in_three_ways() -> None:
 
 def test_only_the_tokens_of_the_highest_entropy_are_learnt() -> None:
     terms = one_row([-1.0, -1.0], [-1.0, -1.0], 2.0, apart_NT=torch.tensor([[False, True]]))
-    assert value_and_slope(Loss(chosen=Chosen.TOP_ENTROPY), terms) == (-1.0, [0.0, -1.0])
+    assert value_and_slope(Loss(chosen=TokenSelection.TOP_ENTROPY), terms) == (-1.0, [0.0, -1.0])
 
 
 def exact_policies() -> tuple[Tensor, Tensor]:

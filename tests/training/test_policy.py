@@ -11,10 +11,10 @@ from tokenizers import normalizers
 
 from offleash.errors import OffleashError
 from offleash.lab.countdown import tokenizer as countdown_tokenizer
-from offleash.samplers.huggingface.walk import Limits
+from offleash.samplers.huggingface.walk import WalkLimits
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
-from offleash.training.method import Rows
+from offleash.training.method import TokenBatch
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
 from tests.places import MODELS
 from tests.samplers.huggingface.tiny import END, FAMILIES, WORDS, tiny_model, tokenizer
@@ -29,7 +29,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
     return open_policy(f"hf:{tiny_model(tmp_path_factory.mktemp('tiny'))}")
 
 
-def plainly(policy: Policy, rows: Rows, row: int, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+def plainly(policy: Policy, rows: TokenBatch, row: int, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     """Log-probabilities and entropies of one sample's tokens, by one forward pass of the model itself."""
     prompt, length = list(rows.prompts[rows.prompt_N[row]]), int(rows.length_N[row])
     token_T = rows.token_NT[row, :length].tolist()
@@ -67,9 +67,9 @@ def test_a_sample_ends_with_the_end_or_is_cut_and_its_text_is_what_stands_before
         assert drawn.texts[row] == " ".join(WORDS[token] for token in said if WORDS[token][0] != "<")
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(memory=20_000, rows=7), Limits(merge=False)])
+@pytest.mark.parametrize("limits", [WalkLimits(), WalkLimits(memory=20_000, rows=7), WalkLimits(merge=False)])
 def test_a_sample_is_the_same_whatever_is_drawn_beside_it_and_in_however_little_memory(
-    policy: Policy, limits: Limits
+    policy: Policy, limits: WalkLimits
 ) -> None:
     decoding, tight = Decoding(max_tokens=6), replace(policy, limits=limits)
     together = policy.draw(PROMPTS, 30, SEEDS, decoding)

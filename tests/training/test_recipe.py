@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from offleash.errors import OffleashError
 from offleash.training.methods.registry import METHODS, method
 from offleash.training.recipe import (
-    Asked,
     Optimizer,
+    ProblemSource,
     Recipe,
     Sampling,
     Validation,
@@ -24,7 +24,7 @@ from offleash.training.recipe import (
 )
 
 LEAST = "model: hf:./base\nproblems: countdown:train\n"
-PLAIN = Recipe("hf:./base", Asked("countdown:train"))
+PLAIN = Recipe("hf:./base", ProblemSource("countdown:train"))
 
 
 def read(tmp_path: Path, text: str, *overrides: str) -> Recipe:
@@ -60,14 +60,14 @@ tensorboard: false
 """
     assert read(tmp_path, text) == Recipe(
         model="./base",
-        problems=Asked("countdown:train", 512, 3),
+        problems=ProblemSource("countdown:train", 512, 3),
         method="grpo",
         options={"kl": 0.01, "clip": float("inf")},
         steps=12,
         seed=5,
         sampling=Sampling(8, 4, 1.0, 32),
         optimizer=Optimizer(1e-4, 2, 0.1, 0.5, 2, 4096),
-        validation=Validation(Asked("./held-out.jsonl"), 10, 8),
+        validation=Validation(ProblemSource("./held-out.jsonl"), 10, 8),
         traces="./traces.jsonl",
         refill=2,
         checkpoint_every=6,
@@ -86,8 +86,8 @@ def test_overrides_reach_any_depth_and_turn_a_name_into_a_section(tmp_path: Path
     recipe = read(tmp_path, LEAST + "method: grpo\nvalidation: {problems: a.jsonl}\n", *overrides)
     assert recipe.optimizer.rate == 1e-4
     assert (recipe.method, recipe.options) == ("grpo", {"kl": 0.3})
-    assert recipe.problems == Asked("countdown:train", 512)
-    assert recipe.validation.problems == Asked("a.jsonl", None, 2)
+    assert recipe.problems == ProblemSource("countdown:train", 512)
+    assert recipe.validation.problems == ProblemSource("a.jsonl", None, 2)
 
 
 def test_the_order_of_overrides_does_not_drop_what_stands_in_a_section(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ count = st.integers(1, 10**9)
 names = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1) | st.sampled_from(
     ["1e-4", "24", "yes", "null", "a: b", "#x", "2024-01-01", "~", "<<"]
 )
-asked = st.builds(Asked, names, st.none() | count, st.integers(0, 2**40))
+asked = st.builds(ProblemSource, names, st.none() | count, st.integers(0, 2**40))
 recipes = st.builds(
     Recipe,
     model=names,
@@ -265,13 +265,13 @@ def test_another_method_is_a_difference_and_its_options_go_without_saying() -> N
 
 def test_a_training_that_goes_on_may_be_longer_but_no_other_one() -> None:
     longer = replace(
-        PLAIN, steps=500, checkpoint_every=3, tensorboard=False, validation=Validation(Asked("a.jsonl"), 5)
+        PLAIN, steps=500, checkpoint_every=3, tensorboard=False, validation=Validation(ProblemSource("a.jsonl"), 5)
     )
     assert differences(PLAIN, longer) == []
     other = replace(
         PLAIN,
         model="hf:./other",
-        problems=Asked("countdown:train", 9),
+        problems=ProblemSource("countdown:train", 9),
         options={"kl": 0.5, "clip": 0.2},  # the clip is the default: no difference
         optimizer=Optimizer(rate=1.0),
         traces="a.jsonl",

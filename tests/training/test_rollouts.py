@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from offleash.problems.countdown import generate
-from offleash.training.method import Schedule
+from offleash.training.method import MethodSchedule
 from offleash.training.policy import frozen, open_policy
 from offleash.training.rollouts import Pupil, rewards_for, trace_rows, wide
 from tests.training.classroom import BASE, Classroom
@@ -23,7 +23,7 @@ def room() -> Iterator[Classroom]:
 
 
 def test_every_problem_comes_once_in_every_pass(room: Classroom) -> None:
-    collecting = room.collecting(Schedule(), problems=4, size=2)
+    collecting = room.collecting(MethodSchedule(), problems=4, size=2)
     asked = [taught.pupil.problem for step in range(10) for taught in collecting.step(room.policy, step).groups]
     passes = [asked[start : start + 10] for start in range(0, 40, 10)]
     assert all(set(one) == set(room.problems["problem"]) for one in passes)
@@ -31,21 +31,21 @@ def test_every_problem_comes_once_in_every_pass(room: Classroom) -> None:
 
 
 def test_more_groups_than_problems_ask_some_twice_with_other_samples(room: Classroom) -> None:
-    lesson = room.collecting(Schedule(), problems=25, size=3).step(room.policy, 0)
+    lesson = room.collecting(MethodSchedule(), problems=25, size=3).step(room.policy, 0)
     times = Counter(taught.pupil.problem for taught in lesson.groups)
     assert sorted(times.values()) == [2] * 5 + [3] * 5
     assert len({taught.group.answer_G for taught in lesson.groups}) > 10
 
 
 def test_a_step_is_the_same_again_and_another_step_differs(room: Classroom) -> None:
-    one, again = (room.collecting(Schedule()).step(room.policy, 3) for _ in range(2))
-    other = room.collecting(Schedule()).step(room.policy, 4)
+    one, again = (room.collecting(MethodSchedule()).step(room.policy, 3) for _ in range(2))
+    other = room.collecting(MethodSchedule()).step(room.policy, 4)
     assert [t.token_GT.tolist() for t in one.groups] == [t.token_GT.tolist() for t in again.groups]
     assert [t.token_GT.tolist() for t in one.groups] != [t.token_GT.tolist() for t in other.groups]
 
 
 def test_rewards_and_answers_are_those_of_the_verifier(room: Classroom) -> None:
-    lesson = room.collecting(Schedule(), problems=10, size=40).step(room.policy, 0)
+    lesson = room.collecting(MethodSchedule(), problems=10, size=40).step(room.policy, 0)
     assert lesson.samples == 400 == lesson.verdicts.total()
     assert lesson.reward == np.mean([taught.group.reward_G for taught in lesson.groups]) > 0
     for taught in lesson.groups:
@@ -60,11 +60,13 @@ def test_rewards_and_answers_are_those_of_the_verifier(room: Classroom) -> None:
 
 
 def test_groups_without_a_difference_are_dropped_and_others_drawn_up_to_the_limit(room: Classroom) -> None:
-    usual = room.collecting(Schedule(), problems=10, size=8).step(room.policy, 0)
+    usual = room.collecting(MethodSchedule(), problems=10, size=8).step(room.policy, 0)
     mixed = [0 < taught.group.reward_G.sum() < 8 for taught in usual.groups]
     assert not all(mixed)
     for refill in (1, 2, 5):
-        lesson = room.collecting(Schedule(mixed_only=True), problems=10, size=8, refill=refill).step(room.policy, 0)
+        lesson = room.collecting(MethodSchedule(mixed_only=True), problems=10, size=8, refill=refill).step(
+            room.policy, 0
+        )
         assert all(0 < taught.group.reward_G.sum() < 8 for taught in lesson.groups)
         assert lesson.samples <= refill * 80
         assert lesson.samples == refill * 80 or len(lesson.groups) == 10
@@ -76,7 +78,7 @@ def test_groups_without_a_difference_are_dropped_and_others_drawn_up_to_the_limi
 
 
 def test_where_every_group_is_dropped_the_lesson_is_empty(room: Classroom) -> None:
-    collecting = room.collecting(Schedule(mixed_only=True), problems=3, size=2, refill=2)
+    collecting = room.collecting(MethodSchedule(mixed_only=True), problems=3, size=2, refill=2)
     impossible = replace(collecting, decoding=replace(collecting.decoding, max_tokens=2))
     lesson = impossible.step(room.policy, 0)
     assert not lesson.groups
@@ -84,7 +86,7 @@ def test_where_every_group_is_dropped_the_lesson_is_empty(room: Classroom) -> No
 
 
 def test_traces_join_each_group_with_the_policys_own_log_probabilities(room: Classroom) -> None:
-    collecting = room.collecting(Schedule(experts=2), problems=6, size=4)
+    collecting = room.collecting(MethodSchedule(experts=2), problems=6, size=4)
     for taught in collecting.step(room.policy, 0).groups:
         group, many = taught.group, min(2, len(taught.pupil.traces))
         assert group.expert_G.tolist() == [False] * 4 + [True] * many
@@ -103,7 +105,7 @@ def test_traces_join_each_group_with_the_policys_own_log_probabilities(room: Cla
 
 
 def test_an_experts_answer_is_written_like_the_same_answer_of_a_sample(room: Classroom) -> None:
-    for taught in room.collecting(Schedule(experts=3), problems=10, size=2).step(room.policy, 0).groups:
+    for taught in room.collecting(MethodSchedule(experts=3), problems=10, size=2).step(room.policy, 0).groups:
         experts = [
             answer for answer, expert in zip(taught.group.answer_G, taught.group.expert_G, strict=True) if expert
         ]
@@ -111,17 +113,17 @@ def test_an_experts_answer_is_written_like_the_same_answer_of_a_sample(room: Cla
 
 
 def test_a_problem_without_traces_keeps_its_group_as_it_is(room: Classroom) -> None:
-    collecting = replace(room.collecting(Schedule(experts=2)), pupils=room.collecting(Schedule()).pupils)
+    collecting = replace(room.collecting(MethodSchedule(experts=2)), pupils=room.collecting(MethodSchedule()).pupils)
     assert not any(taught.group.expert_G.any() for taught in collecting.step(room.policy, 0).groups)
 
 
 def test_the_greedy_sample_is_judged_where_it_is_wanted(room: Classroom) -> None:
-    lesson = room.collecting(Schedule(greedy=True), problems=10, size=2).step(room.policy, 0)
-    decoding = replace(room.collecting(Schedule()).decoding, temperature=0.0)
+    lesson = room.collecting(MethodSchedule(greedy=True), problems=10, size=2).step(room.policy, 0)
+    decoding = replace(room.collecting(MethodSchedule()).decoding, temperature=0.0)
     for taught in lesson.groups:
         drawn = room.policy.draw([taught.pupil.prompt], 1, [1], decoding)
         assert taught.group.greedy == room.judged(taught.pupil.problem, drawn.texts).rewards[0]
-    assert all(t.group.greedy == 0 for t in room.collecting(Schedule(), problems=10).step(room.policy, 0).groups)
+    assert all(t.group.greedy == 0 for t in room.collecting(MethodSchedule(), problems=10).step(room.policy, 0).groups)
 
 
 def test_problems_that_the_base_solves_are_reached_and_its_weights_are_asked_not_the_policys(room: Classroom) -> None:
@@ -131,20 +133,20 @@ def test_problems_that_the_base_solves_are_reached_and_its_weights_are_asked_not
             weights.zero_()  # solves nothing
     reached = {}
     for name, asked in (("base", base), ("silent", silent)):
-        collecting = replace(room.collecting(Schedule(base_samples=64), problems=10, size=2), base=asked)
+        collecting = replace(room.collecting(MethodSchedule(base_samples=64), problems=10, size=2), base=asked)
         reached[name] = [taught.group.reached for taught in collecting.step(room.policy, 0).groups]
     assert 5 <= sum(reached["base"]) <= 10
     assert not any(reached["silent"])
-    assert all(t.group.reached for t in room.collecting(Schedule(), problems=10).step(room.policy, 0).groups)
+    assert all(t.group.reached for t in room.collecting(MethodSchedule(), problems=10).step(room.policy, 0).groups)
 
 
 def test_answers_are_remembered_only_where_it_is_wanted(room: Classroom) -> None:
-    forgetful = room.collecting(Schedule(), problems=10)
+    forgetful = room.collecting(MethodSchedule(), problems=10)
     for step in range(2):
         assert not any(taught.group.seen for taught in forgetful.step(room.policy, step).groups)
     assert not forgetful.seen
 
-    collecting = room.collecting(Schedule(memory=True), problems=10)
+    collecting = room.collecting(MethodSchedule(memory=True), problems=10)
     first = {t.pupil.problem: t.group for t in collecting.step(room.policy, 0).groups}
     assert not any(group.seen for group in first.values())
     for problem, group in first.items():

@@ -12,14 +12,14 @@ from offleash.progress import silent
 from offleash.samplers.sampler import Decoding
 from offleash.training.checkpoints import newest
 from offleash.training.metrics import read_metrics
-from offleash.training.recipe import Asked, Optimizer, Recipe, Sampling, Validation, read_recipe
+from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling, Validation, read_recipe
 from offleash.training.traces import write_traces
 from offleash.training.trainer import opened
 from tests.training.classroom import BASE, traces_file
 
 RECIPE = Recipe(
     model=str(BASE),
-    problems=Asked("countdown:train", size=8),
+    problems=ProblemSource("countdown:train", size=8),
     sampling=Sampling(problems=4, group=4, max_tokens=18),
     optimizer=Optimizer(rate=1e-3),
     tensorboard=False,
@@ -28,7 +28,7 @@ PRORL = replace(
     RECIPE,
     method="prorl",
     options={"reset_after": 2, "kl": 0.1},
-    validation=Validation(Asked("countdown:dev", size=4), 1, 4),
+    validation=Validation(ProblemSource("countdown:dev", size=4), 1, 4),
 )
 
 
@@ -173,7 +173,7 @@ def far_trace(many: int) -> tuple[str, str]:
 def test_traces_with_words_that_the_model_does_not_have_are_refused(tmp_path: Path, many: int) -> None:
     name, text = far_trace(150)
     write_traces(tmp_path / "t.jsonl", {name: [text]})
-    problems = Asked("countdown:train", size=many)
+    problems = ProblemSource("countdown:train", size=many)
     recipe = replace(RECIPE, method="mixed_policy", traces=str(tmp_path / "t.jsonl"), problems=problems)
     assert f"does not give back what it reads: {text!r}" in refused(recipe, tmp_path / "run")
 

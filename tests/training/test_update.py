@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from offleash.errors import OffleashError
-from offleash.training.method import Floats, Group, Method
+from offleash.training.method import Floats, Method, RolloutGroup
 from offleash.training.methods.registry import method
 from offleash.training.policy import Policy, frozen, open_policy
 from offleash.training.recipe import Optimizer
 from offleash.training.rollouts import Taught
-from offleash.training.update import Terms, Whole, batch_of, batch_seed, policy_loss, supervise, update
+from offleash.training.update import LossInputs, Whole, batch_of, batch_seed, policy_loss, supervise, update
 from tests.samplers.huggingface.tiny import tiny_model
 from tests.training.classroom import random_groups
 
@@ -56,7 +56,7 @@ def loss_by_hand(
         for row in range(group.size):
             new = plain_logprobs(policy, taught, row, temperature)[None]
             mine = advantage[row : row + 1] if advantage.ndim == 2 else np.full((1, new.shape[1]), advantage[row])
-            terms = Terms(
+            terms = LossInputs(
                 new,
                 torch.from_numpy(group.logprob_GT[row : row + 1, : new.shape[1]]).float(),
                 torch.from_numpy(mine[:, : new.shape[1]]).float(),
@@ -196,7 +196,7 @@ def test_supervised_steps_make_traces_more_likely(policy: Policy) -> None:
 def test_rewards_of_the_whole_step_reach_the_advantages(policy: Policy) -> None:
     seen: list[tuple[float, float]] = []
 
-    def advantages(group: Group) -> Floats:
+    def advantages(group: RolloutGroup) -> Floats:
         seen.append((group.batch_mean, group.batch_std))
         return group.reward_G
 

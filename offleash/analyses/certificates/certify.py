@@ -12,7 +12,7 @@ import polars as pl
 from offleash.data.certificates import (
     COMPLETIONS,
     CertificateFolder,
-    Terms,
+    CertificateSettings,
     is_certificate,
     open_certificate,
     read_terms,
@@ -25,7 +25,7 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.render.numbers import duration
 from offleash.samplers.exact import Completion, Expander, Expansion, expander_of, refuse_sampler
-from offleash.samplers.models import Model, open_sampler
+from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.stats.classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
 from offleash.verifying.cases import refuse_unreadable, subjects_of
@@ -135,7 +135,7 @@ def certify(
     expander = expander_of(sampler)
     with claim_run(folder), judge_of(options, progress) as judge:
         origin = origin_of(sampler, model, decoding, 0, 0, problems)
-        terms = Terms(above, expander.vocabulary, origin)
+        terms = CertificateSettings(above, expander.vocabulary, origin)
         asked = begin(folder, problems, terms)
         ladder = replace(options.ladder, opened=options.ladder.opened or origin.thinking)
         subjects = subjects_of(asked, options.verifier, ladder, str(folder))
@@ -270,7 +270,7 @@ def _expansion(problem: str, found: Expansion) -> pl.DataFrame:
 # A certificate begins in an empty folder or goes on; what would mix two models or two thresholds is refused.
 
 
-def begin(folder: Path, problems: pl.DataFrame, terms: Terms) -> pl.DataFrame:
+def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> pl.DataFrame:
     """Write a new certificate's terms, or check that those in the folder are the same; the problems as asked."""
     asked = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
     here = CertificateFolder(folder)
@@ -305,7 +305,7 @@ def _refuse_run(folder: Path) -> None:
         raise OffleashError(f"{folder} holds the samples of a run, not a certificate; choose another folder with -o.")
 
 
-def _differences(old: Terms, new: Terms) -> Iterator[Difference]:
+def _differences(old: CertificateSettings, new: CertificateSettings) -> Iterator[Difference]:
     for name in ("epsilon", "vocabulary"):
         if getattr(old, name) != getattr(new, name):
             yield name, getattr(old, name), getattr(new, name)

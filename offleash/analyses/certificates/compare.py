@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from offleash.analyses.certificates.certify import states_of
-from offleash.comparing.align import Matched, match
+from offleash.comparing.align import Alignment, match
 from offleash.comparing.runs import choice, question
 from offleash.data.certificates import Certificate, is_certificate, joined, open_certificate
 from offleash.data.run import Run
@@ -55,7 +55,7 @@ class CompletionChange:
 
 
 @dataclass(frozen=True)
-class Part:
+class BenchmarkCertificates:
     """One benchmark."""
 
     name: str
@@ -74,7 +74,7 @@ class CertifiedComparison:
     table: pl.DataFrame  # a row a problem: problem, benchmark, columns of both sides, class by completion and by mass
     change: dict[Certified, SupportChange]
     completions: CompletionChange | None  # None: there are none above epsilon, or two vocabularies cannot be matched
-    benchmarks: tuple[Part, ...]
+    benchmarks: tuple[BenchmarkCertificates, ...]
     notes: tuple[Note, ...]
 
     def mean(self, side: str, column: str) -> float:
@@ -166,7 +166,7 @@ def compare_pair(before: Certificate, after: Certificate, sought: Sought | None 
     )
 
 
-def _side(one: Certificate, matched: Matched, r: int, above: float) -> pl.DataFrame:
+def _side(one: Certificate, matched: Alignment, r: int, above: float) -> pl.DataFrame:
     """The table of one certificate under the common names of problems, its completions counted above epsilon."""
     correct = one.completions.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above))
     counted = correct.group_by("problem").agg(pl.len().cast(pl.Int64).alias("correct_completions")).collect()
@@ -176,7 +176,7 @@ def _side(one: Certificate, matched: Matched, r: int, above: float) -> pl.DataFr
     return named.rename({column: f"{column}_{SIDES[r]}" for column in named.columns if column != "problem"})
 
 
-def _joined(matched: Matched, sides: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
+def _joined(matched: Alignment, sides: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
     """Problems that are certified on both sides, in the order of their names, and how many are not."""
     every = matched.problems.select("problem", pl.col("benchmark").fill_null(""))
     table = every
@@ -206,7 +206,7 @@ def _change(tally: Tally, state_PR: State, k: int, sought: Sought) -> SupportCha
 
 
 def _completions(
-    pair: tuple[Certificate, Certificate], matched: Matched, table: pl.DataFrame, above: float, k: int, sought: Sought
+    pair: tuple[Certificate, Certificate], matched: Alignment, table: pl.DataFrame, above: float, k: int, sought: Sought
 ) -> CompletionChange | None:
     """Correct completions above epsilon on either side. What is not found on the other is known to be no more there."""
     if pair[0].terms.vocabulary != pair[1].terms.vocabulary:
@@ -236,17 +236,19 @@ def _completions(
     )
 
 
-def _benchmarks(tally: Tally, state: dict[Certified, State], k: int, sought: Sought) -> tuple[Part, ...]:
+def _benchmarks(
+    tally: Tally, state: dict[Certified, State], k: int, sought: Sought
+) -> tuple[BenchmarkCertificates, ...]:
     parts = []
     for name in np.unique(tally.benchmark_P):
         rows = tally.benchmark_P == name
         part = tally.rows(rows)
         changes = {question: _change(part, state_PR[rows], k, sought) for question, state_PR in state.items()}
-        parts.append(Part(str(name), len(part), changes))
+        parts.append(BenchmarkCertificates(str(name), len(part), changes))
     return tuple(parts)
 
 
-def _notes(pair: tuple[Certificate, Certificate], above: float, matched: Matched, left_out: int) -> tuple[Note, ...]:
+def _notes(pair: tuple[Certificate, Certificate], above: float, matched: Alignment, left_out: int) -> tuple[Note, ...]:
     notes = [
         Note(f"{one.name}: problems that the other certificate lacks were left out", count, left_out=True)
         for one, count in zip(pair, matched.left_out, strict=True)

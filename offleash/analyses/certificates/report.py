@@ -11,7 +11,7 @@ from rich.text import Text
 
 from offleash.analyses.certificates.certify import CertifiedRun, Planned
 from offleash.analyses.certificates.compare import SIDES, UNSURE, CertifiedComparison
-from offleash.analyses.certificates.cutoff import Cut, CutOff
+from offleash.analyses.certificates.nucleus import Cut, CutOff
 from offleash.comparing.json_sections import support_section
 from offleash.data.certificates import Certificate
 from offleash.render.escape import clean

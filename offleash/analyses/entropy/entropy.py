@@ -8,12 +8,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from offleash.analyses.entropy.positions import Positions, positions
-from offleash.analyses.entropy.tokens import STOPPED, Tokens, first_samples, tokens_of
+from offleash.analyses.entropy.tokens import STOPPED, TokenEntropies, first_samples, tokens_of
 from offleash.comparing.align import same_decoding
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import Detail
 from offleash.comparing.question import Question
-from offleash.comparing.tally import Counted, tally
+from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.tables import Note
 from offleash.data.tally import Float, Integer, Tally
@@ -77,7 +77,7 @@ class Entropies:
     k: int
     problem_P: tuple[str, ...]
     measures: Mapping[str, Measure]
-    tokens: tuple[Tokens, ...]
+    tokens: tuple[TokenEntropies, ...]
     squares: tuple[Square | None, ...]  # of each run but the first
     positions: Positions
     distinct: Distinct | None
@@ -156,7 +156,7 @@ def _beside(one: Comparison) -> Entropies:
 
 def _entropies(
     runs: Sequence[Run],
-    counted: Counted,
+    counted: AlignedTally,
     asked: Question,
     places: Mapping[str, str],
     notes: tuple[Note, ...],
@@ -222,7 +222,7 @@ def _no_answers(run: Run) -> str:
     return UNNAMED if logged else NO_ANSWERS
 
 
-def _told(verdicts: pl.LazyFrame, counted: Counted, r: int) -> _Told | None:
+def _told(verdicts: pl.LazyFrame, counted: AlignedTally, r: int) -> _Told | None:
     """The answers of run r; None where it keeps none."""
     some = verdicts.filter(pl.col("verdict").is_not_null()).group_by("problem", "answer").len("count")
     grouped = some.collect(engine="streaming").rename({"problem": "own"})
@@ -235,7 +235,7 @@ def _told(verdicts: pl.LazyFrame, counted: Counted, r: int) -> _Told | None:
     return _Told(found["count"].to_numpy(), found["row"].to_numpy(), found["read"].to_numpy())
 
 
-def _columns(count: Tally, tokens: Sequence[Tokens], told: Sequence[_Told | None]) -> dict[str, Float]:
+def _columns(count: Tally, tokens: Sequence[TokenEntropies], told: Sequence[_Told | None]) -> dict[str, Float]:
     """Every measure of every problem in every run."""
     problems, none_P = len(count), np.full(len(count), np.nan)
     stacked = {

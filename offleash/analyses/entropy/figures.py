@@ -6,10 +6,22 @@ import numpy as np
 from offleash.analyses.entropy.entropy import answer_entropy_PR, entropies_of, token_entropy_PR
 from offleash.analyses.entropy.positions import Bins
 from offleash.analyses.entropy.report import places_words, square_words
-from offleash.comparing.figures.subject import Subject, by_run, run_names, run_shape, run_traces
+from offleash.comparing.figures.subject import FigureInput, by_run, run_names, run_shape, run_traces
 from offleash.comparing.sentences import drawn, names
 from offleash.data.scores import END, START
-from offleash.render.figure import Figure, Look, Missing, Panel, Row, bands, data, layered, lines, rounded, sized
+from offleash.render.figure import (
+    Figure,
+    FigureFormat,
+    Missing,
+    Panel,
+    Row,
+    bands,
+    data,
+    layered,
+    lines,
+    rounded,
+    sized,
+)
 from offleash.render.numbers import counted, short_number
 from offleash.stats.binomials import Float
 from offleash.stats.classes import AFTER, BEFORE
@@ -21,7 +33,7 @@ ANSWER, TOKEN = "answer entropy (nats)", "token entropy (nats a token)"
 SCORE_ALL = "offleash score RUN --model hf:MODEL"
 
 
-def entropy(subject: Subject, look: Look) -> Figure | Missing:
+def entropy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Entropy of answers against entropy of tokens; one of them before against after where the other is not known."""
     told = subject.detail
     answer_PR, token_PR = _usable(answer_entropy_PR(told)), _usable(token_entropy_PR(told))
@@ -43,7 +55,7 @@ def _usable(value_PR: Float | None) -> Float | None:
     return None if value_PR is None or np.isnan(value_PR).any(axis=1).all() else value_PR
 
 
-def _why_no_entropy(subject: Subject) -> str:
+def _why_no_entropy(subject: FigureInput) -> str:
     if (subject.one.counted.tally.until_R > 0).any():
         return "a run stopped early, so neither its answers nor its tokens are a fair sample; draw without --until"
     return (
@@ -52,7 +64,7 @@ def _why_no_entropy(subject: Subject) -> str:
     )
 
 
-def _ways(subject: Subject, token_PR: Float, answer_PR: Float, look: Look) -> Panel:
+def _ways(subject: FigureInput, token_PR: Float, answer_PR: Float, look: FigureFormat) -> Panel:
     """Points of both runs, each problem's way between them, and the means."""
     shown, few = run_names(subject.one, look), len(token_PR) <= ARROWS
     rows: list[Row] = [
@@ -95,7 +107,7 @@ def _segments(token_PR: Float, answer_PR: Float, x: alt.X, y: alt.Y) -> Panel:
     return segments
 
 
-def _before_after(value_PR: Float, name: str, look: Look) -> Panel:
+def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Panel:
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     rows: list[Row] = [{"x": rounded(a), "y": rounded(b)} for a, b in known.tolist()]
     top = max(float(known.max()) * 1.04, 1e-9)
@@ -113,7 +125,7 @@ def _before_after(value_PR: Float, name: str, look: Look) -> Panel:
     return sized(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, big))), look)
 
 
-def _entropy_caption(subject: Subject, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
+def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
     before, after = names(subject.one)
     joined = "thin lines join its two marks, " if len(token_PR) <= ARROWS else ""
     read = (
@@ -139,7 +151,7 @@ def _entropy_caption(subject: Subject, token_PR: Float, answer_PR: Float) -> tup
     return f"{caption} {told}".strip(), f"Means over {problems}. {said}."
 
 
-def _words_of_one(subject: Subject, value_PR: Float, name: str) -> tuple[str, str]:
+def _words_of_one(subject: FigureInput, value_PR: Float, name: str) -> tuple[str, str]:
     before, after = names(subject.one)
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     problems = counted(len(known), "problem")
@@ -159,7 +171,7 @@ UNIT = "entropy, nats a token"
 SCORE_FIRST = "offleash score RUN --model hf:MODEL --first 32"
 
 
-def positions(subject: Subject, look: Look) -> Figure | Missing:
+def positions(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Mean entropy of tokens against their place from the start, and from the end."""
     found = entropies_of(subject.one).positions
     if not found.bins or len(found.reasons):
@@ -168,7 +180,7 @@ def positions(subject: Subject, look: Look) -> Figure | Missing:
     return Figure("positions", POSITIONS_TITLE, *_positions_caption(subject), panels)
 
 
-def _why_no_positions(subject: Subject) -> str:
+def _why_no_positions(subject: FigureInput) -> str:
     if (subject.one.counted.tally.until_R > 0).any():
         return "a run stopped early, so its samples are not a fair sample of its tokens; draw without --until"
     lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.one).positions.reasons.items())
@@ -178,7 +190,7 @@ def _why_no_positions(subject: Subject) -> str:
     )
 
 
-def _panel(subject: Subject, kind: str, bins: Bins, look: Look) -> Panel:
+def _panel(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> Panel:
     shown = run_names(subject.one, look)
     last = int(bins.bin_Q[-1])
     rows: list[Row] = [
@@ -210,7 +222,7 @@ def _panel(subject: Subject, kind: str, bins: Bins, look: Look) -> Panel:
     return sized(layered(*layers), look)
 
 
-def _axis(kind: str, most: int, look: Look) -> alt.X:
+def _axis(kind: str, most: int, look: FigureFormat) -> alt.X:
     """Tokens on a scale of powers of two; those counted from the end run to the left, as a text is read."""
     octaves = max(most.bit_length() - 1, 1)
     step = max(1, -(-octaves // (4 if look.paper else 6)))
@@ -220,7 +232,7 @@ def _axis(kind: str, most: int, look: Look) -> alt.X:
     return alt.X("at:Q", title=AXES[kind], scale=scale, axis=axis)
 
 
-def _positions_caption(subject: Subject) -> tuple[str, str]:
+def _positions_caption(subject: FigureInput) -> tuple[str, str]:
     found, (before, after) = entropies_of(subject.one).positions, names(subject.one)
     read = (
         "Mean entropy of a token, by the run's own model, against where the token stands: counted from the start on "

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from offleash.analyses.entropy.tokens import CHOSEN, STOPPED, how_to_score, scored_first
-from offleash.comparing.tally import Counted
+from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
 from offleash.data.scores import END, HEIGHT, SAMPLES, START, STEP, TENTH
 from offleash.data.tally import Float, Integer
@@ -38,7 +38,7 @@ class Bins:
 
 
 @dataclass(frozen=True)
-class Place:
+class PositionEntropy:
     """One number about some tokens: of each run, and how it differs from the first run's."""
 
     name: str
@@ -54,15 +54,15 @@ class Positions:
 
     problems: int
     bins: Mapping[str, Bins]  # start, tenth, end; empty where no run has positions
-    places: tuple[Place, ...]
-    forks: Place | None  # the share of all entropy that the most uncertain fifth of the tokens holds
+    places: tuple[PositionEntropy, ...]
+    forks: PositionEntropy | None  # the share of all entropy that the most uncertain fifth of the tokens holds
     samples_R: Integer  # read
     fork_height_R: Float  # the entropy from which on a token is among them
     reasons: Mapping[str, str]  # by run: why there are none, and how to get them
 
 
 def positions(
-    runs: Sequence[Run], counted: Counted, places: Mapping[str, str], replicates: int, seed: int
+    runs: Sequence[Run], counted: AlignedTally, places: Mapping[str, str], replicates: int, seed: int
 ) -> Positions:
     """Where the tokens of each run are uncertain; one without positions of its own model is told how to get them."""
     reasons = {run.name: why for run in runs if (why := _missing(run, places.get(run.name, "")))}
@@ -98,7 +98,7 @@ def _missing(run: Run, place: str) -> str:
     return ""
 
 
-def _sums(run: Run, counted: Counted, r: int) -> pl.DataFrame:
+def _sums(run: Run, counted: AlignedTally, r: int) -> pl.DataFrame:
     """Tokens and entropy by row of the tally, kind and bin."""
     assert run.own is not None, "checked by the caller"
     rows = counted.problems.select("problem").with_row_index("row").join(counted.own[r], on="problem")
@@ -151,12 +151,12 @@ class _Table:
         low_RQ, high_RQ = (np.array([getattr(end, side) for end in ends]).reshape(mean_RQ.shape) for side in _SIDES)
         return Bins(self._bin[chosen], self._sum_RQ2[:, chosen, 0].T, mean_RQ.T, low_RQ.T, high_RQ.T)
 
-    def place(self, name: str, kind: str, first: int, last: int) -> Place:
+    def place(self, name: str, kind: str, first: int, last: int) -> PositionEntropy:
         chosen = np.flatnonzero((self._kind == kind) & (self._bin >= first) & (self._bin <= last))
         value_R = _ratio(self._sum_RQ2[:, chosen].sum(axis=1))
         return self._place(name, value_R, _ratio(self._sum_BRQ2[:, :, chosen].sum(axis=2)))
 
-    def forks(self) -> Place:
+    def forks(self) -> PositionEntropy:
         high = np.flatnonzero(self._kind == HEIGHT)
         held_R, held_BR = (held_by_top(sums[..., high, 0], sums[..., high, 1]) for sums in self._both)
         return self._place("held by the top 20% of tokens", held_R, held_BR, most=1.0)
@@ -172,10 +172,10 @@ class _Table:
     def _both(self) -> tuple[Float, Float]:
         return self._sum_RQ2, self._sum_BRQ2
 
-    def _place(self, name: str, value_R: Float, value_BR: Float, most: float = np.inf) -> Place:
+    def _place(self, name: str, value_R: Float, value_BR: Float, most: float = np.inf) -> PositionEntropy:
         apart_R, apart_BR = value_R - value_R[0], value_BR - value_BR[:, :1]
         ends, apart = self._intervals(value_BR, value_R, 0.0, most), self._intervals(apart_BR, apart_R, -most, most)
-        return Place(name, value_R, tuple(ends), apart_R, tuple(apart))
+        return PositionEntropy(name, value_R, tuple(ends), apart_R, tuple(apart))
 
     def _intervals(self, value_BQ: Float, value_Q: Float, least: float, most: float) -> list[Interval]:
         if self._problems < FEW:

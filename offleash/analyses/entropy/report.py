@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies, Measure
-from offleash.analyses.entropy.positions import Bins, Place
-from offleash.analyses.entropy.tokens import SCORE, Tokens
+from offleash.analyses.entropy.positions import Bins, PositionEntropy
+from offleash.analyses.entropy.tokens import SCORE, TokenEntropies
 from offleash.comparing.sentences import NOTABLE
 from offleash.render.numbers import Json, number
-from offleash.stats.entropy import Means, Square, Way
+from offleash.stats.entropy import Direction, Means, Square
 from offleash.stats.intervals import FEW, Interval
 
 SCHEMA = 1
@@ -112,7 +112,7 @@ def _positions(one: Entropies) -> Json:
     }
 
 
-def _each(runs: tuple[str, ...], found: Means | Place) -> Json:
+def _each(runs: tuple[str, ...], found: Means | PositionEntropy) -> Json:
     """The value of every run, and its difference from the first."""
     out: Json = {}
     for r, name in enumerate(runs):
@@ -141,16 +141,28 @@ def _bins(runs: tuple[str, ...], bins: Bins) -> Json:
 # What entropies say in words: which way tokens and answers went, how sure that is, and what it means.
 
 
-READINGS: dict[tuple[Way, Way], str] = {
-    (Way.UP, Way.DOWN): "local uncertainty rose while global diversity fell, as arXiv:2507.14843 (section 5) has it: "
+READINGS: dict[tuple[Direction, Direction], str] = {
+    (
+        Direction.UP,
+        Direction.DOWN,
+    ): "local uncertainty rose while global diversity fell, as arXiv:2507.14843 (section 5) has it: "
     "more tokens are open, and they lead to fewer different answers",
-    (Way.DOWN, Way.DOWN): "both fell, a collapse: the run is surer of each token and its answers are more alike",
-    (Way.UP, Way.UP): "both rose, exploration: the run is less sure of its tokens and its answers are more varied",
-    (Way.DOWN, Way.UP): "tokens became surer while answers became more varied: fewer tokens are open, and they lead "
+    (
+        Direction.DOWN,
+        Direction.DOWN,
+    ): "both fell, a collapse: the run is surer of each token and its answers are more alike",
+    (
+        Direction.UP,
+        Direction.UP,
+    ): "both rose, exploration: the run is less sure of its tokens and its answers are more varied",
+    (
+        Direction.DOWN,
+        Direction.UP,
+    ): "tokens became surer while answers became more varied: fewer tokens are open, and they lead "
     "to different answers",
 }
 PARTS = ("first tenth", "tenths 2 to 9", "last tenth")
-MOVED = {Way.UP: "rose", Way.DOWN: "fell"}
+MOVED = {Direction.UP: "rose", Direction.DOWN: "fell"}
 
 
 def reading(found: Square) -> str:
@@ -158,7 +170,7 @@ def reading(found: Square) -> str:
     if (found.token, found.answer) in READINGS:
         return READINGS[found.token, found.answer]
     open_ = [
-        f"{name} entropy {'has no interval' if way is Way.UNKNOWN else 'may have gone either way'}"
+        f"{name} entropy {'has no interval' if way is Direction.UNKNOWN else 'may have gone either way'}"
         for name, way in (("token", found.token), ("answer", found.answer))
         if way not in MOVED
     ]
@@ -198,7 +210,7 @@ def cautions(one: Entropies) -> list[str]:
         )
     for r, name in enumerate(one.runs[1:], 1):
         paper, equal = one.measures[ANSWER].average.way(r), one.measures[EQUAL].average.way(r)
-        if {paper, equal} == {Way.UP, Way.DOWN}:
+        if {paper, equal} == {Direction.UP, Direction.DOWN}:
             out.append(
                 f"{name}: with unread samples as one class, as in the paper, answer entropy {MOVED[paper]}, and that "
                 f"of the readable answers {MOVED[equal]}: the format changed, too."
@@ -236,7 +248,7 @@ def places_words(one: Entropies) -> str:
     return f"{first}; the most uncertain fifth of the tokens, the forks, hold {shares} of all entropy."
 
 
-def token_source(one: Tokens) -> str:
+def token_source(one: TokenEntropies) -> str:
     """Where a run's token entropies come from."""
     if one.entropy_P is None:
         return one.reason

@@ -7,7 +7,7 @@ from shlex import quote
 import numpy as np
 import polars as pl
 
-from offleash.comparing.tally import Counted
+from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
 from offleash.data.scores import SAMPLES
 from offleash.data.tally import Float
@@ -22,7 +22,7 @@ First = Callable[[pl.LazyFrame], pl.LazyFrame]  # of a table of samples, those t
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenEntropies:
     """Means over the samples of each problem of one run; None where they are not known, and why."""
 
     entropy_P: Float | None  # nats a token: mean over the tokens of a sample, then over samples
@@ -49,32 +49,32 @@ def first_samples(run: Run, k: int) -> First:
     return lambda frame: frame.join(keys, on=KEY, how="semi")
 
 
-def tokens_of(run: Run, counted: Counted, r: int, first: First | None, place: str = "") -> Tokens:
+def tokens_of(run: Run, counted: AlignedTally, r: int, first: First | None, place: str = "") -> TokenEntropies:
     """The token entropies and lengths of run r; `place` is the folder or file that the user named it by."""
     if run.budget.until:
-        return Tokens(None, None, reason=STOPPED, length_reason=STOPPED)
+        return TokenEntropies(None, None, reason=STOPPED, length_reason=STOPPED)
     hint = how_to_score(run, place)
     if run.samples is None or first is None:
-        return Tokens(None, None, reason=f"it keeps no samples; {hint}", length_reason="it keeps no samples")
+        return TokenEntropies(None, None, reason=f"it keeps no samples; {hint}", length_reason="it keeps no samples")
     drawn = _means(first(run.samples), counted, r)
     entropy_P, length_P = drawn.entropy_P, drawn.length_P
     no_length = "" if length_P is not None else "its samples do not tell their tokens"
     if entropy_P is not None:
-        return Tokens(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
+        return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
     if run.own is None or run.own not in run.scores:
         lost = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
         why = f"{lost or 'no token entropies'}: {hint}"
-        return Tokens(None, length_P, reason=why, length_reason=no_length, not_finite=drawn.not_finite)
+        return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=drawn.not_finite)
     scores = scored_first(run)
     if scores is None:
-        return Tokens(None, length_P, reason=f"{CHOSEN}; {hint}", length_reason=no_length)
+        return TokenEntropies(None, length_P, reason=f"{CHOSEN}; {hint}", length_reason=no_length)
     scored = _means(first(scores), counted, r)
     if scored.entropy_P is None:
         bad = scored.not_finite
         why = f"none of the {bad:,} entropies of its scores is finite" if bad else f"its scores have no sums; {hint}"
-        return Tokens(None, length_P, reason=why, length_reason=no_length, not_finite=bad)
+        return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=bad)
     length_P, no_length = (scored.length_P, "") if length_P is None else (length_P, no_length)
-    return Tokens(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)
+    return TokenEntropies(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)
 
 
 def how_to_score(run: Run, place: str = "") -> str:
@@ -96,7 +96,7 @@ class _Means:
     not_finite: int = 0
 
 
-def _means(frame: pl.LazyFrame, counted: Counted, r: int) -> _Means:
+def _means(frame: pl.LazyFrame, counted: AlignedTally, r: int) -> _Means:
     names = frame.collect_schema().names()
     if "tokens" not in names:
         return _Means(None, None, 0)

@@ -30,7 +30,7 @@ TRACES = {
 
 
 @dataclass(frozen=True)
-class Group:
+class TraceGroup:
     """The traces of one author on the problems of one class; every problem weighs the same."""
 
     author: str
@@ -88,7 +88,7 @@ def own_traces(found: Scored, name: str, first: int | None = None) -> pl.DataFra
     )
 
 
-def groups(told: Detail, traces: pl.DataFrame) -> list[Group]:
+def groups(told: Detail, traces: pl.DataFrame) -> list[TraceGroup]:
     """Every author's traces that are not known to be wrong, by class, in all and by benchmark; own ones are correct."""
     fit = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
     found = [_groups(told, part, ALL_BENCHMARKS) for part in _authors(fit)]
@@ -109,7 +109,7 @@ def _authors(traces: pl.DataFrame) -> list[pl.DataFrame]:
     return [part for _, part in sorted(traces.group_by("own", "author"), key=lambda one: one[0]) if part.height]
 
 
-def _groups(told: Detail, part: pl.DataFrame, benchmark: str) -> list[Group]:
+def _groups(told: Detail, part: pl.DataFrame, benchmark: str) -> list[TraceGroup]:
     """One author's traces by class; intervals of all classes come from the same weights of problems."""
     if not part.height:
         return []
@@ -139,7 +139,7 @@ def _groups(told: Detail, part: pl.DataFrame, benchmark: str) -> list[Group]:
         with np.errstate(over="ignore"):
             each = {"before": np.exp(-before_T[some_T]), "after": np.exp(-after_T[some_T])}
         out.append(
-            Group(
+            TraceGroup(
                 author=str(part["author"][0]),
                 own=bool(part["own"][0]),
                 benchmark=benchmark,

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from offleash.analyses.likelihood.classes import CELLS
-from offleash.analyses.likelihood.law import SIDES, UNLIMITED, Law
+from offleash.analyses.likelihood.models import SIDES, UNLIMITED, Law
 from offleash.analyses.likelihood.samples import Scored
 from offleash.comparing.per_problem import Detail
 from offleash.data.tally import Float, Integer
@@ -282,7 +282,7 @@ class Divergence:
 
 
 @dataclass(frozen=True)
-class Leash:
+class Divergences:
     """Both divergences; `reason` says why there are none."""
 
     divergences: tuple[Divergence, ...]
@@ -290,23 +290,25 @@ class Leash:
     reason: str = ""
 
 
-def leash(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], first: int) -> Leash:
+def leash(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], first: int) -> Divergences:
     """The sequence KL of both directions, over the first samples of each problem."""
     for law in laws:
         if not law.known:
-            return Leash((), 0, f"{law.run} was imported and does not say how it was drawn")
+            return Divergences((), 0, f"{law.run} was imported and does not say how it was drawn")
         if not law.decoding.plain:
             how = f"{law.run} was drawn at temperature {law.decoding.temperature:g}, top-p {law.decoding.top_p:g}"
-            return Leash((), 0, f"{how}: a divergence of the models needs samples at temperature 1 and top-p 1, uncut")
+            return Divergences(
+                (), 0, f"{how}: a divergence of the models needs samples at temperature 1 and top-p 1, uncut"
+            )
         if law.decoding.stop:
-            return Leash((), 0, f"{law.run} was drawn with stop texts, so nothing says what its samples end with")
+            return Divergences((), 0, f"{law.run} was drawn with stop texts, so nothing says what its samples end with")
     reason = _other_lengths(laws) or stopped_early(told, laws, first)
     if reason:
-        return Leash((), 0, reason)
+        return Divergences((), 0, reason)
     found = [_divergence(told, one, first) for one in scored]
     heads = [_head(one, first) for one in scored]
     retokenised = sum(int(head["retokenised"].sum()) for head in heads)
-    return Leash(tuple(one for one in found if one is not None), retokenised)
+    return Divergences(tuple(one for one in found if one is not None), retokenised)
 
 
 def _other_lengths(laws: tuple[Law, Law]) -> str:

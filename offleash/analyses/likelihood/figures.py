@@ -3,7 +3,7 @@
 import altair as alt
 
 from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
@@ -11,7 +11,7 @@ from offleash.render.figure import (
     MODEL_SHAPES,
     MODELS,
     Figure,
-    Look,
+    FigureFormat,
     Missing,
     Panel,
     Row,
@@ -28,7 +28,7 @@ HEADS = {CORRECT: "right samples", ALL_SAMPLES: "all samples"}
 MOST = len(MODELS)  # scoring models shown
 
 
-def perplexity(subject: Subject, look: Look) -> Figure | Missing:
+def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Quartiles of perplexity by class, run and scoring model."""
     found = perplexities(subject.detail)
     if not found:
@@ -42,7 +42,7 @@ def perplexity(subject: Subject, look: Look) -> Figure | Missing:
     return Figure("perplexity", TITLE, *_words(subject, shown, kinds[0]), panels)
 
 
-def _panel(subject: Subject, kind: str, spreads: list[Spread], labels: dict[str, str], look: Look) -> Panel:
+def _panel(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[str, str], look: FigureFormat) -> Panel:
     runs = dict(zip(("before", "after"), short_names(names(subject.one), 12), strict=True))
     place = {name: i for i, name in enumerate(CLASS_NAMES)}
     ordered = sorted(spreads, key=lambda one: (one.run != "before", place[one.problems], one.model))
@@ -80,7 +80,7 @@ def _panel(subject: Subject, kind: str, spreads: list[Spread], labels: dict[str,
     return sized(layered(bars, marked), look, height, HEADS[kind])
 
 
-def _words(subject: Subject, found: list[Spread], kind: str) -> tuple[str, str]:
+def _words(subject: FigureInput, found: list[Spread], kind: str) -> tuple[str, str]:
     """The caption, and in words the medians of one kind of samples."""
     before, after = names(subject.one)
     runs = {"before": before, "after": after}

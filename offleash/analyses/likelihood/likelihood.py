@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.analyses.likelihood.classes import CELLS, Group, Style, external_traces, groups, own_traces, styles
-from offleash.analyses.likelihood.cross_support import CrossSupport, Leash, cross_support, leash
-from offleash.analyses.likelihood.law import SIDES, Given, Law, law_of, run_folder
-from offleash.analyses.likelihood.missing import Announce, Work, check_models, chosen_of, prospect, score_missing
+from offleash.analyses.likelihood.classes import CELLS, Style, TraceGroup, external_traces, groups, own_traces, styles
+from offleash.analyses.likelihood.cross_support import CrossSupport, Divergences, cross_support, leash
+from offleash.analyses.likelihood.missing_scores import Announce, Work, check_models, chosen_of, prospect, score_missing
+from offleash.analyses.likelihood.models import SIDES, Law, ModelOverride, law_of, run_folder
 from offleash.analyses.likelihood.samples import Scored, scored_samples
 from offleash.analyses.likelihood.traces import TraceFile, Wanted, read_traces, sums_of, wanted_by
 from offleash.comparing.compare import Comparison
@@ -27,14 +27,14 @@ FIRST = 32  # samples of each problem, as the paper takes for its entropies
 
 
 @dataclass(frozen=True)
-class Asked:
+class LikelihoodRequest:
     """What is to be scored and reported."""
 
     first: int = FIRST
     traces: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)  # of the traces
     scoring: bool = True  # False: report what stands
-    laws: Mapping[str, Given] = field(default_factory=dict)  # before, after
+    laws: Mapping[str, ModelOverride] = field(default_factory=dict)  # before, after
 
     @property
     def drawn_otherwise(self) -> bool:
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class TraceFileSummary:
     """What became of the rows of a file of traces."""
 
     file: TraceFile
@@ -65,11 +65,11 @@ class Likelihood:
     first: int
     work: Work
     scored: tuple[Scored, Scored]
-    traces: Told | None
-    groups: tuple[Group, ...]
+    traces: TraceFileSummary | None
+    groups: tuple[TraceGroup, ...]
     styles: tuple[Style, ...]
     cross: CrossSupport
-    leash: Leash
+    leash: Divergences
     detail: Detail
 
     @property
@@ -85,21 +85,21 @@ def unannounced(_: object) -> None:
 def likelihood(
     before: str,
     after: str,
-    asked: Asked | None = None,
+    asked: LikelihoodRequest | None = None,
     question: Question | None = None,
     verifier: str | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
 ) -> Likelihood:
     """Score what is missing of two run folders and of external traces, and report."""
-    what = asked or Asked()
+    what = asked or LikelihoodRequest()
     folders = [run_folder(argument) for argument in (before, after)]
     (one,), _ = compare_arguments([before, after], Reading(verifier=verifier), question, progress=progress)
     if one.question.per is not Per.PROBLEM:
         raise OffleashError("Likelihood is told by problem; leave out --per.")
     told = detail(one)
     law_before, law_after = (
-        law_of(side, run.name, folder, what.laws.get(side, Given()))
+        law_of(side, run.name, folder, what.laws.get(side, ModelOverride()))
         for side, run, folder in zip(SIDES, (one.before, one.after), folders, strict=True)
     )
     laws = (law_before, law_after)
@@ -156,7 +156,7 @@ def _own(one: Comparison, r: int) -> dict[int, str]:
     return {place[problem]: own for own, problem in rows if problem in place}
 
 
-def _external(file: TraceFile | None, wanted: list[Wanted]) -> tuple[pl.DataFrame, Told | None]:
+def _external(file: TraceFile | None, wanted: list[Wanted]) -> tuple[pl.DataFrame, TraceFileSummary | None]:
     """The external traces with both models' sums, and what became of those that have none."""
     if file is None:
         return external_traces((), {side: [] for side in SIDES}), None
@@ -171,4 +171,4 @@ def _external(file: TraceFile | None, wanted: list[Wanted]) -> tuple[pl.DataFram
             reasons[reason] = reasons.get(reason, 0) + 1
         else:
             windowed += any((one.windows or 1) > 1 for one in pair)
-    return frame, Told(file, frame.height, windowed, reasons)
+    return frame, TraceFileSummary(file, frame.height, windowed, reasons)

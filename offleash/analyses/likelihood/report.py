@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offleash.analyses.likelihood.classes import ALL_BENCHMARKS, Group, Style
+from offleash.analyses.likelihood.classes import ALL_BENCHMARKS, Style, TraceGroup
 from offleash.analyses.likelihood.cross_support import ALL as EVERY
 from offleash.analyses.likelihood.cross_support import FINDER, Crossed, CrossSupport, Divergence
-from offleash.analyses.likelihood.law import SIDES
 from offleash.analyses.likelihood.likelihood import Likelihood
-from offleash.analyses.likelihood.missing import Prospect
+from offleash.analyses.likelihood.missing_scores import ScoringEstimate
+from offleash.analyses.likelihood.models import SIDES
 from offleash.render.escape import clean
 from offleash.render.numbers import Json, many, number
 from offleash.stats.intervals import Estimate, Interval
@@ -80,7 +80,7 @@ def _traces_json(one: Likelihood) -> Json | None:
     }
 
 
-def _group(one: Group) -> Json:
+def _group(one: TraceGroup) -> Json:
     return {
         "author": one.author,
         "self_generated": one.own,
@@ -192,7 +192,7 @@ SELECTED = (
 NAMED = 3
 
 
-def ahead_text(ahead: Prospect) -> str:
+def ahead_text(ahead: ScoringEstimate) -> str:
     """What is about to be scored, before it begins."""
     if not ahead.missing:
         return "Everything that this needs is scored already."
@@ -339,7 +339,7 @@ def _other_tokens(one: Likelihood) -> bool:
     return any((found.frame["tokens_before"] != found.frame["tokens_after"]).any() for found in one.scored)
 
 
-def author(one: Group | Style) -> str:
+def author(one: TraceGroup | Style) -> str:
     """Who wrote the traces, marked where it is one of the two models."""
     return f"{clean(one.author)} (self-generated)" if one.own else clean(one.author)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.analyses.likelihood.law import SIDES, Law, scores_under
+from offleash.analyses.likelihood.models import SIDES, Law, scores_under
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import Detail
 from offleash.data.folder import open_run

@@ -8,8 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.analyses.likelihood.classes import ALL_BENCHMARKS
-from offleash.analyses.likelihood.classes import Group as TraceGroup
+from offleash.analyses.likelihood.classes import ALL_BENCHMARKS, TraceGroup
 from offleash.analyses.likelihood.cross_support import ALL as EVERY
 from offleash.analyses.likelihood.cross_support import BothRuns, Crossed
 from offleash.analyses.likelihood.likelihood import Likelihood

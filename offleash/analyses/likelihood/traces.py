@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offleash.analyses.likelihood.law import Law, differences, refusal
+from offleash.analyses.likelihood.models import Law, differences, refusal
 from offleash.data.folder import append_to_run, folder_name
 from offleash.data.scores import Sums, Trace
 from offleash.errors import OffleashError, unknown

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked, Fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint, SolvedProblem
 from offleash.analyses.strategies.fingerprints.worker import Found, Row, answers, probe, request, server
 from offleash.data.folder import append_to_run, folder_name, open_run, read_problems
 from offleash.data.run import Run
@@ -185,7 +185,7 @@ def _tell_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress:
     return new
 
 
-def _table(rows: pl.DataFrame, reader: Reader, asked: dict[str, Asked]) -> pl.DataFrame:
+def _table(rows: pl.DataFrame, reader: Reader, asked: dict[str, SolvedProblem]) -> pl.DataFrame:
     """The ways (WAYS) of samples; one without a text has none."""
     there = rows.filter(pl.col("text").is_not_null())
     found = reader.ways([(asked[problem], text) for problem, text in there.select("problem", "text").iter_rows()])
@@ -197,13 +197,13 @@ def _table(rows: pl.DataFrame, reader: Reader, asked: dict[str, Asked]) -> pl.Da
     return pl.concat([told, without.with_columns(reason=pl.lit(None, pl.String))]).select(*WAYS)
 
 
-def _asked(folder: Path) -> dict[str, Asked]:
+def _asked(folder: Path) -> dict[str, SolvedProblem]:
     out = {}
     for problem, gold, question, details in (
         read_problems(folder).select("problem", "gold", "question", "details").iter_rows()
     ):
         subject = subject_of(problem, gold, question, details)
-        out[problem] = Asked(problem, subject.question, subject.gold, subject.details)
+        out[problem] = SolvedProblem(problem, subject.question, subject.gold, subject.details)
     return out
 
 
@@ -222,7 +222,7 @@ def _parts(rows: Sequence[Row], places: Sequence[int]) -> Iterator[list[int]]:
         yield part
 
 
-def _key(asked: Asked, text: str) -> bytes:
+def _key(asked: SolvedProblem, text: str) -> bytes:
     return blake2b(f"{asked.key} {text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -7,7 +7,7 @@ from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
 from offleash.render.numbers import Json, number
 from offleash.stats.intervals import Estimate
-from offleash.stats.strategies import LEAST, Basis, Novelty, Richness
+from offleash.stats.strategies import LEAST, Basis, Richness, StrategyNovelty
 from tests.analyses.strategies.error_rates import Checked, Rate
 
 SCHEMA = 1
@@ -102,14 +102,14 @@ def _richness_json(one: Richness | None) -> Json | None:
     return {**_size(one), **sides}
 
 
-def _novelty_json(one: Novelty | None) -> Json | None:
+def _novelty_json(one: StrategyNovelty | None) -> Json | None:
     if one is None:
         return None
     names = ("ways", "ways_redraw", "ways_excess", "mass", "mass_redraw", "mass_excess")
     return {**_size(one), **{name: _estimate(getattr(one, name)) for name in names}}
 
 
-def _size(one: Richness | Novelty) -> Json:
+def _size(one: Richness | StrategyNovelty) -> Json:
     return {"n": number(one.n), "problems": one.problems, "enough": one.enough}
 
 
@@ -190,7 +190,7 @@ def _richness_text(found: Ways) -> str:
     return told + "no difference that could be told."
 
 
-def _withheld(found: Ways, one: Richness | Novelty) -> str:
+def _withheld(found: Ways, one: Richness | StrategyNovelty) -> str:
     """Why numbers are shown and nothing is made of them."""
     if found.misread:
         return "what was not read could turn this."

@@ -37,7 +37,7 @@ from offleash.render.escape import clean
 from offleash.stats.classes import AFTER, BEFORE
 from offleash.stats.intervals import strata
 from offleash.stats.significance import certain, loss_p
-from offleash.stats.strategies import Basis, Novelty, Richness, WayCounts, novelty, richness
+from offleash.stats.strategies import Basis, Richness, StrategyNovelty, WayCounts, novelty, richness
 from offleash.verifiers.sandbox.pool import Pool
 
 # Examples of lost and new ways: the most frequent ones, each with the first sample that was solved so.
@@ -129,7 +129,7 @@ class Ways:
     by: Fingerprint
     coverage: tuple[Coverage, Coverage]
     counts: WayCounts
-    novelty: dict[Basis, Novelty | None]
+    novelty: dict[Basis, StrategyNovelty | None]
     richness: dict[Basis, Richness | None]
     misread: str  # why ways may seem lost or new by reading alone; empty where both runs are read alike and well
     lost_at_least: int | None  # ways whose loss is certain together, 95%: Holm holds whatever their dependence

@@ -20,7 +20,7 @@ METRICS = ("before", "after", "difference", "SRR", "NDR", "NSCR")
 
 
 @dataclass(frozen=True)
-class Cells:
+class BestDecodingCounts:
     """Problems reached by both models, by the one after only, by the one before only, by neither; and METRICS."""
 
     P: float
@@ -30,7 +30,7 @@ class Cells:
     value: dict[str, float]
 
     @classmethod
-    def of(cls, sums_4: Float) -> "Cells":
+    def of(cls, sums_4: Float) -> "BestDecodingCounts":
         """From P, E, S and the number of problems."""
         P, E, S, total = sums_4.tolist()
         left = max(0.0, total - P - E - S)
@@ -43,9 +43,9 @@ class Best:
 
     decoding: tuple[Decoding, Decoding]  # chosen on all problems, to be used
     chosen: tuple[float, float]  # the share of halves on which that very decoding is chosen
-    fitted: Cells  # cross-fitted: of decodings that other problems chose
+    fitted: BestDecodingCounts  # cross-fitted: of decodings that other problems chose
     interval: dict[str, Interval]  # of `fitted`
-    in_sample: Cells  # of those chosen on all problems, on the same ones: pass@k of both is flattered
+    in_sample: BestDecodingCounts  # of those chosen on all problems, on the same ones: pass@k of both is flattered
     halvings: int
 
 
@@ -86,14 +86,16 @@ def best_against_best(
             picked.append((int(learn.before_BG[0].argmax()), int(learn.after_BG[0].argmax())))
     used = int(before_PG.sum(axis=0).argmax()), int(after_PG.sum(axis=0).argmax())
     cells_B4 += _pseudo(problems, seed, replicates)
-    fitted, interval = Cells.of(point_4), {}
+    fitted, interval = BestDecodingCounts.of(point_4), {}
     for name in METRICS:
         ends = percentile_intervals(ratio(name, *cells_B4.T)[:, None], np.array([fitted.value[name]]))
         interval[name] = ends[0]
     chosen = tuple(float(np.mean([pair[side] == used[side] for pair in picked])) for side in (0, 1))
     whole = _sums(before_PG, after_PG, np.ones(problems, np.bool_), stratum_P, None)
     ways_used = decodings[used[0]], decodings[used[1]]
-    return Best(ways_used, (chosen[0], chosen[1]), fitted, interval, Cells.of(_valued(whole, whole)[0]), HALVINGS)
+    return Best(
+        ways_used, (chosen[0], chosen[1]), fitted, interval, BestDecodingCounts.of(_valued(whole, whole)[0]), HALVINGS
+    )
 
 
 def _sums(

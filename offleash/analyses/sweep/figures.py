@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
-from offleash.analyses.sweep.match import Matched
-from offleash.analyses.sweep.points import Point
+from offleash.analyses.sweep.match import EntropyMatch
+from offleash.analyses.sweep.points import SweepPoint
 from offleash.analyses.sweep.runs import way
 from offleash.analyses.sweep.sweep import Swept
 from offleash.comparing.figures.subject import by_run, run_shape, run_traces
 from offleash.render.figure import (
     Figure,
-    Look,
+    FigureFormat,
     Panel,
     Row,
     bands,
@@ -26,7 +26,7 @@ from offleash.render.figure import (
 from offleash.render.numbers import share, short_names
 from offleash.stats.intervals import Estimate
 
-LOOK = Look(width=620, height=230)
+LOOK = FigureFormat(width=620, height=230)
 SIDES = ("before", "after")
 MOST = 4  # top-p that get a panel of their own
 HIGH, CLOSE = 0.85, 0.18  # of an axis: intervals above have no room for words, words nearer than this overlap
@@ -35,7 +35,7 @@ NAME = "decoding"
 TITLE = "What does the decoding do to what is reached?"
 
 
-def support_by_decoding(swept: Swept, look: Look = LOOK) -> Figure:
+def support_by_decoding(swept: Swept, look: FigureFormat = LOOK) -> Figure:
     """pass@1 and pass@k against temperature; a panel for each top-p where there are several, pass@k then."""
     labels = short_names([member.label for member in swept.members], 30)
     names = dict(zip(SIDES, labels, strict=False))
@@ -57,11 +57,11 @@ def support_by_decoding(swept: Swept, look: Look = LOOK) -> Figure:
 
 
 def _panel(
-    points: Sequence[Point],
-    matched: Sequence[Matched],
+    points: Sequence[SweepPoint],
+    matched: Sequence[EntropyMatch],
     shown: Mapping[str, str],
     names: Mapping[str, str],
-    look: Look,
+    look: FigureFormat,
     over: str,
     k: int,
     title: str,
@@ -95,7 +95,7 @@ def _panel(
 
 
 def _diamonds(
-    extra: list[Row], top: float, x: alt.X, y: alt.Y, low: alt.Y, tips: list[alt.Tooltip], look: Look
+    extra: list[Row], top: float, x: alt.X, y: alt.Y, low: alt.Y, tips: list[alt.Tooltip], look: FigureFormat
 ) -> list[Panel]:
     """Matches with their intervals; words above the interval, or below it where there is no room."""
     colour, there = run_colours(look)["after"], alt.Chart(data(extra))
@@ -113,7 +113,7 @@ def _diamonds(
     return layers
 
 
-def _value(point: Point, k: int) -> Estimate:
+def _value(point: SweepPoint, k: int) -> Estimate:
     return point.pass_1 if k == 1 else point.pass_k
 
 
@@ -122,7 +122,7 @@ def _row(name: str, x: float, found: Estimate) -> Row:
     return {"run": name, "x": x, "value": rounded(found.value), "low": rounded(ends.low), "high": rounded(ends.high)}
 
 
-def _match(one: Matched, names: Mapping[str, str], k: int) -> Row:
+def _match(one: EntropyMatch, names: Mapping[str, str], k: int) -> Row:
     """The model after at the temperature of equal entropy, from the curve of its comparison."""
     curve, place = one.matched.curves["after"], 0 if k == 1 else -1
     ends = {"low": rounded(float(curve.low_K[place])), "high": rounded(float(curve.high_K[place]))}

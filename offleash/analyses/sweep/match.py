@@ -19,13 +19,13 @@ from offleash.analyses.sweep.runs import Family, Member, family, labels, place, 
 from offleash.comparing.align import DECODING
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
-from offleash.comparing.tally import Counted, tally
+from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.shards import write_whole
 from offleash.drawing.resume import askable
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
-from offleash.samplers.models import Model
+from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.samplers.seeds import seed_of
 from offleash.stats.binomials import Float, Integer, log_miss
@@ -164,7 +164,7 @@ class Pilot:
 
 
 @dataclass(frozen=True)
-class Search:
+class TemperatureSearch:
     """The temperature that was found, and how sure it is."""
 
     temperature: float
@@ -184,7 +184,7 @@ def match_temperature(
     stratum_P: Integer,
     within: tuple[float, float] = WITHIN,
     tolerance: float = TOLERANCE,
-) -> Search:
+) -> TemperatureSearch:
     """Bracket the target from `start` by steps, then halve the bracket in the logarithm of the temperature.
 
     `entropy_of` gives the entropy of every problem at a temperature; with common random numbers it is one curve, so
@@ -208,7 +208,7 @@ def match_temperature(
     apart_P = tried[best].entropy_P - target_P
     error = float(apart_P.std(ddof=1) / math.sqrt(len(apart_P))) if len(apart_P) > 1 else float("nan")
     interval = _interval(best, apart_P, _slope(pilots, best), stratum_P)
-    return Search(best, interval, target, tried[best].mean, error, tolerance, pilots, _rising(pilots))
+    return TemperatureSearch(best, interval, target, tried[best].mean, error, tolerance, pilots, _rising(pilots))
 
 
 def _bracket(
@@ -285,12 +285,12 @@ class Recovered:
 
 
 @dataclass(frozen=True)
-class Matched:
+class EntropyMatch:
     """Two models at equal decoding and at equal token entropy."""
 
     names: tuple[str, str]  # of the models
     decoding: Decoding  # of the model before, and of both at equal decoding
-    search: Search
+    search: TemperatureSearch
     folders: Mapping[str, Path]  # of RUNS
     entropy: Mapping[str, Estimate]  # token entropy of the k samples of RUNS: those of the match are not its pilots'
     gap: Estimate  # of the match, minus that of the model before: what the pilots left
@@ -315,7 +315,7 @@ def entropy_matched(
     progress: Progress = silent,
     verifying: Verifying | None = None,
     names: tuple[str, str] = ("", ""),
-) -> Matched:
+) -> EntropyMatch:
     """Draw both models at a decoding, find the temperature at which the second has the first's token entropy, compare.
 
     Run again after a kill, it goes on where it was: runs and pilots stand in folders below `into`.
@@ -333,7 +333,7 @@ def entropy_matched(
 
 def match_runs(
     runs_of: Family, members: tuple[Member, Member], decoding: Decoding, pair: tuple[Run, Run], told: str
-) -> Matched:
+) -> EntropyMatch:
     """The same, with both runs at equal decoding drawn already."""
     before, after = members
     k = runs_of.budget
@@ -354,7 +354,7 @@ def match_runs(
     together = tally([replace(run, name=name) for run, name in zip(runs, RUNS, strict=True)], k, runs_of.seed)
     stands = ((before, decoding), (after, decoding), (after, warm))
     folders = [place(runs_of.folder, one.label, how) for one, how in stands]
-    return Matched(
+    return EntropyMatch(
         (before.label, after.label),
         decoding,
         search,
@@ -367,7 +367,9 @@ def match_runs(
     )
 
 
-def _search(runs_of: Family, after: Member, decoding: Decoding, counted: Counted, target_P: Float, told: str) -> Search:
+def _search(
+    runs_of: Family, after: Member, decoding: Decoding, counted: AlignedTally, target_P: Float, told: str
+) -> TemperatureSearch:
     """Pilots of the problems that both runs have."""
     asked = counted.problems.select("problem").join(counted.own[1], on="problem", maintain_order="left")
     problems = asked.select(problem="own").join(runs_of.problems, on="problem", how="left", maintain_order="left")
@@ -380,7 +382,7 @@ def _search(runs_of: Family, after: Member, decoding: Decoding, counted: Counted
         pilots.forget()
 
 
-def _entropies(counted: Counted, runs: tuple[Run, Run, Run]) -> tuple[dict[str, Estimate], Estimate]:
+def _entropies(counted: AlignedTally, runs: tuple[Run, Run, Run]) -> tuple[dict[str, Estimate], Estimate]:
     """Token entropies of RUNS, and that of the match less that of the model before, problem by problem."""
     value, stratum_P = {}, strata(counted.tally.benchmark_P)
     for r, name in enumerate(RUNS):
@@ -401,7 +403,7 @@ def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
     return np.asarray(np.exp(log_miss(drawn_P, correct_P, k)) - np.exp(log_miss(drawn_P, correct_P, 2 * k)))
 
 
-def _recovered(counted: Counted, same: bool) -> Recovered:
+def _recovered(counted: AlignedTally, same: bool) -> Recovered:
     """From a tally of RUNS: counts at its k, thinned where more was drawn; the last two may be the same run."""
     a_P, b_P, m_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
     lost_P2 = np.stack([a_P * (1 - b_P), a_P * (1 - m_P)], axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from offleash.comparing.answers import answers
-from offleash.comparing.tally import Counted
+from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
 from offleash.samplers.sampler import Decoding
 from offleash.stats.binomials import Float, Integer
@@ -18,7 +18,7 @@ from offleash.stats.intervals import Estimate, mean_of, share_of, strata
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """A model at a decoding. Entropies in nats, None where a backend gives none."""
 
     label: str
@@ -43,7 +43,7 @@ class Stand:
     folder: Path
 
 
-def points(stands: Sequence[Stand], runs: Sequence[Run], counted: Counted, k: int) -> tuple[Point, ...]:
+def points(stands: Sequence[Stand], runs: Sequence[Run], counted: AlignedTally, k: int) -> tuple[SweepPoint, ...]:
     """The numbers of every run of a sweep, over the problems that all of them have."""
     tally, stratum_P = counted.tally, strata(counted.tally.benchmark_P)
     reach = reach_PRK(tally, np.array([1, k]))
@@ -58,7 +58,7 @@ def points(stands: Sequence[Stand], runs: Sequence[Run], counted: Counted, k: in
             problem_A, count_A = told[r].problem_A, told[r].count_A
             answer_P = entropy_rarefied(*_joined(count_A, problem_A, told[r].answer_A), len(tally), k)
         out.append(
-            Point(
+            SweepPoint(
                 *(stand.label, stand.decoding, stand.folder),
                 share_of(reach[:, r, 0], stratum_P),
                 share_of(reach[:, r, 1], stratum_P),
@@ -71,7 +71,7 @@ def points(stands: Sequence[Stand], runs: Sequence[Run], counted: Counted, k: in
     return tuple(out)
 
 
-def token_entropy(run: Run, counted: Counted, r: int, k: int) -> Float | None:
+def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | None:
     """Entropy a token of the law that was drawn from, for each problem; None where the samples do not tell it."""
     if run.samples is None:
         return None

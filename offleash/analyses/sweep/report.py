@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.analyses.certificates.report import estimate
-from offleash.analyses.sweep.best import Best, Cells
-from offleash.analyses.sweep.match import RUNS, Matched
-from offleash.analyses.sweep.points import Point
+from offleash.analyses.sweep.best import Best, BestDecodingCounts
+from offleash.analyses.sweep.match import RUNS, EntropyMatch
+from offleash.analyses.sweep.points import SweepPoint
 from offleash.analyses.sweep.runs import way
 from offleash.analyses.sweep.sweep import Swept
 from offleash.comparing.compare import Comparison
@@ -117,7 +117,7 @@ def _range(one: Swept) -> str:
     return f"At equal decoding the net support change (NSCR) goes {span}: {sure}."
 
 
-def _point(point: Point, k: int) -> Json:
+def _point(point: SweepPoint, k: int) -> Json:
     return {
         "model": point.label,
         "temperature": point.decoding.temperature,
@@ -182,14 +182,14 @@ def best_words(best: Best, names: Sequence[str]) -> str:
     )
 
 
-def _cells(one: Cells) -> Json:
+def _cells(one: BestDecodingCounts) -> Json:
     return {
         **{cell: getattr(one, cell) for cell in "PESO"},
         **{name: number(value) for name, value in one.value.items()},
     }
 
 
-def _signed(one: Cells) -> str:
+def _signed(one: BestDecodingCounts) -> str:
     return "-" if number(one.value["NSCR"]) is None else f"{one.value['NSCR']:+.3f}"
 
 
@@ -199,7 +199,7 @@ def _signed(one: Cells) -> str:
 NONE = 0.05  # fewer problems than this are none
 
 
-def matched_document(one: Matched) -> Json:
+def matched_document(one: EntropyMatch) -> Json:
     """The comparison at equal entropy as JSON."""
     search, back = one.search, one.recovered
     return {
@@ -232,7 +232,7 @@ def matched_document(one: Matched) -> Json:
     }
 
 
-def match_finding(one: Matched) -> str:
+def match_finding(one: EntropyMatch) -> str:
     """How much of the loss goes away by decoding alone, in words."""
     search, back = one.search, one.recovered
     before, after = (clean(name) for name in one.names)
@@ -262,7 +262,7 @@ def match_finding(one: Matched) -> str:
     )
 
 
-def match_tables(one: Matched) -> list[RenderableType]:
+def match_tables(one: EntropyMatch) -> list[RenderableType]:
     """P, E, S, O and the ratios at equal decoding and at equal entropy, then entropy and pass@k of all three runs."""
     table = cells_table()
     for words, found in (("equal\ndecoding", one.equal), ("equal\nentropy", one.matched)):
@@ -273,7 +273,7 @@ def match_tables(one: Matched) -> list[RenderableType]:
     return [title, Text(""), table, _passes(one)]
 
 
-def _passes(one: Matched) -> Table:
+def _passes(one: EntropyMatch) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     names = [clean(run.name) for run in (one.equal.before, one.equal.after, one.matched.after)]
     table.add_column("pass@k", justify="right", no_wrap=True)
@@ -302,7 +302,7 @@ def _comparison(one: Comparison) -> Json:
     }
 
 
-def _moved(one: Matched) -> str:
+def _moved(one: EntropyMatch) -> str:
     """What comes back and what is lost, beside what a second draw of one and the same law would move."""
     back = one.recovered
     come, lost = ("comes" if back.back == 1 else "come"), ("other is" if back.gone == 1 else "others are")
@@ -312,7 +312,7 @@ def _moved(one: Matched) -> str:
     return f"{seen}, where drawing anew without any change would on average move {back.chance:.1f} each way"
 
 
-def _reading(one: Matched) -> str:
+def _reading(one: EntropyMatch) -> str:
     ends = one.recovered.share.interval
     if ends.low > 0:
         return "; surer tokens alone do not explain the rest" if ends.high < 1 else ""

@@ -17,7 +17,7 @@ from offleash.drawing.draw import Drawing, DrawnRun, budget, check_draw, check_m
 from offleash.drawing.resume import askable, is_bare, refuse_changes, refuse_other_problems
 from offleash.errors import OffleashError
 from offleash.progress import Progress
-from offleash.samplers.models import SAMPLERS, Model, fingerprint, open_sampler
+from offleash.samplers.registry import SAMPLERS, Model, fingerprint, open_sampler
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge

@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 
 from offleash.analyses.sweep.best import Best, best_against_best
-from offleash.analyses.sweep.match import Matched, NoMatchError, match_runs
-from offleash.analyses.sweep.points import Point, Stand, points
+from offleash.analyses.sweep.match import EntropyMatch, NoMatchError, match_runs
+from offleash.analyses.sweep.points import Stand, SweepPoint, points
 from offleash.analyses.sweep.runs import Family, Member, family, labels, place, way
-from offleash.comparing.tally import Counted, tally
+from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
-from offleash.samplers.models import Model
+from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding
 from offleash.stats.change import SupportChange, support_change
 from offleash.stats.classes import reach_PRK
@@ -26,7 +26,7 @@ from offleash.verifying.verify import Verifying
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepRequest:
     """What is to be swept: one model, or the one before and the one after; each with a label, '' for its own name."""
 
     problems: pl.DataFrame
@@ -52,21 +52,21 @@ class Swept:
     decodings: tuple[Decoding, ...]
     k: int
     problems: int
-    points: tuple[Point, ...]  # decodings in the order given, at each of them the models
+    points: tuple[SweepPoint, ...]  # decodings in the order given, at each of them the models
     changes: tuple[SupportChange, ...]  # of two models at equal decoding, one a decoding
     best: Best | None
-    matched: tuple[Matched, ...]  # one a decoding, where asked for
+    matched: tuple[EntropyMatch, ...]  # one a decoding, where asked for
     unmatched: tuple[tuple[Decoding, str], ...]  # decodings whose entropy the second model has at no temperature: why
     notes: tuple[Note, ...]
     new: int  # samples drawn now
     missing: int  # samples that could not be drawn
     seconds: float
 
-    def of(self, label: str) -> list[Point]:
+    def of(self, label: str) -> list[SweepPoint]:
         return [point for point in self.points if point.label == label]
 
 
-def sweep(asked: Asked, folder: Path, verifying: Verifying | None = None, progress: Progress = silent) -> Swept:
+def sweep(asked: SweepRequest, folder: Path, verifying: Verifying | None = None, progress: Progress = silent) -> Swept:
     """Draw, judge and compare every model at every decoding; again after a kill or with a larger grid, it goes on."""
     started = time.monotonic()
     named = labels(asked.models, folder)
@@ -118,13 +118,13 @@ def _drawn(
     return runs
 
 
-def _changes(counted: Counted, seed: int) -> list[SupportChange]:
+def _changes(counted: AlignedTally, seed: int) -> list[SupportChange]:
     """The second model against the first at every decoding."""
     names = counted.tally.runs
     pairs = zip(names[::2], names[1::2], strict=True)
     return [support_change(counted.tally, *pair, k=counted.tally.head, seed=seed) for pair in pairs]
 
 
-def _best(counted: Counted, decodings: Sequence[Decoding], seed: int) -> Best | None:
+def _best(counted: AlignedTally, decodings: Sequence[Decoding], seed: int) -> Best | None:
     reach_PR = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0]
     return best_against_best(reach_PR[:, ::2], reach_PR[:, 1::2], decodings, strata(counted.tally.benchmark_P), seed)

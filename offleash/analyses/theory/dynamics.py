@@ -7,16 +7,16 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from offleash.analyses.theory.exact import Level, divergence, entropy, pass_at_k, reached, success_rates
-from offleash.analyses.theory.policy import METHODS, Policy, entropy_slope, kl_slope, nucleus, slope
-from offleash.analyses.theory.world import Flags, Float, Integer, World
+from offleash.analyses.theory.policy import METHODS, TablePolicy, entropy_slope, kl_slope, nucleus, slope
+from offleash.analyses.theory.world import Flags, Float, Integer, TheoryWorld
 from offleash.errors import OffleashError, unknown
 
-P = TypeVar("P", bound=Policy)
+P = TypeVar("P", bound=TablePolicy)
 Watch = Callable[[int, Float, Float], None]  # step, probabilities after it, shares of the rollouts it used
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Dynamics:
     """How to train. All problems are asked in every step, and their gradients add up."""
 
     method: str = "reinforce"
@@ -74,8 +74,8 @@ class History(Generic[P]):
 
 def train(
     policy: P,
-    world: World,
-    recipe: Recipe,
+    world: TheoryWorld,
+    recipe: Dynamics,
     rng: np.random.Generator,
     measured: Measured | None = None,
     seed_X: Integer | None = None,
@@ -110,7 +110,7 @@ def train(
     )
 
 
-def rollouts(probability_XY: Float, recipe: Recipe, rng: np.random.Generator, seed_X: Integer | None = None) -> Float:
+def rollouts(probability_XY: Float, recipe: Dynamics, rng: np.random.Generator, seed_X: Integer | None = None) -> Float:
     """Which share of each problem's group gives each answer; of infinitely many rollouts, their probabilities."""
     law_XY = probability_XY if recipe.top_p is None else nucleus(probability_XY, recipe.top_p)
     shown_XY = np.zeros(law_XY.shape)
@@ -123,7 +123,7 @@ def rollouts(probability_XY: Float, recipe: Recipe, rng: np.random.Generator, se
     return np.asarray((drawn_XY + given * shown_XY) / recipe.group)
 
 
-def _push(now_XY: Float, share_XY: Float, start_XY: Float, world: World, recipe: Recipe) -> Float:
+def _push(now_XY: Float, share_XY: Float, start_XY: Float, world: TheoryWorld, recipe: Dynamics) -> Float:
     push_XY = slope(recipe.method, share_XY, now_XY, world.correct_XY)
     if recipe.kl:
         push_XY = push_XY + recipe.kl * kl_slope(now_XY, start_XY)

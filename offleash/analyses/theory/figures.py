@@ -6,13 +6,13 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 
-from offleash.analyses.theory.mechanisms import CELLS, EPSILON, SEEDS, Examined, Leash, Mechanism, mean
+from offleash.analyses.theory.mechanisms import CELLS, EPSILON, SEEDS, Examined, LeashWorld, Mechanism, mean
 from offleash.analyses.theory.report import METHOD_NAMES, MOST, leash_words
 from offleash.analyses.theory.statements.reweighting import simulated, tail_miss
 from offleash.render.export import write_figure
 from offleash.render.figure import (
     Figure,
-    Look,
+    FigureFormat,
     Panel,
     Row,
     Trace,
@@ -26,7 +26,7 @@ from offleash.render.figure import (
     sized,
 )
 
-LOOK = Look(width=720, height=260)
+LOOK = FigureFormat(width=720, height=260)
 MEASURES: dict[str, Trace] = {
     "pass@1": ("#7c8a96", [5, 3]),
     MOST: ("#9b5de5", [1, 0]),
@@ -101,7 +101,7 @@ def table_figure(cells: Sequence[Mechanism]) -> Figure:
     return Figure("mechanisms", "Which mechanism shrinks support?", caption, said, tuple(panels), LOOK)
 
 
-def world_figure(one: Leash) -> Figure:
+def world_figure(one: LeashWorld) -> Figure:
     """Exact pass@k of the base, of the trained policy and of the tilt in one world."""
     rows: list[Row] = [
         {"k": k, "who": CURVES[name][0], "value": rounded(float(value))}

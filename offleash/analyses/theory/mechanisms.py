@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offleash.analyses.theory.dynamics import History, Measured, Recipe, train
+from offleash.analyses.theory.dynamics import Dynamics, History, Measured, train
 from offleash.analyses.theory.exact import Level, Support, pass_at_k, success_rates, support
 from offleash.analyses.theory.policy import Shared, Tabular, matched_beta, shared, tabular, tied, tilt, tilted_rates
 from offleash.analyses.theory.statements.registry import STATEMENTS
-from offleash.analyses.theory.statements.statement import Finding, Search, Statement, search
-from offleash.analyses.theory.world import Float, Integer, World, method_world, random_world
+from offleash.analyses.theory.statements.statement import CounterexampleSearch, Statement, StatementResult, search
+from offleash.analyses.theory.world import Float, Integer, TheoryWorld, method_world, random_world
 
 # The configuration, the same in all four cells. It was chosen after eight had been tried on worlds of other seeds,
 # because the cells can be told apart in it, and fixed before the table was made. In four of the eight the answers of
@@ -26,8 +26,8 @@ EPSILON = float(-np.log(0.05) / BUDGETS[-1])
 TARGET = 0.5  # the pass@1 at which the cells are also compared: a cell that learns faster has more time to lose
 MEASURED = Measured(BUDGETS, EPSILON, every=10)
 RECIPES = {
-    "reinforce": Recipe("reinforce", GROUP, rate=0.2, steps=400),
-    "grpo": Recipe("grpo", GROUP, rate=0.1, steps=400),
+    "reinforce": Dynamics("reinforce", GROUP, rate=0.2, steps=400),
+    "grpo": Dynamics("grpo", GROUP, rate=0.1, steps=400),
 }
 CELLS = {  # name: finite groups, shared parameters
     "neither": (False, False),
@@ -75,13 +75,13 @@ class Effect:
     on: dict[str, Mean]
 
 
-def world_of_seed(seed: int, i: int) -> tuple[World, np.random.Generator]:
+def world_of_seed(seed: int, i: int) -> tuple[TheoryWorld, np.random.Generator]:
     """World i of a seed, and the generator that goes on to train in it."""
     rng = np.random.default_rng([seed, 9, i])
     return method_world(rng, PROBLEMS, ANSWERS, CORRECT, SPREAD, POPULARITY), rng
 
 
-def start(world: World, is_shared: bool, rng: np.random.Generator) -> Tabular | Shared:
+def start(world: TheoryWorld, is_shared: bool, rng: np.random.Generator) -> Tabular | Shared:
     """The base of a world before training, as a cell of the table has it."""
     return shared(world, WIDTH, rng, ALIKE) if is_shared else tabular(world)
 
@@ -175,11 +175,11 @@ def _first_at_target(pass_NS: Float) -> tuple[NDArray[np.bool_], Integer]:
     return np.asarray(at_NS.any(axis=1)), np.asarray(at_NS.argmax(axis=1))
 
 
-def _exact(recipe: Recipe) -> Recipe:
-    return Recipe(recipe.method, None, recipe.rate, recipe.steps)
+def _exact(recipe: Dynamics) -> Dynamics:
+    return Dynamics(recipe.method, None, recipe.rate, recipe.steps)
 
 
-def _tilt_at(world: World, pass_at_1: float) -> float:
+def _tilt_at(world: TheoryWorld, pass_at_1: float) -> float:
     """pass@k, at the largest k, of the tilt that has this pass@1."""
     p_XY = tilt(world, matched_beta(world, pass_at_1))
     return float(pass_at_k(success_rates(p_XY, world.correct_XY), BUDGETS[-1])[0])
@@ -192,16 +192,16 @@ CURVE_BUDGETS = tuple(2**power for power in range(15))
 LARGE = 1024  # the k whose pass@k is watched
 BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
 TRIES = 150
-EXACT = Recipe("reinforce", group=None, rate=1.0, steps=100)
+EXACT = Dynamics("reinforce", group=None, rate=1.0, steps=100)
 RARELY = Measured(k_K=(1,), every=1_000)
 CLEARLY = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest
 
 
 @dataclass(frozen=True)
-class Leash:
+class LeashWorld:
     """Base, trained policy and the tilt of the same pass@1 in one world: exact pass@k curves, and the table."""
 
-    world: World
+    world: TheoryWorld
     seed: tuple[int, int, int]  # of numpy.random.default_rng
     tried: int  # worlds of the table up to this one
     trained_XY: Float
@@ -211,10 +211,10 @@ class Leash:
     curves: dict[str, Float]  # base, trained, tilt
     best_fall: float  # the largest fall of pass@k that any beta brings about, at any k: 0 or rounding
     trained: dict[Level, Support]  # against the base, at EPSILON
-    smallest: Search  # the smallest world in which expected updates of shared parameters do it
+    smallest: CounterexampleSearch  # the smallest world in which expected updates of shared parameters do it
 
 
-def leash(seed: int = 0) -> Leash:
+def leash(seed: int = 0) -> LeashWorld:
     """The first world of the table's cell `both` (GRPO) in which pass@1 rises and pass@k falls."""
     found = None
     for i in range(SEEDS):
@@ -232,7 +232,7 @@ def leash(seed: int = 0) -> Leash:
     rates = {"base": base_X, "trained": trained_X, "tilt": success_rates(tilted_XY, world.correct_XY)}
     curves = {name: pass_at_k(rate_X, CURVE_BUDGETS) for name, rate_X in rates.items()}
     fall = max(float((curves["base"] - pass_at_k(tilted_rates(base_X, b), CURVE_BUDGETS)).max()) for b in BETAS)
-    return Leash(
+    return LeashWorld(
         world=world,
         seed=(seed, 9, i),
         tried=i + 1,
@@ -247,7 +247,7 @@ def leash(seed: int = 0) -> Leash:
     )
 
 
-def crosses(world: World) -> float:
+def crosses(world: TheoryWorld) -> float:
     """Above 0 where expected updates of shared parameters raise pass@1 and lower pass@64, both clearly."""
     final = train(tied(world), world, EXACT, np.random.default_rng(0), RARELY).final
     before, after = (
@@ -256,7 +256,7 @@ def crosses(world: World) -> float:
     return float(min(after[0] - before[0], before[1] - after[1])) - CLEARLY
 
 
-def _make(rng: np.random.Generator) -> World:
+def _make(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=4, correct=0.0)  # one correct answer each
 
 
@@ -268,10 +268,10 @@ class Examined:
     """All that `offleash theory` says."""
 
     seed: int
-    statements: tuple[tuple[Statement, Finding], ...]
+    statements: tuple[tuple[Statement, StatementResult], ...]
     mechanisms: tuple[Mechanism, ...]
     effects: tuple[Effect, ...]
-    leash: Leash
+    leash: LeashWorld
     seconds: float
 
 

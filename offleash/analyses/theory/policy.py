@@ -7,11 +7,11 @@ from typing import Protocol, Self
 import numpy as np
 
 from offleash.analyses.theory.exact import divergence, entropy, success_rates
-from offleash.analyses.theory.world import Flags, Float, World
+from offleash.analyses.theory.world import Flags, Float, TheoryWorld
 from offleash.errors import OffleashError
 
 
-class Policy(Protocol):
+class TablePolicy(Protocol):
     """Who answers: probabilities of every answer, and what one step along the slope of an objective makes of it."""
 
     @property
@@ -57,12 +57,12 @@ class Shared:
         return Shared(self.base_XY, self.problem_XD + rate * by_problem_XD, self.answer_DY + rate * by_answer_DY)
 
 
-def tabular(world: World) -> Tabular:
+def tabular(world: TheoryWorld) -> Tabular:
     """The base of a world as a table."""
     return Tabular(logits_of(world.base_XY))
 
 
-def shared(world: World, width: int, rng: np.random.Generator, alike: float = 0.0) -> Shared:
+def shared(world: TheoryWorld, width: int, rng: np.random.Generator, alike: float = 0.0) -> Shared:
     """The base of a world with `width` shared directions: features of problems, nothing learnt yet.
 
     Features are random, of mean square 1 a problem; `alike` is the part of that which all problems have in common.
@@ -72,7 +72,7 @@ def shared(world: World, width: int, rng: np.random.Generator, alike: float = 0.
     return Shared(logits_of(world.base_XY), problem_XD, np.zeros((width, world.answers)))
 
 
-def tied(world: World) -> Shared:
+def tied(world: TheoryWorld) -> Shared:
     """The base of a world with one direction that is the same for all problems: the simplest sharing there is."""
     return Shared(logits_of(world.base_XY), np.ones((world.problems, 1)), np.zeros((1, world.answers)))
 
@@ -163,7 +163,7 @@ def _difference(p_XY: Float, q_XY: Float) -> Float:
 # The tilt: the best policy under a KL leash, q exp(beta R)/Z, and its limit without one (C.4, C.5).
 
 
-def tilt(world: World, beta: float) -> Float:
+def tilt(world: TheoryWorld, beta: float) -> Float:
     """pi*(y|x) = q(y|x) exp(beta R(x,y)) / Z(x); at beta = inf the base restricted to the correct answers.
 
     A problem whose correct answers all have probability 0 has no such limit: its base stays as it is.
@@ -177,7 +177,7 @@ def tilt(world: World, beta: float) -> Float:
     return softmax(logits_of(world.base_XY) + beta * world.correct_XY)
 
 
-def matched_beta(world: World, pass_at_1: float) -> float:
+def matched_beta(world: TheoryWorld, pass_at_1: float) -> float:
     """The beta at which the tilt's mean success rate is `pass_at_1`, by bisection; 0 and inf where none is."""
     rate_X = success_rates(world.base_XY, world.correct_XY)
     limit = float((rate_X > 0).mean())

@@ -18,12 +18,18 @@ from offleash.analyses.theory.mechanisms import (
     TARGET,
     Effect,
     Examined,
-    Leash,
+    LeashWorld,
     Mean,
     Mechanism,
 )
-from offleash.analyses.theory.statements.statement import Counterexample, Finding, Ruling, Search, Statement
-from offleash.analyses.theory.world import World
+from offleash.analyses.theory.statements.statement import (
+    Counterexample,
+    CounterexampleSearch,
+    Ruling,
+    Statement,
+    StatementResult,
+)
+from offleash.analyses.theory.world import TheoryWorld
 from offleash.render.numbers import Json, number
 
 UNRESOLVED = "not resolved"  # the interval over worlds holds 0
@@ -94,7 +100,7 @@ def theory_document(found: Examined) -> list[Json]:
     return [{**claim, "seed": found.seed} for claim in claims]
 
 
-def leash_words(one: Leash) -> str:
+def leash_words(one: LeashWorld) -> str:
     """The world in which pass@1 rises and pass@k falls, in words."""
     place = one.k_K.index(LARGE)
     base, trained, tilt = (one.curves[name] for name in ("base", "trained", "tilt"))
@@ -116,7 +122,7 @@ def leash_words(one: Leash) -> str:
     return " ".join(words)
 
 
-def _statements(checked: Sequence[tuple[Statement, Finding]]) -> RenderableType:
+def _statements(checked: Sequence[tuple[Statement, StatementResult]]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("statement", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -179,7 +185,7 @@ def _effects(found: Sequence[Effect]) -> RenderableType:
     return table
 
 
-def _statement_document(statement: Statement, found: Finding) -> Json:
+def _statement_document(statement: Statement, found: StatementResult) -> Json:
     seen = found.evidence
     return {
         "statement": statement.name,
@@ -224,7 +230,7 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
     }
 
 
-def _leash_document(one: Leash) -> Json:
+def _leash_document(one: LeashWorld) -> Json:
     place = one.k_K.index(LARGE)
     base, trained = one.curves["base"], one.curves["trained"]
     crossed = trained[0] > base[0] and trained[place] < base[place] and one.best_fall < TINY
@@ -249,13 +255,13 @@ def _support(table: Support) -> Json:
     return {name: number(getattr(table, name)) for name in ("P", "E", "S", "O", "SRR", "NDR", "NSCR")}
 
 
-def _search(found: Search) -> Json:
+def _search(found: CounterexampleSearch) -> Json:
     world = None if found.smallest is None else _world(found.smallest)
     seed = None if found.seed is None else list(found.seed)
     return {"world": world, "seed": seed, "tried": found.tried, "refuting": found.refuting}
 
 
-def _world(world: World) -> Json:
+def _world(world: TheoryWorld) -> Json:
     return {"base": world.base_XY.tolist(), "correct": world.correct_XY.tolist()}
 
 

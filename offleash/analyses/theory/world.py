@@ -21,7 +21,7 @@ DIGITS = 9  # rows of a base distribution sum to 1 up to this many
 
 
 @dataclass(frozen=True)
-class World:
+class TheoryWorld:
     """The base q(y|x) and the correct answers; a zero of `base_XY` is an answer that the base can never give."""
 
     base_XY: Float
@@ -52,20 +52,20 @@ class World:
     def answers(self) -> int:
         return int(self.base_XY.shape[1])
 
-    def without_problem(self, x: int) -> "World":
-        return World(np.delete(self.base_XY, x, axis=0), np.delete(self.correct_XY, x, axis=0))
+    def without_problem(self, x: int) -> "TheoryWorld":
+        return TheoryWorld(np.delete(self.base_XY, x, axis=0), np.delete(self.correct_XY, x, axis=0))
 
-    def without_answer(self, y: int) -> "World":
+    def without_answer(self, y: int) -> "TheoryWorld":
         """The world in which nobody gives one of the answers; its mass goes to the others in proportion."""
-        return World(_normalised(np.delete(self.base_XY, y, axis=1)), np.delete(self.correct_XY, y, axis=1))
+        return TheoryWorld(_normalised(np.delete(self.base_XY, y, axis=1)), np.delete(self.correct_XY, y, axis=1))
 
-    def rounded(self, digits: int) -> "World":
+    def rounded(self, digits: int) -> "TheoryWorld":
         """The world with few digits; the most likely answer of a problem takes up what rounding leaves."""
         base_XY = np.round(self.base_XY, digits)
         rows, top_X = np.arange(self.problems), self.base_XY.argmax(axis=1)
         base_XY[rows, top_X] = 0.0
         base_XY[rows, top_X] = np.round(1 - base_XY.sum(axis=1), digits)
-        return World(base_XY, self.correct_XY)
+        return TheoryWorld(base_XY, self.correct_XY)
 
     def __str__(self) -> str:
         return "; ".join(
@@ -75,13 +75,13 @@ class World:
         )
 
 
-def world_of(*problems: dict[str, float]) -> World:
+def world_of(*problems: dict[str, float]) -> TheoryWorld:
     """A world written by hand: for each problem the probability of every answer; correct ones have a name in capitals.
 
     `world_of({"RIGHT": 0.1, "wrong": 0.9})`; all problems have the same number of answers.
     """
     base_XY = np.array([list(problem.values()) for problem in problems], dtype=np.float64)
-    return World(base_XY, np.array([[name.isupper() for name in problem] for problem in problems]))
+    return TheoryWorld(base_XY, np.array([[name.isupper() for name in problem] for problem in problems]))
 
 
 def random_world(
@@ -91,7 +91,7 @@ def random_world(
     concentration: float | None = None,
     zeros: float = 0.0,
     correct: float = 0.4,
-) -> World:
+) -> TheoryWorld:
     """A world with Dirichlet bases; `zeros` is the chance that an answer has probability exactly 0.
 
     Without a `concentration` every problem has its own, from nearly certain (0.05) to nearly uniform (5).
@@ -102,12 +102,12 @@ def random_world(
     kept_XY[np.arange(problems), rng.integers(answers, size=problems)] = True
     correct_XY = rng.random((problems, answers)) < correct
     correct_XY[np.arange(problems), rng.integers(answers, size=problems)] = True  # a problem without any asks nothing
-    return World(_normalised(np.where(kept_XY, mass_XY, 0.0)), correct_XY)
+    return TheoryWorld(_normalised(np.where(kept_XY, mass_XY, 0.0)), correct_XY)
 
 
 def method_world(
     rng: np.random.Generator, problems: int, answers: int, correct: int, spread: float, popularity: float
-) -> World:
+) -> TheoryWorld:
     """A world in which an answer is a way of solving that many problems have in common, as models meet benchmarks.
 
     Way y is popular by (y+1)^-popularity: the base tries it that often, times a log-normal factor of its own for every
@@ -117,7 +117,7 @@ def method_world(
     rank_XY = (rng.standard_exponential((problems, answers)) / weight_Y).argsort(axis=1).argsort(axis=1)
     correct_XY = rank_XY < rng.integers(1, correct + 1, problems)[:, None]
     mass_XY = weight_Y * np.exp(spread * rng.standard_normal((problems, answers)))
-    return World(_normalised(mass_XY), correct_XY)
+    return TheoryWorld(_normalised(mass_XY), correct_XY)
 
 
 def _normalised(mass_XY: Float) -> Float:
@@ -132,7 +132,7 @@ def _normalised(mass_XY: Float) -> Float:
 VERIFIER = "theory"
 
 
-def simulated_run(name: str, world: World, probability_XY: Float, samples: int, seed: int = 0) -> Run:
+def simulated_run(name: str, world: TheoryWorld, probability_XY: Float, samples: int, seed: int = 0) -> Run:
     """A run of `samples` answers a problem from these probabilities; give each run of a comparison its own seed."""
     answer_XN = draw(probability_XY, samples, np.random.default_rng([seed, 0]))
     hit_XN = np.take_along_axis(world.correct_XY, answer_XN, axis=1)
@@ -159,7 +159,7 @@ def simulated_run(name: str, world: World, probability_XY: Float, samples: int, 
     return Run(name, _problems(world), verdicts.lazy(), verifier=VERIFIER, budget=Budget(samples), facts=facts, draw="")
 
 
-def _problems(world: World) -> pl.DataFrame:
+def _problems(world: TheoryWorld) -> pl.DataFrame:
     gold = [", ".join(f"y{y}" for y in np.flatnonzero(row)) for row in world.correct_XY]
     frame = pl.DataFrame({"problem": problem_names(world.problems), "gold": gold}, schema_overrides={"gold": pl.String})
     return as_problems(frame)
@@ -198,7 +198,7 @@ class Simulation:
 
 
 def simulate(
-    world: World, policies: Mapping[str, Float], samples: int, seed: int = 0, head: int | None = None
+    world: TheoryWorld, policies: Mapping[str, Float], samples: int, seed: int = 0, head: int | None = None
 ) -> Simulation:
     """Draw `samples` answers a problem from each of the named probabilities (X by Y) and count what is correct.
 

@@ -3,9 +3,9 @@
 import altair as alt
 import numpy as np
 
-from offleash.comparing.figures.subject import Subject, run_names, run_scale
+from offleash.comparing.figures.subject import FigureInput, run_names, run_scale
 from offleash.comparing.sentences import drawn, names
-from offleash.render.figure import Figure, Look, Missing, Row, data, legend, pale, rounded, run_colours, sized
+from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, legend, pale, rounded, run_colours, sized
 from offleash.render.numbers import counted
 from offleash.stats.binomials import Float
 from offleash.stats.classes import AFTER, BEFORE
@@ -17,7 +17,7 @@ HALF = 0.05  # of the width of a bin
 WORDS = "datum.value < 0 ? 'none' : datum.value > 1 ? 'all' : format(datum.value, '~g')"
 
 
-def accuracy(subject: Subject, look: Look) -> Figure | Missing:
+def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """How many problems are solved how often, by each run."""
     told, shown = subject.detail, run_names(subject.one, look)
     number = {side: _histogram(told.rate_PR[:, r]) for side, r in SIDES.items()}
@@ -79,7 +79,7 @@ def _share(b: int) -> str:
     return f"above {(b - 1) / BINS:g}, up to {b / BINS:g}" if b < BINS else f"above {(b - 1) / BINS:g}, below 1"
 
 
-def _words(subject: Subject, number: dict[str, Float]) -> tuple[str, str]:
+def _words(subject: FigureInput, number: dict[str, Float]) -> tuple[str, str]:
     one, told, (before, after) = subject.one, subject.detail, names(subject.one)
     read = (
         f"How many problems {before} (pale) and {after} (full) solve in which share of their samples. The first and "

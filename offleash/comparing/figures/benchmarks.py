@@ -6,13 +6,13 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.sentences import METRIC_WORDS, basis, between, names
 from offleash.render.figure import (
     METRIC_SHAPES,
     METRICS,
     Figure,
-    Look,
+    FigureFormat,
     Missing,
     Panel,
     Row,
@@ -31,7 +31,7 @@ HEADS = {"NSCR": "NSCR, net change", "SRR": "SRR, kept", "NDR": "NDR, new"}
 POOLED, MEAN = "all problems", "mean of benchmarks"
 
 
-def benchmarks(subject: Subject, look: Look) -> Figure | Missing:
+def benchmarks(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """NSCR, SRR and NDR of every benchmark, of all problems pooled, and the mean."""
     one = subject.one
     if len(one.benchmarks) < 2:
@@ -43,7 +43,7 @@ def benchmarks(subject: Subject, look: Look) -> Figure | Missing:
     return Figure("benchmarks", TITLE, *_words(one), panels)
 
 
-def _lines(one: Comparison, look: Look) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
+def _lines(one: Comparison, look: FigureFormat) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
     """Name, values, intervals, and whether a line is a summary; benchmarks by name, then all pooled, then the mean."""
     kept = sorted(sorted(one.benchmarks, key=lambda part: -part.problems)[:MOST], key=lambda part: part.name)
     labels = short_names([part.name for part in kept], 16)
@@ -58,7 +58,9 @@ def _lines(one: Comparison, look: Look) -> list[tuple[str, dict[str, float], dic
     return lines
 
 
-def _panel(metric: str, lines: list[tuple[str, dict[str, float], dict[str, Interval], bool]], look: Look) -> Panel:
+def _panel(
+    metric: str, lines: list[tuple[str, dict[str, float], dict[str, Interval], bool]], look: FigureFormat
+) -> Panel:
     rows: list[Row] = [
         {
             "benchmark": label,

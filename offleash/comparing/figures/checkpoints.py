@@ -4,7 +4,7 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.sentences import METRIC_WORDS, basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
@@ -13,7 +13,7 @@ from offleash.render.figure import (
     METRIC_SHAPES,
     METRICS,
     Figure,
-    Look,
+    FigureFormat,
     Missing,
     Panel,
     Row,
@@ -33,7 +33,7 @@ SHARE_REACHED = "share reached"
 RATIOS = ("SRR", "NDR")
 
 
-def checkpoints(subject: Subject, look: Look) -> Figure | Missing:
+def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """pass@1, pass@k, SRR and NDR of every checkpoint, as named; per answer or solution there is no pass@k."""
     steps = subject.comparisons
     if len(steps) < 2:
@@ -58,7 +58,7 @@ def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
     return ["pass@1", f"pass@{change.k}" if known else SHARE_REACHED]
 
 
-def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: Look) -> Panel:
+def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat) -> Panel:
     sides = [(steps[0], "before"), *((one, "after") for one in steps)]
     rows = [
         _row(labels[place], place, kind, *_value(one, side, kind, budget))
@@ -80,7 +80,7 @@ def _value(one: Comparison, side: str, kind: str, budget: int) -> tuple[float, f
     return float(reached / determined) if determined > 0 else np.nan, np.nan, np.nan
 
 
-def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: Look) -> Panel:
+def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat) -> Panel:
     kinds = [METRIC_NAMES[name] for name in RATIOS]
     rows = [
         _row(
@@ -109,7 +109,7 @@ def _panel(
     kinds: list[str],
     style: tuple[list[str], list[list[int]], list[str]],
     title: str,
-    look: Look,
+    look: FigureFormat,
 ) -> Panel:
     several = legend(kinds, look)
     colours, shapes = (alt.Scale(domain=kinds, range=part[: len(kinds)]) for part in (style[0], style[2]))
@@ -127,7 +127,7 @@ def _panel(
     return sized(layered(*lines(rows, "kind", traces, x, y), bars, marked), look)
 
 
-def _words(subject: Subject, kinds: list[str]) -> tuple[str, str]:
+def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     steps, together, (before, _) = subject.comparisons, subject.together, names(subject.one)
     ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:

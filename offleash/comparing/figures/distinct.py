@@ -3,9 +3,9 @@
 import altair as alt
 import numpy as np
 
-from offleash.comparing.figures.subject import Subject, by_run, run_names, run_shape, run_traces
+from offleash.comparing.figures.subject import FigureInput, by_run, run_names, run_shape, run_traces
 from offleash.comparing.sentences import drawn, names
-from offleash.render.figure import Figure, Look, Missing, Row, budget_axis, data, layered, lines, rounded, sized
+from offleash.render.figure import Figure, FigureFormat, Missing, Row, budget_axis, data, layered, lines, rounded, sized
 from offleash.render.numbers import counted, short_number
 from offleash.stats.classes import AFTER, BEFORE
 
@@ -13,7 +13,7 @@ TITLE = "How many different answers do k samples show?"
 SIDES = {"before": BEFORE, "after": AFTER}
 
 
-def distinct(subject: Subject, look: Look) -> Figure | Missing:
+def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Mean number of different answers against k."""
     found, one = subject.detail.distinct_KR, subject.one
     if found is None:
@@ -48,13 +48,13 @@ def _all_new(most: float) -> alt.Chart:
     return line.encode(x="k:Q", y="answers:Q")
 
 
-def _reason(subject: Subject) -> str:
+def _reason(subject: FigureInput) -> str:
     if (subject.one.counted.tally.until_R > 0).any():
         return "a run stopped early, so its answers are not a fair sample; draw without --until"
     return "the runs keep no answers, or too few are readable; compare run folders or logs that keep them"
 
 
-def _words(subject: Subject) -> tuple[str, str]:
+def _words(subject: FigureInput) -> tuple[str, str]:
     found, one, (before, after) = subject.detail.distinct_KR, subject.one, names(subject.one)
     assert found is not None, "checked by the caller"
     k_K, mean_KR, problems = found

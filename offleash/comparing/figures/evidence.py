@@ -4,13 +4,13 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.sentences import basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
     CLASSES,
     Figure,
-    Look,
+    FigureFormat,
     Missing,
     Panel,
     Row,
@@ -34,7 +34,7 @@ FEW = 4  # problems of the tallest bar, up to which each is a tick
 HEADS = {"S": "S lost: solved before, never after", "E": "E found: solved after, never before"}
 
 
-def evidence(subject: Subject, look: Look) -> Figure | Missing:
+def evidence(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Problems lost and found by their number of successes."""
     one = subject.one
     reason = _missing(one)
@@ -102,7 +102,7 @@ def _value(row: Row, name: str) -> float:
     return float(str(row[name]))
 
 
-def _panel(cell: str, rows: list[Row], bins: int, most: float, look: Look) -> Panel:
+def _panel(cell: str, rows: list[Row], bins: int, most: float, look: FigureFormat) -> Panel:
     bars: list[Row] = [
         {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": place}
         for row in rows

@@ -2,9 +2,9 @@
 
 import altair as alt
 
-from offleash.comparing.figures.subject import Subject, run_names
+from offleash.comparing.figures.subject import FigureInput, run_names
 from offleash.comparing.sentences import CELLS, basis, names
-from offleash.render.figure import Figure, Look, Missing, Row, data, layered, legend, pale, sized
+from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, layered, legend, pale, sized
 from offleash.render.numbers import counted, odds, whole
 from offleash.stats.classes import AFTER, BEFORE
 
@@ -22,7 +22,7 @@ FLOORS = {
 }
 
 
-def guessing(subject: Subject, look: Look) -> Figure | Missing:
+def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Problems with a right sample among all that each run drew, and how many of them a guess explains."""
     one = subject.one
     if one.guessing.floor is None:
@@ -61,7 +61,7 @@ def guessing(subject: Subject, look: Look) -> Figure | Missing:
     return Figure("guessing", TITLE, *_words(subject, bars), (sized(layered(bar, number), look, 2 * step),))
 
 
-def _bars(subject: Subject) -> dict[str, dict[str, int]]:
+def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
     """Counts over all samples drawn, as the test against the floors has them: whatever k and the rule are."""
     correct_PR, found = subject.one.tally.correct_PR, subject.one.guessing.problems
     return {
@@ -69,7 +69,7 @@ def _bars(subject: Subject) -> dict[str, dict[str, int]]:
     }
 
 
-def _words(subject: Subject, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
+def _words(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
     one, found, shown = subject.one, subject.one.guessing, dict(zip(SIDES, names(subject.one), strict=True))
     floor = FLOORS.get(found.floor or "", "")
     tested = "; ".join(

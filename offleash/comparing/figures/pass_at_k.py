@@ -5,12 +5,12 @@ from math import log
 import altair as alt
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import Subject, by_run, run_names, run_shape, run_traces
+from offleash.comparing.figures.subject import FigureInput, by_run, run_names, run_shape, run_traces
 from offleash.comparing.sentences import basis, names, unit
 from offleash.data.tally import Per
 from offleash.render.figure import (
     Figure,
-    Look,
+    FigureFormat,
     Missing,
     Panel,
     Row,
@@ -26,7 +26,7 @@ from offleash.render.figure import (
 from offleash.render.numbers import share, short_name
 
 
-def passes(subject: Subject, look: Look) -> Figure | Missing:
+def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """pass@k against k."""
     one = subject.one
     shown = run_names(one, look)
@@ -60,7 +60,7 @@ def _name(one: Comparison) -> str:
     return "pass@k" if one.tally.per is Per.PROBLEM else f"share of {unit(one)} reached"
 
 
-def _crossing(one: Comparison, look: Look) -> list[Panel]:
+def _crossing(one: Comparison, look: FigureFormat) -> list[Panel]:
     """The span of the crossing, its rule and what it says; nothing where it is not resolved."""
     cross = one.crossing
     if cross.k is None or not cross.resolved:

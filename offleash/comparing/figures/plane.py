@@ -6,7 +6,7 @@ from math import log10
 import altair as alt
 import numpy as np
 
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.per_problem import Detail
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
@@ -15,7 +15,7 @@ from offleash.render.figure import (
     CLASSES,
     SHAPES,
     Figure,
-    Look,
+    FigureFormat,
     Missing,
     Panel,
     Row,
@@ -52,7 +52,7 @@ class Frame:
         return -log10(self.least)
 
 
-def plane(subject: Subject, look: Look) -> Figure | Missing:
+def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Rate after against rate before, one dot a problem."""
     told = subject.detail
     frame = _frame(told)
@@ -87,7 +87,7 @@ def _y(frame: Frame, field: str = "y:Q") -> alt.Y:
     return alt.Y(field, axis=axis, scale=scale, title=title)
 
 
-def _dots(told: Detail, frame: Frame, look: Look) -> Panel:
+def _dots(told: Detail, frame: Frame, look: FigureFormat) -> Panel:
     """The dots; columns are kept whole and taken apart by the figure, which halves the page."""
     present = [name for name in CLASSES if (told.class_P == name).any()]
     labels = [f"{CLASS_NAMES[name]} {int((told.class_P == name).sum()):,}" for name in present]
@@ -192,7 +192,7 @@ def _typical(told: Detail) -> tuple[int, int] | None:
     return (before, after) if before >= 1 and after >= 1 else None
 
 
-def _words(subject: Subject) -> tuple[str, str]:
+def _words(subject: FigureInput) -> tuple[str, str]:
     told, one, (before, after) = subject.detail, subject.one, names(subject.one)
     typical, number = _typical(told), {name: int((told.class_P == name).sum()) for name in CLASSES}
     read = (

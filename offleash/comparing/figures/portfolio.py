@@ -6,9 +6,9 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.sentences import names
-from offleash.render.figure import Figure, Look, Missing, Row, data, layered, rounded, run_colours, sized
+from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, layered, rounded, run_colours, sized
 from offleash.render.numbers import counted, share, short_name
 from offleash.stats.portfolio import SAME, Portfolio
 
@@ -17,7 +17,7 @@ Align = Literal["left", "center", "right"]
 TITLE = "Is a mix of both models better than either?"
 
 
-def portfolio(subject: Subject, look: Look) -> Figure | Missing:
+def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Coverage of k samples against how many of them the run before draws."""
     one = subject.one
     found = one.portfolio
@@ -51,7 +51,7 @@ def portfolio(subject: Subject, look: Look) -> Figure | Missing:
     return Figure("portfolio", TITLE, *_words(one, found), (sized(layered(*layers), look),))
 
 
-def _marked(one: Comparison, found: Portfolio, x: alt.X, y: alt.Y, look: Look) -> list[alt.Chart]:
+def _marked(one: Comparison, found: Portfolio, x: alt.X, y: alt.Y, look: FigureFormat) -> list[alt.Chart]:
     """The two ends, and the best split where it reaches more than they do, each with its name."""
     colours, letters = run_colours(look), 14
     assert found.best is not None, "checked by the caller"

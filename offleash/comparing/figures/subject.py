@@ -9,39 +9,39 @@ from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import Detail
 from offleash.comparing.runs import Union
-from offleash.render.figure import DASHES, RUN_SHAPES, Figure, Look, Missing, Trace, legend, run_colours
+from offleash.render.figure import DASHES, RUN_SHAPES, Figure, FigureFormat, Missing, Trace, legend, run_colours
 from offleash.render.numbers import short_names
 
 
-def run_names(one: Comparison, look: Look) -> dict[str, str]:
+def run_names(one: Comparison, look: FigureFormat) -> dict[str, str]:
     """The names of the runs before and after as legends show them."""
     before, after = short_names([one.before.name, one.after.name], 30 if look.paper else 36)
     return {"before": before, "after": after}
 
 
-def run_scale(names: Mapping[str, str], look: Look) -> alt.Scale:
+def run_scale(names: Mapping[str, str], look: FigureFormat) -> alt.Scale:
     """Colours of the names of both runs."""
     return alt.Scale(domain=list(names.values()), range=[run_colours(look)[side] for side in names])
 
 
-def by_run(names: Mapping[str, str], look: Look) -> alt.Color:
+def by_run(names: Mapping[str, str], look: FigureFormat) -> alt.Color:
     """Colour of points by the field `run`, which holds the names."""
     return alt.Color("run:N", scale=run_scale(names, look), legend=legend(list(names.values()), look), title=None)
 
 
-def run_traces(names: Mapping[str, str], look: Look) -> dict[str, Trace]:
+def run_traces(names: Mapping[str, str], look: FigureFormat) -> dict[str, Trace]:
     """Colours and dashes of both runs, by name."""
     return {name: (run_colours(look)[side], DASHES[side]) for side, name in names.items()}
 
 
-def run_shape(names: Mapping[str, str], look: Look) -> alt.Shape:
+def run_shape(names: Mapping[str, str], look: FigureFormat) -> alt.Shape:
     """Shapes of points by run."""
     scale = alt.Scale(domain=list(names.values()), range=[RUN_SHAPES[side] for side in names])
     return alt.Shape("run:N", scale=scale, legend=legend(list(names.values()), look), title=None)
 
 
 @dataclass(frozen=True)
-class Subject:
+class FigureInput:
     """What figures are drawn of: comparisons of one base, what they reach together, and the last one in detail."""
 
     comparisons: tuple[Comparison, ...]
@@ -54,4 +54,4 @@ class Subject:
         return self.comparisons[-1]
 
 
-Draw = Callable[[Subject, Look], Figure | Missing]
+Draw = Callable[[FigureInput, FigureFormat], Figure | Missing]

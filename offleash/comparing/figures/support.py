@@ -4,7 +4,7 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.sentences import CELLS, METRIC_WORDS, basis, names, unit
 from offleash.data.tally import Per
 from offleash.render.figure import (
@@ -15,7 +15,7 @@ from offleash.render.figure import (
     METRIC_SHAPES,
     METRICS,
     Figure,
-    Look,
+    FigureFormat,
     Missing,
     Panel,
     Row,
@@ -39,7 +39,7 @@ from offleash.stats.curves import dense_budgets
 OCTAVE = 3  # budgets in each octave
 
 
-def support(subject: Subject, look: Look) -> Figure | Missing:
+def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """P/E/S/O, and SRR, NDR and NSCR, against k."""
     one = subject.one
     k_K = dense_budgets(common_budget(one.tally), OCTAVE)
@@ -58,7 +58,7 @@ def _cells(one: Comparison, k_K: Integer) -> dict[str, Float]:
     return cells
 
 
-def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: Look) -> Panel:
+def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureFormat) -> Panel:
     order = [name for name in ("P", "E", "S", "O") if name in cells]
     rows: list[Row] = [
         {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": place}
@@ -94,7 +94,7 @@ def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: Look) -
     return sized(areas, look)
 
 
-def _ratios(one: Comparison, look: Look) -> Panel:
+def _ratios(one: Comparison, look: FigureFormat) -> Panel:
     rows: list[Row] = [
         {"k": int(k), "ratio": label, "value": rounded(value), "low": rounded(low), "high": rounded(high)}
         for name, label in METRIC_NAMES.items()

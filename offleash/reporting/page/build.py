@@ -13,7 +13,7 @@ from offleash.analyses.entropy.entropy import entropies_of
 from offleash.analyses.entropy.report import places_words, square_words
 from offleash.analyses.entropy.terminal import difference, label, shown_value
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.flips_report import cautions
 from offleash.comparing.sentences import finding, warnings
 from offleash.data.run import Run
@@ -27,7 +27,7 @@ from offleash.reporting.figures import FIGURES
 from offleash.reporting.glossary import GLOSSARY, MISLEADS
 from offleash.reporting.markdown import rule_in_words
 from offleash.reporting.page.charts import panels, unchecked
-from offleash.reporting.page.problems import Held, chosen, letters, table
+from offleash.reporting.page.problems import EmbeddedProblems, chosen, letters, table
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import Shelf
 from offleash.stats.change import METRICS
@@ -90,7 +90,7 @@ def standing(one: Comparison) -> Table:
     return Table(head, rows)
 
 
-def steps(subject: Subject) -> Table | None:
+def steps(subject: FigureInput) -> Table | None:
     """Each checkpoint against the first run, and all of them together; None where there is one comparison."""
     if len(subject.comparisons) < 2:
         return None
@@ -114,7 +114,7 @@ def steps(subject: Subject) -> Table | None:
     return Table(["run", *passes, "P", "E", "S", "O", *METRICS], rows)
 
 
-def entropy(subject: Subject) -> tuple[list[str], Table] | None:
+def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
     """What became of token and answer entropy, in words and as a table; None where token entropies are not known."""
     found = entropies_of(subject.one)
     words = square_words(found, 1)
@@ -209,22 +209,22 @@ class Telling:
     chapters: Sequence[Chapter] = ()  # other comparisons, in short
 
 
-def report_page(subject: Subject, telling: Telling | None = None, progress: Progress = silent) -> str:
+def report_page(subject: FigureInput, telling: Telling | None = None, progress: Progress = silent) -> str:
     """A page that needs nothing but itself: all figures, and the samples of some problems."""
     progress("page: choosing the problems it holds")
     shelf = Shelf(subject.one)
-    held = chosen(subject.detail, shelf) if _looks(shelf) else Held({}, _nothing_to_see(shelf))
+    held = chosen(subject.detail, shelf) if _looks(shelf) else EmbeddedProblems({}, _nothing_to_see(shelf))
     return _page(subject, telling or Telling(), held, served=False, progress=progress)
 
 
-def view_page(subject: Subject, telling: Telling | None = None, progress: Progress = silent) -> str:
+def view_page(subject: FigureInput, telling: Telling | None = None, progress: Progress = silent) -> str:
     """The same page for a server that hands out every sample of every problem."""
     shelf = Shelf(subject.one)
     words = "Every sample of every problem, read from the run folders." if _looks(shelf) else _nothing_to_see(shelf)
-    return _page(subject, telling or Telling(), Held({}, words), served=_looks(shelf), progress=progress)
+    return _page(subject, telling or Telling(), EmbeddedProblems({}, words), served=_looks(shelf), progress=progress)
 
 
-def _page(subject: Subject, telling: Telling, held: Held, served: bool, progress: Progress) -> str:
+def _page(subject: FigureInput, telling: Telling, held: EmbeddedProblems, served: bool, progress: Progress) -> str:
     one, detail = subject.one, subject.detail
     found: list[Figure | Missing] = []
     for name, draw in FIGURES.items():
@@ -278,7 +278,7 @@ def _looks(shelf: Shelf) -> bool:
     return any(shelf.run(r).verdicts is not None for r in range(2))
 
 
-def _without_texts(subject: Subject) -> str:
+def _without_texts(subject: FigureInput) -> str:
     """A sentence where there are samples and their texts were not read."""
     runs = [run for run in (subject.one.before, subject.one.after) if run.verdicts is not None]
     lacking = [run.name for run in runs if run.samples is None or "text" not in run.samples.collect_schema().names()]

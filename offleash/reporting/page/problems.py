@@ -21,21 +21,21 @@ BATCH = 400  # problems fetched at a time
 
 
 @dataclass(frozen=True)
-class Held:
+class EmbeddedProblems:
     """The problems of a page by row, each as the text of its JSON, and what is to be said of the choice."""
 
     documents: dict[int, str]
     words: str
 
 
-def chosen(detail: Detail, shelf: Shelf, most: int = BYTES) -> Held:
+def chosen(detail: Detail, shelf: Shelf, most: int = BYTES) -> EmbeddedProblems:
     """Problems with their samples until the page is full; a fifth of it is kept for those that did not change."""
     changed, others = order(detail)
     letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
     out: dict[int, str] = {}
     for rows, room in ((changed, most * 4 // 5 if others else most), (others, most)):
         _fill(out, rows, room, shelf, letters)
-    return Held(out, _words(detail, out, len(detail.class_P)))
+    return EmbeddedProblems(out, _words(detail, out, len(detail.class_P)))
 
 
 def _fill(out: dict[int, str], wanted: list[int], room: int, shelf: Shelf, letters: int) -> None:

@@ -32,7 +32,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Rate:
+class RateTile:
     """One rate with its interval, placed on a line from 0 (NSCR: from -1) to 1; places in per cent of the line."""
 
     name: str
@@ -67,13 +67,13 @@ def tiles(one: Comparison) -> list[Tile]:
     return out
 
 
-def rates(one: Comparison) -> list[Rate]:
+def rates(one: Comparison) -> list[RateTile]:
     """SRR, NDR, SDS and NSCR."""
     by_chance = chance_rates(one)
     return [_rate(one, name, by_chance.get(name)) for name in METRICS]
 
 
-def _rate(one: Comparison, name: str, chance: float | None) -> Rate:
+def _rate(one: Comparison, name: str, chance: float | None) -> RateTile:
     value, interval = one.change.value[name], one.change.interval[name]
     floor = -1.0 if name == "NSCR" else 0.0
     known = bool(np.isfinite(value))
@@ -81,7 +81,7 @@ def _rate(one: Comparison, name: str, chance: float | None) -> Rate:
     def place(where: float) -> float:
         return round(100 * (min(max(where, floor), 1.0) - floor) / (1.0 - floor), 2)
 
-    return Rate(
+    return RateTile(
         name=name,
         words=SPELT_OUT[name],
         formula=FORMULAS[name],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from offleash.errors import OffleashError
 from offleash.render.escape import valid_utf8
-from offleash.samplers.endpoint.http import RefusedError, Server, TryAgainError, address, backoff, safe
+from offleash.samplers.endpoint.http import EndpointClient, ServerRefusedError, TryAgainError, address, backoff, safe
 
 LARGEST = 4 << 20  # bytes of a response that are read
 LONGEST_WAIT = 60.0  # seconds between two tries, whatever Retry-After says
@@ -40,7 +40,7 @@ class Chat:
             body = {"model": self.model, "messages": [{"role": "user", "content": valid_utf8(prompt)}], **limits}
             try:
                 return _content(server, server.ask(COMPLETIONS, body))
-            except RefusedError as refused:
+            except ServerRefusedError as refused:
                 if "max_tokens" not in limits or not _names_its_limits_otherwise(refused):
                     raise server.mended(refused, self.model, COMPLETIONS) from None
                 limits = {"max_completion_tokens": self.tokens}
@@ -53,8 +53,8 @@ class Chat:
             "its address right? Run again when it is: nothing that was decided is lost."
         )
 
-    def _server(self) -> Server:
-        return Server(self.url, self.key_variable, self.timeout, LARGEST)
+    def _server(self) -> EndpointClient:
+        return EndpointClient(self.url, self.key_variable, self.timeout, LARGEST)
 
     def _wait(self, attempt: int, named: float | None) -> float:
         return backoff(self.pause, attempt, named, LONGEST_WAIT)
@@ -65,12 +65,12 @@ def completions_url(url: str) -> str:
     return address(url, COMPLETIONS)
 
 
-def _names_its_limits_otherwise(refused: RefusedError) -> bool:
+def _names_its_limits_otherwise(refused: ServerRefusedError) -> bool:
     """The model takes no temperature, and names its longest reply otherwise, as OpenAI's thinking models do."""
     return refused.code == 400 and bool(re.search("max_tokens|max_completion|temperature", refused.words))
 
 
-def _content(server: Server, body: bytes) -> str:
+def _content(server: EndpointClient, body: bytes) -> str:
     """The reply's text, out of a response whose form is checked."""
     try:
         content = json.loads(body)["choices"][0]["message"]["content"]

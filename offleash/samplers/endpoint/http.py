@@ -49,7 +49,7 @@ class TryAgainError(Exception):
         self.cause = cause
 
 
-class RefusedError(Exception):
+class ServerRefusedError(Exception):
     """The server answered, and would answer the same again: its status, its words, and the field it names."""
 
     def __init__(self, code: int, words: str, field: str = "", location: str = "") -> None:
@@ -69,7 +69,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 @dataclass(frozen=True)
-class Server:
+class EndpointClient:
     """Where to ask, and how long to wait. Threads may share it: it holds no connection."""
 
     url: str  # with or without /v1
@@ -110,7 +110,7 @@ class Server:
         except (OSError, http.client.HTTPException) as error:
             raise TryAgainError(short(f"{type(error).__name__}: {error}")) from None
 
-    def mended(self, refused: RefusedError, model: str, what: str) -> OffleashError:
+    def mended(self, refused: ServerRefusedError, model: str, what: str) -> OffleashError:
         """The error for a refusal, with what the user can do about it."""
         steps = {
             401: f"Put a valid key into the environment variable {self.key_variable}.",
@@ -146,7 +146,7 @@ class Server:
         if error.code in AGAIN:
             cause = Cause.BUSY if error.code == 429 else Cause.OTHER
             return TryAgainError(f"status {error.code} {short(words)}".strip(), _retry_after(error), cause)
-        return RefusedError(error.code, words, field, error.headers.get("Location") or "")
+        return ServerRefusedError(error.code, words, field, error.headers.get("Location") or "")
 
     def _said(self, error: HTTPError, deadline: float) -> tuple[str, str]:
         """The server's own message, and the field of the request that it names."""

@@ -9,7 +9,7 @@ from threading import Lock
 
 from offleash.errors import OffleashError
 from offleash.render.escape import valid_utf8
-from offleash.samplers.endpoint.http import RefusedError
+from offleash.samplers.endpoint.http import ServerRefusedError
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request
 
 # Reading replies of OpenAI-compatible servers: the text, finish, tokens and log-probability of every choice.
@@ -30,7 +30,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Reply:
+class ChatReply:
     """The choices of a reply, and what the server says of itself."""
 
     choices: tuple[Choice, ...]
@@ -40,7 +40,7 @@ class Reply:
     words: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_reply(body: bytes) -> Reply:
+def read_reply(body: bytes) -> ChatReply:
     """A reply out of its bytes; a ValueError where they hold none."""
     try:
         document = json.loads(body)
@@ -56,7 +56,7 @@ def read_reply(body: bytes) -> Reply:
     alone = total if len(found) == 1 else None
     choices = [_choice(one, step if told else None, alone) for one, step in zip(found, steps, strict=True)]
     words = {name: document.get(name) for name in ("model", "system_fingerprint")}
-    return Reply(
+    return ChatReply(
         tuple(choices),
         any(one is not None for one in steps),
         told,
@@ -197,7 +197,7 @@ class Habits:
         kept = {name: value for name, value in fields.items() if name not in self._without}
         return {"model": model, **asked, **kept, limit: decoding.max_tokens, **stop}
 
-    def learn(self, refused: RefusedError, body: Mapping[str, object]) -> bool:
+    def learn(self, refused: ServerRefusedError, body: Mapping[str, object]) -> bool:
         """Whether the next body will do without what was refused; an OffleashError where the draw needs it."""
         field = _named(refused, body)
         if field == "n" or (_ONE_CHOICE.search(refused.words) and "n" in body):
@@ -217,7 +217,7 @@ class Habits:
         self.drop(field)
         return True
 
-    def heed(self, reply: Reply, body: Mapping[str, object]) -> None:
+    def heed(self, reply: ChatReply, body: Mapping[str, object]) -> None:
         """Remember what of a body a reply has answered."""
         if "logprobs" in body and not reply.logprobs:
             self.drop("logprobs")
@@ -275,7 +275,7 @@ def alike(choices: Sequence[Choice]) -> bool:
     return all(one.text == choices[0].text for one in choices)
 
 
-def too_long(refused: RefusedError) -> bool:
+def too_long(refused: ServerRefusedError) -> bool:
     """Whether a prompt, with the tokens asked for, does not fit into the model's context."""
     if refused.code not in (400, 413, 422) or _NO_PROMPT.search(refused.words):
         return False
@@ -291,7 +291,7 @@ def _message(request: Request) -> dict[str, object]:
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}]}
 
 
-def _named(refused: RefusedError, body: Mapping[str, object]) -> str:
+def _named(refused: ServerRefusedError, body: Mapping[str, object]) -> str:
     """The first field of the body that a refusal names: the rest may be an echo of the request."""
     if refused.code not in (400, 403, 422, 501):
         return ""

@@ -11,7 +11,15 @@ from threading import Lock, Thread
 from typing import Generic, TypeVar
 
 from offleash.errors import OffleashError
-from offleash.samplers.endpoint.http import Cause, RefusedError, Server, TryAgainError, address, backoff, safe
+from offleash.samplers.endpoint.http import (
+    Cause,
+    EndpointClient,
+    ServerRefusedError,
+    TryAgainError,
+    address,
+    backoff,
+    safe,
+)
 
 LONGEST_WAIT = 600.0  # seconds; a server that names a longer wait is left
 PATIENCE = 4  # times as many tries where a server is merely busy
@@ -23,7 +31,7 @@ REFUSING = 0.1  # of the time that a busy server is waited for: no refusal takes
 T = TypeVar("T")
 
 
-class Pace:
+class RateLimiter:
     """When the next request may start. A busy server stops all threads, and then sees requests further apart; where it
     lets none through for `endured` seconds, it is left."""
 
@@ -105,7 +113,7 @@ class Pace:
                 self.gap = max(self._least, min(max(WIDER * self.gap, GAP), widest))
 
 
-class Crew(Generic[T]):
+class RequestPool(Generic[T]):
     """Threads that do at most `width` pieces of work at a time, whoever brings them."""
 
     def __init__(self, width: int) -> None:
@@ -157,7 +165,7 @@ LISTING = 30.0  # seconds that a list of models may take
 KNOCKS = 2  # tries where nobody listens: at the start an address is likelier wrong than a server slow to come up
 
 
-def only_model(server: Server, pace: Pace) -> str:
+def only_model(server: EndpointClient, pace: RateLimiter) -> str:
     """The name of a server's one model."""
     url, where = safe(server.url), safe(address(server.url, "models"))
     how = f"name the model: endpoint:{url}#MODEL"
@@ -175,7 +183,7 @@ def only_model(server: Server, pace: Pace) -> str:
 
     try:
         names = pace.patiently(ask)
-    except RefusedError as refused:
+    except ServerRefusedError as refused:
         if refused.code in (401, 403):
             raise server.mended(refused, "", "models") from None
         raise OffleashError(f"{where} lists no models ({refused}); {how}.") from None
@@ -197,7 +205,7 @@ def only_model(server: Server, pace: Pace) -> str:
     return names[0]
 
 
-def models(server: Server) -> list[str]:
+def models(server: EndpointClient) -> list[str]:
     """The names of a server's models; a ValueError where the response holds none."""
     body = replace(server, timeout=min(server.timeout, LISTING)).ask("models")
     try:

@@ -12,10 +12,10 @@ from functools import partial
 from threading import Lock
 
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.endpoint.http import Cause, RefusedError, Server, TryAgainError, safe, short
-from offleash.samplers.endpoint.protocol import Choice, Habits, Reply, alike, read_reply, too_long
-from offleash.samplers.endpoint.rate_limit import Crew, Pace, listed, models, only_model
-from offleash.samplers.models import Model
+from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, safe, short
+from offleash.samplers.endpoint.protocol import ChatReply, Choice, Habits, alike, read_reply, too_long
+from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, listed, models, only_model
+from offleash.samplers.registry import Model
 from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample, Sampler
 from offleash.samplers.seeds import chunk_seed, seed_of
 
@@ -50,8 +50,8 @@ def open_sampler(model: Model) -> Sampler:
     if "key" in model.settings and not os.environ.get(settings.key, "").strip():
         # not named here: it may be the key itself, given by mistake
         raise OffleashError("The environment variable that --set key= names is not set; put the key into it.")
-    server = Server(url, settings.key, settings.timeout, LARGEST)
-    pace = Pace(settings.tries, PAUSE, settings.rate, ENDURED)
+    server = EndpointClient(url, settings.key, settings.timeout, LARGEST)
+    pace = RateLimiter(settings.tries, PAUSE, settings.rate, ENDURED)
     return Endpoint(server, name or only_model(server, pace), model.raw, settings, pace)
 
 
@@ -82,10 +82,10 @@ def settings_of(given: Mapping[str, str]) -> Settings:
 class Endpoint:
     """One model of one server. Threads may share it."""
 
-    def __init__(self, server: Server, model: str, raw: bool, settings: Settings, pace: Pace) -> None:
+    def __init__(self, server: EndpointClient, model: str, raw: bool, settings: Settings, pace: RateLimiter) -> None:
         self._server, self._model, self._raw, self._settings, self._pace = server, model, raw, settings, pace
         self._habits = Habits(settings.n, settings.logprobs)
-        self._crew: Crew[tuple[Choice, ...]] = Crew(settings.concurrency)
+        self._crew: RequestPool[tuple[Choice, ...]] = RequestPool(settings.concurrency)
         self._probing = Lock()
         self._words: dict[str, str] = {}
         self._what = "completions" if raw else "chat/completions"
@@ -164,7 +164,7 @@ class Endpoint:
     def _choices(self, request: Request, decoding: Decoding, n: int, seed: int) -> tuple[Choice, ...]:
         try:
             return self._pace.patiently(lambda: self._reply(request, decoding, n, seed))
-        except RefusedError as refused:
+        except ServerRefusedError as refused:
             raise self._refusal(refused, decoding) from None
         except TryAgainError as again:
             raise self._trouble(again) from None
@@ -177,11 +177,11 @@ class Endpoint:
             body = self._habits.body(self._model, self._raw, request, decoding, n, seed)
             try:
                 reply = self._read(self._server.ask(self._what, body))
-            except RefusedError as refused:
+            except ServerRefusedError as refused:
                 if too_long(refused) or not self._habits.learn(refused, body):
                     raise
             except TryAgainError as again:
-                if not self._habits.learn(RefusedError(500, str(again)), body):
+                if not self._habits.learn(ServerRefusedError(500, str(again)), body):
                     raise
             else:
                 self._words.update(reply.words)
@@ -189,14 +189,14 @@ class Endpoint:
                 return reply.choices[:n]
             self._pace.wait()
 
-    def _read(self, body: bytes) -> Reply:
+    def _read(self, body: bytes) -> ChatReply:
         try:
             return read_reply(body)
         except ValueError as error:
             start = self._server.quoted(body[:1000].decode("utf-8", "replace"))
             raise TryAgainError(f"the response is no completion ({short(str(error))}): {start!r}") from None
 
-    def _refusal(self, refused: RefusedError, decoding: Decoding) -> Exception:
+    def _refusal(self, refused: ServerRefusedError, decoding: Decoding) -> Exception:
         """A refusal as trouble of one problem, or of all."""
         if too_long(refused):
             return _TroubleError(
@@ -212,7 +212,7 @@ class Endpoint:
         """What the server has instead of a model that it has not, where it says so."""
         try:
             names = models(self._server)
-        except (TryAgainError, RefusedError, ValueError):
+        except (TryAgainError, ServerRefusedError, ValueError):
             return ""
         near = get_close_matches(self._model, names, n=1)
         return (f" Did you mean {near[0]!r}?" if near else "") + f" It serves {listed(names)}."

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from offleash.samplers.huggingface.attention import Prompts, Slots
 from offleash.samplers.huggingface.network import Network
-from offleash.samplers.huggingface.tree import ROOT, Rows, Tree, first_rows, placed
-from offleash.samplers.huggingface.walk import Limits, Stops, distribution
+from offleash.samplers.huggingface.tree import ROOT, PrefixRows, Tree, first_rows, placed
+from offleash.samplers.huggingface.walk import Stops, WalkLimits, distribution
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, ExpansionProgress, no_progress
 
 Ints = NDArray[np.int64]
@@ -40,7 +40,7 @@ class Leaves:
 class _Front:
     """The prefixes of one depth, a row each, and their log-probabilities as sampled and raw."""
 
-    rows: Rows
+    rows: PrefixRows
     sums_R2: Floats
 
 
@@ -65,7 +65,7 @@ class Expanding:
     tree: Tree
     epsilon: float
     floor: float  # completions above it are kept where their last prefix is above epsilon: they cost nothing more
-    limits: Limits = field(default_factory=Limits)
+    limits: WalkLimits = field(default_factory=WalkLimits)
     stops: Stops | None = None
     tell: ExpansionProgress = no_progress
     found: float = 0.0  # mass of completions
@@ -115,7 +115,7 @@ class Expanding:
         columns = zip(*every, strict=True)
         return _Branches(*(np.concatenate(column) for column in columns))
 
-    def _logits(self, rows: Rows, slots: Slots, start: int, stop: int, have: int) -> Tensor:
+    def _logits(self, rows: PrefixRows, slots: Slots, start: int, stop: int, have: int) -> Tensor:
         if not rows.depth:
             return self.tree.logits(np.full(stop - start, ROOT))
         device = self.network.device
@@ -144,7 +144,7 @@ class Expanding:
             torch.stack([end_R[keep_R], raw_R[keep_R]], 1).cpu().numpy(),
         )
 
-    def _stopped(self, rows: Rows, found: _Branches) -> tuple[Leaves | None, _Branches]:
+    def _stopped(self, rows: PrefixRows, found: _Branches) -> tuple[Leaves | None, _Branches]:
         """Children whose text has come to a stop text are completions; the others go on."""
         if self.stops is None or not len(found.above_C):
             return None, found
@@ -155,7 +155,7 @@ class Expanding:
         rest = replace(found, above_C=found.above_C[~gone], token_C=found.token_C[~gone], sums_C2=found.sums_C2[~gone])
         return Leaves(paths[gone], found.sums_C2[gone], FINISHED), rest
 
-    def _next(self, rows: Rows, found: _Branches, slots: Slots, waiting: deque[_Front]) -> _Front:
+    def _next(self, rows: PrefixRows, found: _Branches, slots: Slots, waiting: deque[_Front]) -> _Front:
         """The children as rows in slots: as many as fit, the others wait."""
         most = self._most(slots, rows.depth + 1)
         above, token, sums = found.above_C, found.token_C, found.sums_C2
@@ -193,7 +193,7 @@ def _normalised(log_RV: Tensor) -> Tensor:
     return log_RV - torch.logsumexp(log_RV, -1, keepdim=True)
 
 
-def _paths(rows: Rows, row_E: Ints, token_E: Ints | None = None) -> Tokens:
+def _paths(rows: PrefixRows, row_E: Ints, token_E: Ints | None = None) -> Tokens:
     """The tokens of rows, with one more if it is given."""
     paths = rows.token_RT[row_E, : rows.depth] if rows.depth else np.empty((len(row_E), 0), np.int32)
     return paths if token_E is None else np.concatenate([paths, token_E[:, None].astype(np.int32)], 1)
@@ -203,4 +203,6 @@ def _front(token_RT: Tokens, sums_R2: Floats) -> _Front:
     """Rows that are known by their tokens alone."""
     every, none = np.arange(len(token_RT)), np.empty(0, np.int64)
     here, unkept = np.zeros(len(token_RT), np.int64), np.full(len(token_RT), -1, np.int64)
-    return _Front(Rows(token_RT.shape[1], every, every, token_RT.copy(), here, unkept, none, none), sums_R2.copy())
+    return _Front(
+        PrefixRows(token_RT.shape[1], every, every, token_RT.copy(), here, unkept, none, none), sums_R2.copy()
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.models import Model
+from offleash.samplers.registry import Model
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModel:
     """A model ready to be asked."""
 
     model: "PreTrainedModel"
@@ -60,7 +60,7 @@ def settings_of(model: Model) -> dict[str, str]:
     return found
 
 
-def loaded(model: Model, settings: Mapping[str, str]) -> Loaded:
+def loaded(model: Model, settings: Mapping[str, str]) -> LoadedModel:
     """The model and its tokenizer in memory; an OffleashError with the next step where they cannot be."""
     transformers: Any = import_module("transformers")  # its own types say too little
     check_folder(model.name)
@@ -86,7 +86,7 @@ def loaded(model: Model, settings: Mapping[str, str]) -> Loaded:
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         raise OffleashError(f"{model} cannot be loaded: {_first_line(error)}") from None
     names = ["torch", "transformers", *(["peft"] if model.adapter else [])]
-    return Loaded(
+    return LoadedModel(
         network,
         tokenizer,
         processor,

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import UnsupportedError
-from offleash.samplers.huggingface.generating import generated
-from offleash.samplers.huggingface.loading import Loaded, loaded, settings_of
+from offleash.samplers.huggingface.generate import generated
+from offleash.samplers.huggingface.loading import LoadedModel, loaded, settings_of
 from offleash.samplers.huggingface.network import Network, network
 from offleash.samplers.huggingface.text import Asking, stop_finder, texts_of
-from offleash.samplers.huggingface.tree import Ended, Tree
-from offleash.samplers.huggingface.walk import Limits, Walk
-from offleash.samplers.models import Model, fingerprint
+from offleash.samplers.huggingface.tree import FinishedSamples, Tree
+from offleash.samplers.huggingface.walk import Walk, WalkLimits
+from offleash.samplers.registry import Model, fingerprint
 from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
 from offleash.samplers.seeds import sample_seeds
 
@@ -30,7 +30,7 @@ def open_sampler(model: Model) -> "HuggingFace":
     """The model, loaded."""
     settings = settings_of(model)
     found = _loaded(model, settings)
-    limits = Limits(
+    limits = WalkLimits(
         memory=int(float(settings["memory"]) * 2**30),
         rows=int(float(settings["rows"])),
         merge=settings["merge"] == "on",
@@ -46,10 +46,10 @@ class HuggingFace:
     """A model of transformers as a sampler."""
 
     about: About
-    loaded: Loaded
+    loaded: LoadedModel
     network: Network | None  # None: the model's attention is of a kind that only its own code does
     asking: Asking
-    limits: Limits
+    limits: WalkLimits
     why_generate: str = ""
     width: int = 1
     appetite: int = 1024
@@ -167,7 +167,7 @@ class _Collecting:
         self._open = np.array(sizes)
         self._samples: list[list[Sample]] = [[] for _ in sizes]
 
-    def add(self, ended: Ended, texts: list[str]) -> Iterator[Drawn]:
+    def add(self, ended: FinishedSamples, texts: list[str]) -> Iterator[Drawn]:
         tokens, finish, request_N = ended.token_ET.shape[1], ended.finish, self._request_N[ended.sample_N]
         index_N = self._first_index[request_N] + ended.sample_N - self._first[request_N]
         columns = (request_N, index_N, ended.sequence_N, self.seed_N[ended.sample_N], self.sums_N4[ended.sample_N])
@@ -181,7 +181,7 @@ class _Collecting:
             yield Drawn(self.requests[place], tuple(samples))
 
 
-def _shared(found: Loaded, wanted: str) -> tuple[Network | None, str]:
+def _shared(found: LoadedModel, wanted: str) -> tuple[Network | None, str]:
     """The fast engine where it gives the model's own logits, else why not."""
     if wanted == "generate" or found.processor is not None:
         return None, "as asked" if wanted == "generate" else "the model sees images"
@@ -191,7 +191,7 @@ def _shared(found: Loaded, wanted: str) -> tuple[Network | None, str]:
         return None, str(error)
 
 
-def _loaded(model: Model, settings: Mapping[str, str]) -> Loaded:
+def _loaded(model: Model, settings: Mapping[str, str]) -> LoadedModel:
     """The model, loaded; where it is neither a folder nor known to the hub, both are said."""
     try:
         return loaded(model, settings)

@@ -19,7 +19,7 @@ from offleash.render.escape import valid_utf8
 from offleash.samplers.huggingface.attention import Layer, Prompts, Slots
 from offleash.samplers.huggingface.network import Network
 from offleash.samplers.huggingface.sampler import HuggingFace
-from offleash.samplers.huggingface.walk import Limits, distribution
+from offleash.samplers.huggingface.walk import WalkLimits, distribution
 from offleash.samplers.sampler import About, Decoding, Request, Sampler
 
 # Forcing: given texts through the shared engine: prompts read once, pieces that bound logits, keys and values.
@@ -33,7 +33,7 @@ SHARE = 4  # parts of the memory: prompts may take one (while they are stacked, 
 
 
 @dataclass(frozen=True)
-class Given:
+class ForcedText:
     """A text to be read after one of several prompts."""
 
     place: int  # of its sums
@@ -85,14 +85,14 @@ class Summing:
 
 def force(
     network: Network,
-    limits: Limits,
+    limits: WalkLimits,
     context: int | None,
     prompts: Sequence[list[int]],
-    given: Sequence[Given],
+    given: Sequence[ForcedText],
     summing: Summing,
 ) -> None:
     """Read every text after its prompt and add up its sums. Their order does not matter."""
-    of_prompt: dict[int, list[Given]] = {}
+    of_prompt: dict[int, list[ForcedText]] = {}
     for one in given:
         of_prompt.setdefault(one.prompt, []).append(one)
     layers, logits = network.read([prompts[next(iter(of_prompt))][:1]])[0]
@@ -130,7 +130,7 @@ class _Shape:
         return max(1, memory // SHARE * 2 // (self.bytes_a_token * (own + 3 * seen // self.layers + 1)))
 
 
-def _waves(prompts: Sequence[list[int]], wanted: list[int], limits: Limits, shape: _Shape) -> Iterator[list[int]]:
+def _waves(prompts: Sequence[list[int]], wanted: list[int], limits: WalkLimits, shape: _Shape) -> Iterator[list[int]]:
     """Prompts that are held together, of similar length since they are padded to the longest."""
     wave: list[int] = []
     for prompt in sorted(wanted, key=lambda one: len(prompts[one])):
@@ -144,8 +144,8 @@ def _waves(prompts: Sequence[list[int]], wanted: list[int], limits: Limits, shap
 
 
 def _batches(
-    texts: list[tuple[Given, int]], prompt_G: list[int], limits: Limits, context: int | None, shape: _Shape
-) -> Iterator[tuple[list[tuple[Given, int]], int]]:
+    texts: list[tuple[ForcedText, int]], prompt_G: list[int], limits: WalkLimits, context: int | None, shape: _Shape
+) -> Iterator[tuple[list[tuple[ForcedText, int]], int]]:
     """Rows that go together, longest first, and the tokens of each in one forward pass."""
     ordered = sorted(texts, key=lambda one: -one[0].length)
     while ordered:
@@ -153,7 +153,7 @@ def _batches(
         positions = shape.positions(limits.cells, own + prompt)
         piece = min(own, PIECE, positions)
         most = min(limits.rows, positions // piece, shape.rows(limits.memory, own, own + prompt))
-        batch: list[tuple[Given, int]] = []
+        batch: list[tuple[ForcedText, int]] = []
         longest = 0
         for one in ordered[: max(1, most)]:
             longest = max(longest, prompt_G[one[1]])
@@ -169,7 +169,7 @@ def _force_batch(
     network: Network,
     stacked: list[Layer],
     length_G: Tensor,
-    batch: list[tuple[Given, int]],
+    batch: list[tuple[ForcedText, int]],
     piece: int,
     summing: Summing,
 ) -> None:
@@ -270,7 +270,7 @@ class Scorer:
                 if one.history is not None:  # a later window: what stands before it is its prompt
                     number = len(tokens)
                     tokens.append([*asked, *text[: one.start].tolist()][-one.history :])
-                given.append(Given(place, number, text[one.start : one.stop], one.start))
+                given.append(ForcedText(place, number, text[one.start : one.stop], one.start))
         limits, loaded = self.sampler.limits, self.sampler.loaded
         size_N = np.array([len(text) for text in texts], np.int64)
         entropy_F, offset_N = np.zeros(int(size_N.sum()), np.float32), np.cumsum(size_N) - size_N
@@ -308,7 +308,7 @@ class Scorer:
             return ""
         return f"the prompt is longer than the {context:,} tokens that the model reads"
 
-    def _force_plainly(self, prompts: list[list[int]], given: list[Given], summing: Summing) -> None:
+    def _force_plainly(self, prompts: list[list[int]], given: list[ForcedText], summing: Summing) -> None:
         """As `force`, by the model's own forward pass: for attention of a kind that the shared engine does not do."""
         vocabulary = int(self.sampler.loaded.model.config.get_text_config().vocab_size)
         positions = max(1, self.sampler.limits.cells // vocabulary)
@@ -324,7 +324,7 @@ class Scorer:
                 reading = [one for one in batch if one.length > start]
                 self._pass(prompts[prompt], reading, start, min(start + piece, longest), summing)
 
-    def _pass(self, prompt: list[int], batch: list[Given], start: int, stop: int, summing: Summing) -> None:
+    def _pass(self, prompt: list[int], batch: list[ForcedText], start: int, stop: int, summing: Summing) -> None:
         """Foretell tokens [start, stop) of rows of one prompt; what follows the last of them need not be read.
 
         Without a cache, whose kinds are as many as models, so a long text is read anew for each of its pieces.
@@ -374,7 +374,7 @@ def _text_score(
 
 
 @dataclass(frozen=True)
-class Window:
+class ContextWindow:
     """Tokens [start, stop) of a text, foretold from what stands before them; the last one is foretold and not read."""
 
     start: int
@@ -382,7 +382,7 @@ class Window:
     history: int | None  # tokens before `start`, of the prompt and the text, that are read; None: the prompt whole
 
 
-def windows(prompt: int, text: int, context: int | None) -> list[Window]:
+def windows(prompt: int, text: int, context: int | None) -> list[ContextWindow]:
     """The windows of a text of so many tokens; one where all fits, none where the text is empty.
 
     Every token is foretold once. From the second window on, half of the context is what stands before it: the prompt
@@ -391,9 +391,9 @@ def windows(prompt: int, text: int, context: int | None) -> list[Window]:
     if not text:
         return []
     first = text if context is None else min(text, context - prompt + 1)
-    found = [Window(0, first, None)]
+    found = [ContextWindow(0, first, None)]
     while context is not None and found[-1].stop < text:
         start = found[-1].stop
         history = min(max(1, context // 2), prompt + start)
-        found.append(Window(start, min(text, start + context - history + 1), history))
+        found.append(ContextWindow(start, min(text, start + context - history + 1), history))
     return found

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from offleash.samplers.chat_template import Asked, chat
-from offleash.samplers.huggingface.tree import Ended
+from offleash.samplers.chat_template import RenderedPrompt, chat
+from offleash.samplers.huggingface.tree import FinishedSamples
 from offleash.samplers.sampler import Request
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class Asking:
     processor: "ProcessorMixin | None"
     raw: bool  # without a chat template
 
-    def text(self, prompt: str) -> Asked:
-        return Asked(prompt, templated=False, thinking=False) if self.raw else chat(prompt, self.tokenizer)
+    def text(self, prompt: str) -> RenderedPrompt:
+        return RenderedPrompt(prompt, templated=False, thinking=False) if self.raw else chat(prompt, self.tokenizer)
 
     def tokens(self, request: Request) -> tuple[list[int], str]:
         """The tokens of a prompt, or why there are none; those of one with images are its processor's to make."""
@@ -42,7 +42,7 @@ class Asking:
         return tokens, "" if tokens else "the prompt is empty, and the model has no token to begin with"
 
 
-def texts_of(tokenizer: "PreTrainedTokenizerBase", ended: Ended, stop: Sequence[str]) -> list[str]:
+def texts_of(tokenizer: "PreTrainedTokenizerBase", ended: FinishedSamples, stop: Sequence[str]) -> list[str]:
     """The texts of the distinct sequences, cut where a stop text begins."""
     texts = decoded(tokenizer, ended.token_ET[:, : ended.said].tolist())
     return [cut(text, stop) for text in texts] if stop else texts

@@ -112,7 +112,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Ended:
+class FinishedSamples:
     """Samples that ended at one depth, and the E distinct sequences of tokens that they ended with."""
 
     sample_N: Ints
@@ -123,7 +123,7 @@ class Ended:
 
 
 @dataclass
-class Rows:
+class PrefixRows:
     """The first `real` rows hold slots and must go through the model; after them come nodes that a tree knows.
 
     Samples are ordered by their row.
@@ -150,26 +150,26 @@ class Rows:
 
     def leaving(
         self, trees: Sequence[Tree], token_N: Ints, leaving_N: Flags, said: int, finish: str
-    ) -> Iterator[Ended]:
+    ) -> Iterator[FinishedSamples]:
         """The samples that end with the token they chose."""
         if leaving_N.any():
             code, sequence_N = np.unique(self.row_N[leaving_N] << 32 | token_N[leaving_N], return_inverse=True)
             last_E = (code & 0xFFFFFFFF).astype(np.int32)
             token_ET = np.concatenate([self._paths(trees, code >> 32), last_E[:, None]], 1)
-            yield Ended(self.sample_N[leaving_N], sequence_N, token_ET, said, finish)
+            yield FinishedSamples(self.sample_N[leaving_N], sequence_N, token_ET, said, finish)
 
-    def stopping(self, trees: Sequence[Tree], gone_R: Flags, finish: str) -> "tuple[Rows, Ended]":
+    def stopping(self, trees: Sequence[Tree], gone_R: Flags, finish: str) -> "tuple[PrefixRows, FinishedSamples]":
         """The rows without the samples on those that have come to an end by themselves; and these."""
         gone_N, gone_E = gone_R[self.row_N], np.flatnonzero(gone_R)
         sequence_N = np.searchsorted(gone_E, self.row_N[gone_N])
-        ended = Ended(self.sample_N[gone_N], sequence_N, self._paths(trees, gone_E), self.depth, finish)
+        ended = FinishedSamples(self.sample_N[gone_N], sequence_N, self._paths(trees, gone_E), self.depth, finish)
         rest = (self.token_RT, self.tree_R, self.parent_R, self.tree_Q, self.node_Q)
-        return Rows(self.depth, self.sample_N[~gone_N], self.row_N[~gone_N], *rest), ended
+        return PrefixRows(self.depth, self.sample_N[~gone_N], self.row_N[~gone_N], *rest), ended
 
-    def split(self, most: int) -> "tuple[Rows, Rows]":
+    def split(self, most: int) -> "tuple[PrefixRows, PrefixRows]":
         """The first `most` real rows with all nodes, and the other real rows."""
         low, high = np.searchsorted(self.row_N, [most, self.real])
-        stay = Rows(
+        stay = PrefixRows(
             depth=self.depth,
             sample_N=np.concatenate([self.sample_N[:low], self.sample_N[high:]]),
             row_N=np.concatenate([self.row_N[:low], self.row_N[high:] - self.real + most]),
@@ -180,7 +180,7 @@ class Rows:
             node_Q=self.node_Q,
         )
         none = np.empty(0, np.int64)
-        later = Rows(
+        later = PrefixRows(
             depth=self.depth,
             sample_N=self.sample_N[low:high],
             row_N=self.row_N[low:high] - most,
@@ -212,18 +212,18 @@ class Moves:
     entering: list[tuple[int, Ints, Ints]]  # tree, slots, and the nodes of each slot's path: rows that leave a tree
 
 
-def first_rows(tree_N: Ints) -> Rows:
+def first_rows(tree_N: Ints) -> PrefixRows:
     """All samples at the roots of their trees."""
     order = np.argsort(tree_N, kind="stable")
     tree_Q, row_N = np.unique(tree_N[order], return_inverse=True)
     none = np.empty(0, np.int64)
     tokens = np.empty((0, 16), np.int32)
-    return Rows(0, order, row_N, tokens, none, none, tree_Q, np.full(len(tree_Q), ROOT, np.int64))
+    return PrefixRows(0, order, row_N, tokens, none, none, tree_Q, np.full(len(tree_Q), ROOT, np.int64))
 
 
 def placed(
-    rows: Rows, node_R: Ints, token_N: Ints, going_N: Flags, trees: Sequence[Tree], merge: bool
-) -> tuple[Rows, Moves]:
+    rows: PrefixRows, node_R: Ints, token_N: Ints, going_N: Flags, trees: Sequence[Tree], merge: bool
+) -> tuple[PrefixRows, Moves]:
     """The rows one token on. The first child of a row stays in its slot, others and rows from a tree take free ones."""
     sample_N, row_N, token_N = rows.sample_N[going_N], rows.row_N[going_N], token_N[going_N]
     if merge and (np.diff(rows.row_N) == 0).any():
@@ -257,7 +257,7 @@ def placed(
     tokens[slot_C, rows.depth] = np.concatenate([token_C[:real], token_C[real:][enters_C]])
     row_N = place_C[child_N]
     order = np.argsort(row_N, kind="stable")
-    after = Rows(
+    after = PrefixRows(
         rows.depth + 1, sample_N[order], row_N[order], tokens, tree_R, parent_R, tree_C[~enters_C], known_C[~enters_C]
     )
     return after, Moves(source, target, entering)

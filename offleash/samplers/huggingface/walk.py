@@ -19,7 +19,7 @@ from torch import Tensor
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import Layer, Prompts, Slots
 from offleash.samplers.huggingface.network import Network
-from offleash.samplers.huggingface.tree import Ended, Rows, Tree, first_rows, placed
+from offleash.samplers.huggingface.tree import FinishedSamples, PrefixRows, Tree, first_rows, placed
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding
 from offleash.samplers.seeds import uniform
 
@@ -33,7 +33,7 @@ Stops = Callable[[NDArray[np.int32]], NDArray[np.bool_]]  # rows of tokens in, w
 
 
 @dataclass(frozen=True)
-class Limits:
+class WalkLimits:
     """What bounds a walk."""
 
     memory: int = 2 << 30  # bytes for keys and values of rows, and as much again for the trees that are kept
@@ -52,7 +52,7 @@ class Walk:
     trees: Sequence[Tree]
     tree_N: Ints
     seed_N: NDArray[np.uint64]
-    limits: Limits = field(default_factory=Limits)
+    limits: WalkLimits = field(default_factory=WalkLimits)
     stops: Stops | None = None
     room: int = 0  # bytes that nodes of trees may still take
     watch: Watch | None = None  # is told of every token
@@ -64,13 +64,13 @@ class Walk:
         self.sums_N4 = np.zeros((len(self.seed_N), 4))
         self.lead = _lead(self.trees)
 
-    def ended(self) -> Iterator[Ended]:
+    def ended(self) -> Iterator[FinishedSamples]:
         """All samples, as they end. What does not fit into memory waits, as tokens, and is read again later."""
-        waiting: deque[Rows] = deque([first_rows(self.tree_N)])
+        waiting: deque[PrefixRows] = deque([first_rows(self.tree_N)])
         while waiting:
             yield from self._down(waiting.pop(), waiting)
 
-    def _down(self, rows: Rows, waiting: deque[Rows]) -> Iterator[Ended]:
+    def _down(self, rows: PrefixRows, waiting: deque[PrefixRows]) -> Iterator[FinishedSamples]:
         """One batch of rows to the end of its last sample, one token at a time."""
         prompts, read = _stacked(self.trees), rows.depth == 0
         slots = self.network.spare_slots(self.trees[0].layers, self.lead + rows.depth)
@@ -96,14 +96,14 @@ class Walk:
                 rows, stopped = rows.stopping(self.trees, stopped_R, FINISHED)
                 yield stopped
 
-    def _begin(self, rows: Rows, slots: Slots, prompts: Stacked) -> None:
+    def _begin(self, rows: PrefixRows, slots: Slots, prompts: Stacked) -> None:
         """Put the prompts of rows into their slots, where they stand there."""
         if self.lead and rows.real:
             which = torch.from_numpy(rows.tree_R).to(self.network.device)
             for layer, prompt in zip(slots.layers, prompts[0], strict=True):
                 layer.append(0, rows.real, 0, prompt.keys[which], prompt.values[which])
 
-    def _cut(self, ended: Ended) -> Iterator[Ended]:
+    def _cut(self, ended: FinishedSamples) -> Iterator[FinishedSamples]:
         """Samples at the limit of tokens; where a stop text is complete with the last one, they finished."""
         stopped_E = np.zeros(len(ended.token_ET), np.bool_) if self.stops is None else self.stops(ended.token_ET)
         for flag, finish in ((False, TRUNCATED), (True, FINISHED)):
@@ -113,7 +113,7 @@ class Walk:
                     ended, sample_N=ended.sample_N[mine_N], sequence_N=ended.sequence_N[mine_N], finish=finish
                 )
 
-    def _chosen(self, rows: Rows, slots: Slots, prompts: Stacked, have: int) -> tuple[Ints, Ints]:
+    def _chosen(self, rows: PrefixRows, slots: Slots, prompts: Stacked, have: int) -> tuple[Ints, Ints]:
         """The next token of every sample: its row through the model, or its node's logits, and the sample's number.
 
         Also the nodes that the real rows became.
@@ -135,7 +135,9 @@ class Walk:
             self._choose(rows, logits, slice(low, high), rows.real + part.start, number_N, token_N)
         return token_N, node_R
 
-    def _forward(self, rows: Rows, slots: Slots, prompts: Stacked, start: int, stop: int, have: int) -> torch.Tensor:
+    def _forward(
+        self, rows: PrefixRows, slots: Slots, prompts: Stacked, start: int, stop: int, have: int
+    ) -> torch.Tensor:
         device = self.network.device
         new = torch.from_numpy(rows.token_RT[start:stop, have : rows.depth].astype(np.int64)).to(device)
         if self.lead:
@@ -144,10 +146,10 @@ class Walk:
         return self.network.run(slots, start, stop, have, new, Prompts.of(prompts[0], prompts[1], which))
 
     def _choose(
-        self, rows: Rows, logits: torch.Tensor, part: slice, first: int, number_N: Floats, token_N: Ints
+        self, rows: PrefixRows, logits: torch.Tensor, part: slice, first: int, number_N: Floats, token_N: Ints
     ) -> None:
         """Tokens of the samples `part`, whose rows have these logits; their sums grow."""
-        found: Distribution = distribution(logits, self.decoding)
+        found: NextTokenDistribution = distribution(logits, self.decoding)
         row = torch.from_numpy(rows.row_N[part] - first).to(logits.device)
         token = found.choose(row, torch.from_numpy(number_N[part]).to(logits.device))
         sums = torch.stack(
@@ -165,7 +167,7 @@ class Walk:
         if self.watch is not None:
             self.watch(rows.sample_N[part], rows.depth, added_N4)
 
-    def _keep(self, rows: Rows, slots: Slots, logits: torch.Tensor, start: int, stop: int, node_R: Ints) -> None:
+    def _keep(self, rows: PrefixRows, slots: Slots, logits: torch.Tensor, start: int, stop: int, node_R: Ints) -> None:
         """Put rows into their trees, where more samples may come and there is memory for it."""
         wanted = start + np.flatnonzero(rows.parent_R[start:stop] >= 0)
         for number in np.unique(rows.tree_R[wanted]):
@@ -180,13 +182,13 @@ class Walk:
 
     def _next(
         self,
-        rows: Rows,
+        rows: PrefixRows,
         slots: Slots,
         node_R: Ints,
         token_N: Ints,
         going_N: NDArray[np.bool_],
-        waiting: deque[Rows],
-    ) -> Rows:
+        waiting: deque[PrefixRows],
+    ) -> PrefixRows:
         """The rows one token on; keys and values follow into the slots of those that branch off."""
         after, moves = placed(rows, node_R, token_N, going_N, self.trees, self.limits.merge)
         after = self._fitting(after, slots, waiting)
@@ -200,7 +202,7 @@ class Walk:
             self.trees[tree_number].fill(slots, torch.from_numpy(slot[here]).to(device), path[here])
         return after
 
-    def _fitting(self, rows: Rows, slots: Slots, waiting: deque[Rows]) -> Rows:
+    def _fitting(self, rows: PrefixRows, slots: Slots, waiting: deque[PrefixRows]) -> PrefixRows:
         """The rows that memory holds; the others wait."""
         most = self._most(slots, rows.depth)
         if rows.real > most:
@@ -247,7 +249,7 @@ LAST = 1.0 - 2.0**-40  # the largest number by which a token is chosen: it stays
 
 
 @dataclass(frozen=True)
-class Distribution:
+class NextTokenDistribution:
     """What R prefixes may go on with: log-probabilities over V tokens, raw and as drawn from, and their entropies."""
 
     raw_RV: Tensor
@@ -270,14 +272,14 @@ class Distribution:
         return place_N - row_N * V
 
 
-def distribution(logits_RV: Tensor, decoding: Decoding) -> Distribution:
+def distribution(logits_RV: Tensor, decoding: Decoding) -> NextTokenDistribution:
     """The distribution of the next token, in the order of Hugging Face: temperature, top-k, top-p, min-p."""
     raw_RV = torch.log_softmax(logits_RV.float(), -1)
     entropy_R = _entropy(raw_RV)
     if decoding.plain:
-        return Distribution(raw_RV, raw_RV, entropy_R, entropy_R)
+        return NextTokenDistribution(raw_RV, raw_RV, entropy_R, entropy_R)
     sampled_RV = torch.log_softmax(_kept(raw_RV, decoding), -1)
-    return Distribution(raw_RV, sampled_RV, entropy_R, _entropy(sampled_RV))
+    return NextTokenDistribution(raw_RV, sampled_RV, entropy_R, _entropy(sampled_RV))
 
 
 def _entropy(log_RV: Tensor) -> Tensor:

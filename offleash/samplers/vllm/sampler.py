@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from offleash.errors import OffleashError
-from offleash.samplers.models import Model, fingerprint
+from offleash.samplers.registry import Model, fingerprint
 from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.process import Reply, WorkerProcess

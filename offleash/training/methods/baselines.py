@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offleash.training.method import Average, Floats, Group, Method, Schedule, above
+from offleash.training.method import Average, Floats, Method, MethodSchedule, RolloutGroup, above
 from offleash.training.methods.grpo import clipped
 
 
@@ -12,7 +12,7 @@ from offleash.training.methods.grpo import clipped
 class LeaveOneOut:
     """`A_i = R_i - mean of the others' R`: the baseline of a sample does not know the sample."""
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         if group.size == 1:
             return np.zeros(1)  # nobody to compare with
         others_G: Floats = (group.reward_G.sum() - group.reward_G) / (group.size - 1)
@@ -33,7 +33,7 @@ class BatchNormalised:
 
     delta: float = 1e-4
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         advantage_G: Floats = (group.reward_G - group.batch_mean) / (group.batch_std + self.delta)
         return advantage_G
 
@@ -50,7 +50,7 @@ def reinforce_pp(clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Met
 class OverGreedy:
     """`A_i = R_i - R(greedy)`: what sampling brought over the most likely token at every place."""
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         return group.reward_G - group.greedy
 
 
@@ -59,4 +59,4 @@ def remax(clip: float = 0.2, kl: float = 0.0) -> Method:
 
     The gradient of the mean reward without bias; the baseline costs one more sample a problem.
     """
-    return Method(OverGreedy(), clipped(clip, kl, Average.CONSTANT), Schedule(greedy=True))
+    return Method(OverGreedy(), clipped(clip, kl, Average.CONSTANT), MethodSchedule(greedy=True))

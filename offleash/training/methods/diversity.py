@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offleash.training.method import Floats, Group, Method, Schedule, above, at_least, between
+from offleash.training.method import Floats, Method, MethodSchedule, RolloutGroup, above, at_least, between
 from offleash.training.methods.grpo import clipped, normalised
 
 
@@ -15,7 +15,7 @@ class Diverse:
 
     least: float = 0.1
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         alike = Counter(group.answer_G)
         cluster_G = np.array([alike[answer] for answer in group.answer_G])
         distinct_G = (group.size - cluster_G) / max(group.size - 1, 1)
@@ -32,7 +32,7 @@ def diversity(least: float = 0.1, clip: float = 0.2, kl: float = 0.0) -> Method:
 
 
 @dataclass(frozen=True)
-class Novelty:
+class OutcomeNovelty:
     """`A_i + b (bonus_i - mean bonus)`, A_i those of grpo.
 
     The bonus is `min(1, 1/sqrt(count))`, the count being how often the answer was given before this group: an
@@ -45,7 +45,7 @@ class Novelty:
     batch: bool = False
     delta: float = 1e-4
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         counts = Counter(group.answer_G) if self.batch else group.seen
         rare = _otherwise if self.batch else _rarity
         bonus_G = np.array([rare(counts.get(a, 0), group.size) if a else 0.0 for a in group.answer_G])
@@ -69,5 +69,7 @@ def outcome_novelty(
     Grpo that also pays for answers the problem has rarely had, right or wrong.
     """
     return Method(
-        Novelty(at_least("b", b, 0), batch, above("delta", delta, 0)), clipped(clip, kl), Schedule(memory=True)
+        OutcomeNovelty(at_least("b", b, 0), batch, above("delta", delta, 0)),
+        clipped(clip, kl),
+        MethodSchedule(memory=True),
     )

@@ -6,7 +6,7 @@ from math import inf
 import numpy as np
 
 from offleash.errors import OffleashError
-from offleash.training.method import Chosen, Floats, Group, Loss, Method, above, at_least, fraction
+from offleash.training.method import Floats, Loss, Method, RolloutGroup, TokenSelection, above, at_least, fraction
 from offleash.training.methods.grpo import clipped, normalised, spread
 
 
@@ -18,7 +18,7 @@ class EntropyShaped:
     kappa: float = 2.0
     delta: float = 1e-4
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         advantage_G1 = normalised(group.reward_G, self.delta)[:, None]
         bonus_GT = np.minimum(self.alpha * group.entropy_GT, np.abs(advantage_G1) / self.kappa)
         return np.asarray(advantage_G1 + bonus_GT, np.float64)
@@ -44,7 +44,7 @@ def clip_cov(share: float = 2e-4, low: float = 1.0, high: float = 5.0, delta: fl
     """
     if not low <= high:
         raise OffleashError(f"low = {low} lies above high = {high}: no covariance is between. Exchange them.")
-    loss = Loss(low=inf, high=inf, chosen=Chosen.CLIP_COV, share=fraction("share", share), band=(low, high))
+    loss = Loss(low=inf, high=inf, chosen=TokenSelection.CLIP_COV, share=fraction("share", share), band=(low, high))
     return Method(spread(delta), loss)
 
 
@@ -60,7 +60,7 @@ def kl_cov(share: float = 2e-3, penalty: float = 1.0, delta: float = 1e-4) -> Me
     loss = Loss(
         low=inf,
         high=inf,
-        chosen=Chosen.KL_COV,
+        chosen=TokenSelection.KL_COV,
         share=fraction("share", share),
         penalty=at_least("penalty", penalty, 0),
     )
@@ -72,5 +72,5 @@ def top_entropy(share: float = 0.2, clip: float = 0.2, kl: float = 0.0, delta: f
 
     Grpo whose policy gradient reaches only the share of the step's tokens where the policy was least sure.
     """
-    loss = replace(clipped(clip, kl), chosen=Chosen.TOP_ENTROPY, share=fraction("share", share))
+    loss = replace(clipped(clip, kl), chosen=TokenSelection.TOP_ENTROPY, share=fraction("share", share))
     return Method(spread(delta), loss)

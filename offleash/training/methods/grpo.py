@@ -7,12 +7,12 @@ import numpy as np
 from offleash.training.method import (
     Average,
     Floats,
-    Group,
     Ints,
     Loss,
     Method,
+    MethodSchedule,
     Ratio,
-    Schedule,
+    RolloutGroup,
     above,
     at_least,
     between,
@@ -27,7 +27,7 @@ class Normalised:
 
     delta: float = 1e-4
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         return normalised(group.reward_G, self.delta)
 
 
@@ -62,7 +62,7 @@ class Shortened:
     overlong: float = 0.2
     delta: float = 1e-4
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         penalty_G = soft_overlong(group.length_G, group.longest, self.overlong * group.longest)
         return normalised(group.reward_G + penalty_G, self.delta)
 
@@ -85,14 +85,14 @@ def dapo(low: float = 0.2, high: float = 0.28, overlong: float = 0.2, delta: flo
     """
     advantages = Shortened(between("overlong", overlong, 0, 1), above("delta", delta, 0))
     loss = Loss(low=bound("low", low), high=bound("high", high), average=Average.TOKEN)
-    return Method(advantages, loss, Schedule(mixed_only=True))
+    return Method(advantages, loss, MethodSchedule(mixed_only=True))
 
 
 @dataclass(frozen=True)
 class Centred:
     """`A_i = R_i - mean R`: problems that are nearly always or nearly never solved weigh no more than others."""
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         centred_G: Floats = group.reward_G - group.reward_G.mean()
         return centred_G
 

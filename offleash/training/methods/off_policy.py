@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offleash.training.method import Floats, Group, Method, Schedule, above, count
+from offleash.training.method import Floats, Method, MethodSchedule, RolloutGroup, above, count
 from offleash.training.methods.grpo import clipped, normalised, spread
 
 
@@ -19,7 +19,7 @@ def mixed_policy(
     are not lost, because the shaped weight is steepest there.
     """
     loss = replace(clipped(clip, kl), shaping=above("shaping", shaping, 0))
-    return Method(spread(delta), loss, Schedule(experts=count("experts", experts, 1)))
+    return Method(spread(delta), loss, MethodSchedule(experts=count("experts", experts, 1)))
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class WhereReached:
 
     delta: float = 1e-4
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         return normalised(group.reward_G, self.delta) if group.reached else np.zeros(group.size)
 
 
@@ -40,7 +40,7 @@ def base_anchor(
     Problems that none of the base's samples solves are not learnt but held: KL to the base, weight `anchor`.
     """
     loss = replace(clipped(clip, kl), anchor=above("anchor", anchor, 0))
-    schedule = Schedule(base_samples=count("base_samples", base_samples, 1))
+    schedule = MethodSchedule(base_samples=count("base_samples", base_samples, 1))
     return Method(WhereReached(above("delta", delta, 0)), loss, schedule)
 
 
@@ -53,5 +53,5 @@ def interleaved_sft(
 
     The paper waits until a batch of such problems has been gathered; here the interval is fixed.
     """
-    schedule = Schedule(sft_every=count("sft_every", sft_every, 1), sft_steps=count("sft_steps", sft_steps, 1))
+    schedule = MethodSchedule(sft_every=count("sft_every", sft_every, 1), sft_steps=count("sft_steps", sft_steps, 1))
     return Method(spread(delta), clipped(clip, kl), schedule)

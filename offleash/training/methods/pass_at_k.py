@@ -6,7 +6,7 @@ from math import comb, sqrt
 import numpy as np
 
 from offleash.errors import OffleashError
-from offleash.training.method import Average, Floats, Group, Method, count, fits
+from offleash.training.method import Average, Floats, Method, RolloutGroup, count, fits
 from offleash.training.methods.baselines import LeaveOneOut
 from offleash.training.methods.grpo import clipped
 
@@ -17,7 +17,7 @@ class SetAdvantage:
 
     k: int
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         fits(self.k, group.size)
         right_G = group.reward_G > 0
         wrong = group.size - int(right_G.sum())
@@ -53,7 +53,7 @@ class PassGradient:
     k: int
     equal: bool = False
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         n, k = group.size, self.k
         fits(k, n)
         if k == 1:

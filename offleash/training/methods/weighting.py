@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offleash.training.method import Average, Floats, Group, Method, above, at_least, between
+from offleash.training.method import Average, Floats, Method, RolloutGroup, above, at_least, between
 from offleash.training.methods.grpo import clipped, normalised
 
 
@@ -14,7 +14,7 @@ class Signed:
 
     weight: float
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         return np.where(group.reward_G > 0, self.weight * group.reward_G, -1.0)
 
 
@@ -33,7 +33,7 @@ class Focused:
     gamma: float = 1.0
     delta: float = 1e-4
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         missing = 1 - float((group.reward_G > 0).mean())
         weighted_G: Floats = normalised(group.reward_G, self.delta) * missing**self.gamma
         return weighted_G
@@ -57,7 +57,7 @@ class Unlikely:
     b: float = 0.25
     delta: float = 1e-4
 
-    def __call__(self, group: Group) -> Floats:
+    def __call__(self, group: RolloutGroup) -> Floats:
         likely_G = group.logprob_GT.sum(1)
         above_G = (likely_G[None] > likely_G[:, None]).sum(1)
         level_G = (likely_G[None] == likely_G[:, None]).sum(1) - 1

@@ -27,7 +27,7 @@ class Extraction(NamedTuple):
     step: str | None
 
 
-class Place(NamedTuple):
+class SearchRegion(NamedTuple):
     """Where a step looks: the text after the reasoning, and whether the sample was cut off."""
 
     text: str
@@ -41,13 +41,13 @@ def extract(text: str, ladder: Sequence[str], truncated: bool = False, opened: b
     start = text.rfind(THINK) if THINK in text else -1
     if start > end or (opened and end < 0):
         return Extraction(None, UNFINISHED)
-    place = Place(text[end + len(THOUGHT) :] if end >= 0 else text, end >= 0, truncated)
+    place = SearchRegion(text[end + len(THOUGHT) :] if end >= 0 else text, end >= 0, truncated)
     for step in ladder:
         answer = _tidy(STEPS[step](place), step)
         if answer:
             return Extraction(answer, step)
     if end >= 0:  # the reasoning was finished and nothing was said after it: its last marked answer stands
-        inside = Place(text, True, truncated)
+        inside = SearchRegion(text, True, truncated)
         for step in ladder:
             answer = _tidy(STEPS[step](inside), step) if step in MARKED else None
             if answer:
@@ -55,12 +55,12 @@ def extract(text: str, ladder: Sequence[str], truncated: bool = False, opened: b
     return Extraction(None, None)
 
 
-def _tag(place: Place) -> str | None:
+def _tag(place: SearchRegion) -> str | None:
     found = tagged(place.text, place.truncated)
     return unboxed(found) if found is not None and has_box(found) else found
 
 
-def _boxed(place: Place) -> str | None:
+def _boxed(place: SearchRegion) -> str | None:
     """The last box, unless "the final answer is" comes after it: the later word counts."""
     found = boxed(place.text)
     if found is None or not sentences.final_statement(place.text, last_box(place.text)):
@@ -68,54 +68,54 @@ def _boxed(place: Place) -> str | None:
     return None
 
 
-def _hashes(place: Place) -> str | None:
+def _hashes(place: SearchRegion) -> str | None:
     line = after_hashes(place.text)
     return sentences.of_line(line) if line else line
 
 
-def _stated(place: Place) -> str | None:
+def _stated(place: SearchRegion) -> str | None:
     return sentences.stated(place.text, place.truncated)
 
 
-def _concluded(place: Place) -> str | None:
+def _concluded(place: SearchRegion) -> str | None:
     return None if place.truncated else sentences.concluded(place.text)
 
 
-def _formula(place: Place) -> str | None:
+def _formula(place: SearchRegion) -> str | None:
     return None if place.truncated else sentences.last_formula(place.text)
 
 
-def _after_think(place: Place) -> str | None:
+def _after_think(place: SearchRegion) -> str | None:
     return place.text.strip() if place.thought and not place.truncated else None
 
 
-def _code(place: Place) -> str | None:
+def _code(place: SearchRegion) -> str | None:
     return code(place.text, place.truncated)
 
 
-def _letter(place: Place) -> str | None:
+def _letter(place: SearchRegion) -> str | None:
     return None if place.truncated else sentences.letter(place.text)
 
 
-def _last_number(place: Place) -> str | None:
+def _last_number(place: SearchRegion) -> str | None:
     return None if place.truncated else sentences.last_number(place.text)
 
 
-def _whole(place: Place) -> str | None:
+def _whole(place: SearchRegion) -> str | None:
     text = place.text.strip()
     return text if len(text) <= SHORT and not place.truncated else None
 
 
-def _expression(place: Place) -> str | None:
+def _expression(place: SearchRegion) -> str | None:
     return None if place.truncated else sentences.expression(place.text)
 
 
-def _program(place: Place) -> str | None:
+def _program(place: SearchRegion) -> str | None:
     """The text itself, as HumanEval's completions are: kept to the letter, since indentation has a meaning."""
     return place.text if place.text.strip() else None
 
 
-STEPS: dict[str, Callable[[Place], str | None]] = {
+STEPS: dict[str, Callable[[SearchRegion], str | None]] = {
     "tag": _tag,
     "boxed": _boxed,
     "hashes": _hashes,

@@ -43,7 +43,7 @@ class SeveralError(ValueError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class NumberSpec:
     """What a problem wants: a number in a unit, and how near an answer must come."""
 
     value: Fraction
@@ -82,7 +82,7 @@ def readable(case: Case) -> str:
     return ""
 
 
-def _asked(case: Case) -> Asked:
+def _asked(case: Case) -> NumberSpec:
     if case.gold is None or not case.gold.strip():
         raise ValueError("there is no gold answer")
     unit = case.details.get("unit")
@@ -92,7 +92,7 @@ def _asked(case: Case) -> Asked:
 
 
 @lru_cache(4096)  # a gold answer meets thousands of samples
-def _read_gold(gold: str, unit: str, relative: Fraction, absolute: Fraction) -> Asked:
+def _read_gold(gold: str, unit: str, relative: Fraction, absolute: Fraction) -> NumberSpec:
     try:
         named = _unit_text(unit)
         found = _one(_right_side(plain(gold)), named)
@@ -100,7 +100,7 @@ def _read_gold(gold: str, unit: str, relative: Fraction, absolute: Fraction) -> 
         raise ValueError(f"gold answer {gold[:60]!r} is not one number: {problem}") from None
     if found is None:
         raise ValueError(f"gold answer {gold[:60]!r} holds no number")
-    return Asked(found.value, named or found.unit.strip(" .,;:"), relative, absolute)
+    return NumberSpec(found.value, named or found.unit.strip(" .,;:"), relative, absolute)
 
 
 def _tolerance(case: Case, name: str) -> Fraction:
@@ -211,7 +211,7 @@ def _same(first: Quantity, second: Quantity) -> bool:
     return abs(value - first.value) <= reach * abs(first.value)
 
 
-def _compare(found: Quantity, asked: Asked) -> Judgement:
+def _compare(found: Quantity, asked: NumberSpec) -> Judgement:
     values = _in_asked_unit(found, asked)
     if not values:
         return Judgement(Verdict.WRONG, f"measured in {found.unit[:30]!r}, asked for in {asked.unit[:30]!r}")
@@ -221,7 +221,7 @@ def _compare(found: Quantity, asked: Asked) -> Judgement:
     return Judgement(Verdict.WRONG, f"{canonical(values[0])[:60]} is not {canonical(asked.value)[:60]}")
 
 
-def _in_asked_unit(found: Quantity, asked: Asked) -> list[Fraction]:
+def _in_asked_unit(found: Quantity, asked: NumberSpec) -> list[Fraction]:
     """What the answer's number may be in the unit asked for; empty when it measures something else."""
     text = leading(found.unit.strip(" .,;:()≈"))
     wanted, given = readings(asked.unit), readings(text)
@@ -250,7 +250,7 @@ def _scale(text: str, wanted: tuple[Unit, ...]) -> Fraction:
     return Fraction(10) ** int(power[1]) if power else Fraction(1)
 
 
-def _closed(answer: str, asked: Asked, reason: str) -> Judgement:
+def _closed(answer: str, asked: NumberSpec, reason: str) -> Judgement:
     r"""A closed form such as `\frac{2\pi}{15}`, which only a tolerance can compare."""
     found = closed_form(answer) if asked.relative or asked.absolute else None
     if found is None:

@@ -25,7 +25,7 @@ from offleash.verifiers.program.assembly import values_in
 from offleash.verifiers.program.unpickle import private_tests
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox.run import TERMS, Ended, Finished, Limits, chosen_route, run
+from offleash.verifiers.sandbox.run import TERMS, Finished, ProcessEnd, ResourceLimits, chosen_route, run
 from offleash.verifiers.verifier import Case, Judgement
 
 FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
@@ -39,7 +39,7 @@ def decide(case: Case) -> Judgement:
         return Judgement(Verdict.WRONG, "there is no code")
     terms = TERMS.get()
     hearing = _Hearing(case)
-    limits = Limits(
+    limits = ResourceLimits(
         seconds=terms.limits.seconds,
         processor=int(terms.limits.seconds) + 1,
         memory=terms.limits.memory,
@@ -147,9 +147,9 @@ class _Hearing:
             self._verdict = Judgement(Verdict.WRONG, f"the program's answer cannot be read: {trouble}")
         return self._verdict is not None
 
-    def judgement(self, finished: Finished, limits: Limits) -> Judgement:
+    def judgement(self, finished: Finished, limits: ResourceLimits) -> Judgement:
         """The verdict, once the sandbox has ended."""
-        if finished.ended is Ended.STOPPED:
+        if finished.ended is ProcessEnd.STOPPED:
             return Judgement(Verdict.FAILED, finished.ended.value)
         if not self._ready:
             said = finished.errors or finished.ended.value
@@ -157,10 +157,10 @@ class _Hearing:
         if self._verdict is not None:
             return self._verdict
         reasons = {
-            Ended.TIME: f"time limit of {limits.seconds:g} s",
-            Ended.MEMORY: f"memory limit of {limits.memory / 2**30:.3g} GiB",
-            Ended.PROCESSES: f"limit of {limits.processes} processes",
-            Ended.DISK: f"limit of {limits.disk >> 20} MiB of disk space",
+            ProcessEnd.TIME: f"time limit of {limits.seconds:g} s",
+            ProcessEnd.MEMORY: f"memory limit of {limits.memory / 2**30:.3g} GiB",
+            ProcessEnd.PROCESSES: f"limit of {limits.processes} processes",
+            ProcessEnd.DISK: f"limit of {limits.disk >> 20} MiB of disk space",
         }
         return Judgement(Verdict.WRONG, reasons.get(finished.ended, "the program ended the run before its tests had"))
 

@@ -27,7 +27,7 @@ PLAIN_VALUES = frozenset(
 )
 
 
-class RefusedError(pickle.UnpicklingError):
+class ForbiddenPickleError(pickle.UnpicklingError):
     """The pickle names something that is not admitted."""
 
 
@@ -61,7 +61,7 @@ def _unpacked(text: str) -> str:
         value = plain(data)
     except (binascii.Error, ValueError, zlib.error) as trouble:
         raise OffleashError(f"The private tests are neither JSON nor base64 of zlib: {trouble}.") from None
-    except RefusedError as trouble:
+    except ForbiddenPickleError as trouble:
         raise OffleashError(
             f"The private tests were refused: {trouble}. Do not use this copy of the data set."
         ) from None
@@ -87,7 +87,7 @@ class _Restricted(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> object:
         if (module, name) not in self._admitted:
-            raise RefusedError(f"it names {module}.{name}")
+            raise ForbiddenPickleError(f"it names {module}.{name}")
         found = super().find_class(module, name)
         if isinstance(found, type) and found.__flags__ & HEAP and not found.__flags__ & IMMUTABLE:
             # a class written in Python could be changed by the pickle (BUILD sets attributes): give only its making
@@ -95,4 +95,4 @@ class _Restricted(pickle.Unpickler):
         return found
 
     def persistent_load(self, pid: object) -> object:
-        raise RefusedError("it refers to an object outside of itself")
+        raise ForbiddenPickleError("it refers to an object outside of itself")

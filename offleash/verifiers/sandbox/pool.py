@@ -18,7 +18,7 @@ from types import ModuleType
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.verifiers.sandbox.run import TERMS, Limits, Terms, chosen_route
+from offleash.verifiers.sandbox.run import TERMS, ResourceLimits, SandboxPolicy, chosen_route
 from offleash.verifiers.sandbox.worker import said
 from offleash.verifiers.sandbox.worker_process import State, Warm
 from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
@@ -72,8 +72,8 @@ class Pool:
     def _alone(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         module = _module(verifier)
         chosen_route(self._trust_code)  # an error now, not a failure of every case
-        limits = Limits(seconds=verifier.seconds, memory=verifier.memory)
-        terms = Terms(limits, self._trust_code, threading.Event())
+        limits = ResourceLimits(seconds=verifier.seconds, memory=verifier.memory)
+        terms = SandboxPolicy(limits, self._trust_code, threading.Event())
 
         def one(index: int) -> tuple[int, Judgement]:
             TERMS.set(terms)

@@ -30,7 +30,7 @@ from offleash.verifiers.sandbox.supervisor import DISK, MEMORY, PROCESSES
 
 
 @dataclass(frozen=True)
-class Limits:
+class ResourceLimits:
     """What a command may use."""
 
     seconds: float = 9.0  # of wall clock
@@ -43,18 +43,18 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Terms:
+class SandboxPolicy:
     """Under which terms the verifier in this thread may run model-written code."""
 
-    limits: Limits = Limits()
+    limits: ResourceLimits = ResourceLimits()
     trust_code: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
-TERMS: ContextVar[Terms] = ContextVar("terms", default=Terms())  # noqa: B039  (frozen; nobody sets the default's event)
+TERMS: ContextVar[SandboxPolicy] = ContextVar("terms", default=SandboxPolicy())  # noqa: B039  (frozen; nobody sets the default's event)
 
 
-class Ended(StrEnum):
+class ProcessEnd(StrEnum):
     """How a command came to its end."""
 
     DONE = "it ended by itself"
@@ -71,15 +71,15 @@ class Ended(StrEnum):
 class Finished:
     output: bytes
     errors: str  # the last of its standard error
-    ended: Ended
+    ended: ProcessEnd
 
 
-BROKEN = {MEMORY: Ended.MEMORY, PROCESSES: Ended.PROCESSES, DISK: Ended.DISK}
+BROKEN = {MEMORY: ProcessEnd.MEMORY, PROCESSES: ProcessEnd.PROCESSES, DISK: ProcessEnd.DISK}
 
 
 def run(
     command: Sequence[str],
-    limits: Limits,
+    limits: ResourceLimits,
     *,
     stdin: bytes = b"",
     trust_code: bool = False,
@@ -92,9 +92,9 @@ def run(
     deadline = time.monotonic() + limits.seconds
     with Isolated(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
         output, ended = _exchange(isolated, stdin, limits, deadline, watch, stopped)
-        if ended is Ended.DONE:
+        if ended is ProcessEnd.DONE:
             left = max(0.1, deadline - time.monotonic())
-            ended = BROKEN.get(isolated.wait(left), Ended.DONE)
+            ended = BROKEN.get(isolated.wait(left), ProcessEnd.DONE)
         isolated.end()
         if isolated.process.returncode == CANNOT:
             raise OffleashError(f"The sandbox could not be built: {isolated.errors()}.")
@@ -107,7 +107,7 @@ class Isolated:
     def __init__(
         self,
         command: Sequence[str],
-        limits: Limits,
+        limits: ResourceLimits,
         *,
         trust_code: bool = False,
         route: str | None = None,
@@ -214,7 +214,7 @@ def protections(trust_code: bool = False) -> str:
 def _trial(route: str) -> str:
     """Why a trial in the sandbox fails, or "": Python starts, and its libraries can be read."""
     try:
-        said = run(interpreter.trial(), Limits(seconds=20), route=route)
+        said = run(interpreter.trial(), ResourceLimits(seconds=20), route=route)
     except OffleashError as trouble:
         return str(trouble).removeprefix("The sandbox could not be built: ").rstrip(".")
     except OSError as trouble:
@@ -225,11 +225,11 @@ def _trial(route: str) -> str:
 def _exchange(
     isolated: Isolated,
     stdin: bytes,
-    limits: Limits,
+    limits: ResourceLimits,
     deadline: float,
     watch: Callable[[bytes], bool] | None,
     stopped: threading.Event | None,
-) -> tuple[bytes, Ended]:
+) -> tuple[bytes, ProcessEnd]:
     """Feed the input and collect the output, never blocking, until its end or a limit."""
     source, sink = isolated.process.stdout, isolated.process.stdin
     assert source is not None
@@ -241,9 +241,9 @@ def _exchange(
             ready.register(pipe, event)
         while True:
             if stopped is not None and stopped.is_set():
-                return bytes(output), Ended.STOPPED
+                return bytes(output), ProcessEnd.STOPPED
             if (time_left := deadline - time.monotonic()) <= 0:
-                return bytes(output), Ended.TIME
+                return bytes(output), ProcessEnd.TIME
             for key, _ in ready.select(min(time_left, 0.1)):
                 if key.fileobj is sink:
                     left = _fed(sink.fileno(), left)
@@ -253,12 +253,12 @@ def _exchange(
                     continue
                 chunk = os.read(source.fileno(), 1 << 16)
                 if not chunk:
-                    return bytes(output), Ended.DONE
+                    return bytes(output), ProcessEnd.DONE
                 output += chunk
                 if watch is not None and watch(chunk):
-                    return bytes(output), Ended.ENOUGH
+                    return bytes(output), ProcessEnd.ENOUGH
                 if len(output) > limits.output:
-                    return bytes(output[: limits.output]), Ended.OUTPUT
+                    return bytes(output[: limits.output]), ProcessEnd.OUTPUT
 
 
 def _fed(fd: int, left: memoryview) -> memoryview:

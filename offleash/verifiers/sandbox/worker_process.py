@@ -13,7 +13,7 @@ from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.launcher import CANNOT
 from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox.run import BROKEN, Isolated, Limits, chosen_route
+from offleash.verifiers.sandbox.run import BROKEN, Isolated, ResourceLimits, chosen_route
 from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
 
 SECONDS_TO_START = 60.0  # imports on a busy machine; not charged to any case
@@ -47,7 +47,7 @@ class Warm:
             command = interpreter.start(
                 "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), "-1", manner
             )
-            limits = Limits(memory=verifier.memory)
+            limits = ResourceLimits(memory=verifier.memory)
             self._held = Isolated(command, limits, route=route, modules=[verifier.module])
         else:
             self._held = _Tied(verifier)

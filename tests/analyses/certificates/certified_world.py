@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.data.certificates import COMPLETIONS, CertificateFolder, Terms
+from offleash.data.certificates import COMPLETIONS, CertificateFolder, CertificateSettings
 from offleash.data.run import Origin
 from offleash.data.tables import VERDICTS, as_problems, question_hash
 
@@ -60,7 +60,7 @@ def certificate(
         pl.DataFrame({"problem": names, "benchmark": [(benchmarks or {}).get(name, "one") for name in names]})
     )
     here = CertificateFolder(folder)
-    here.begin(folder.name, table, Terms(epsilon, vocabulary, origin(f"hf:{folder.name}", **decoding)))
+    here.begin(folder.name, table, CertificateSettings(epsilon, vocabulary, origin(f"hf:{folder.name}", **decoding)))
     for place, (name, some) in enumerate(written.items()):
         if name not in unexplored:
             continue

@@ -16,7 +16,7 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.exact import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 from offleash.stats.classes import IN, OUT, UNDETERMINED, Certified
 from offleash.verifying.verify import Verifying

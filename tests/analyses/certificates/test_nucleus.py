@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from offleash.analyses.certificates.certify import CertifiedRun, certify
-from offleash.analyses.certificates.cutoff import cut_arguments
+from offleash.analyses.certificates.nucleus import cut_arguments
 from offleash.data.certificates import open_certificate
 from offleash.errors import OffleashError
 from offleash.samplers.exact import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 from offleash.verifying.verify import Verifying
 from tests.analyses.certificates.certified_world import BOXES, problems

@@ -34,7 +34,7 @@ from offleash.data.scores import END, HEIGHT, POSITIONS, SCORES, START, TENTH
 from offleash.data.tables import SAMPLES, VERDICTS, as_problems
 from offleash.errors import OffleashError
 from offleash.scoring.shards import positions_of
-from offleash.stats.entropy import Way
+from offleash.stats.entropy import Direction
 from tests.places import SHARED_DATA
 
 SHARED = SHARED_DATA / "outputs"
@@ -129,22 +129,22 @@ def test_benchmarks_stand_alone_and_their_mean_is_the_average() -> None:
     assert token.average.value_R.tolist() == [0.5]
 
 
-@pytest.mark.parametrize("token", [Way.UP, Way.DOWN])
-@pytest.mark.parametrize("answer", [Way.UP, Way.DOWN])
-def test_the_square_finds_the_cell_of_a_planted_change(token: Way, answer: Way) -> None:
+@pytest.mark.parametrize("token", [Direction.UP, Direction.DOWN])
+@pytest.mark.parametrize("answer", [Direction.UP, Direction.DOWN])
+def test_the_square_finds_the_cell_of_a_planted_change(token: Direction, answer: Direction) -> None:
     rng = np.random.default_rng(3)
     names = [f"p{p}" for p in range(20)]
     tight, wide = {p: ["7"] * 7 + ["8"] for p in names}, {p: list("12345678") for p in names}
     low, high = ({p: (level + rng.normal(0, 0.05, 8)).tolist() for p in names} for level in (0.3, 0.5))
     before, after = (
-        ((tight, wide) if answer is Way.UP else (wide, tight)),
-        ((low, high) if token is Way.UP else (high, low)),
+        ((tight, wide) if answer is Direction.UP else (wide, tight)),
+        ((low, high) if token is Direction.UP else (high, low)),
     )
     found = entropies([run("base", before[0], after[0]), run("rl", before[1], after[1])], FEW).squares[0]
     assert found is not None
     assert (found.token, found.answer) == (token, answer)
-    cells = {(Way.UP, Way.UP): found.up_up, (Way.UP, Way.DOWN): found.up_down}
-    cells |= {(Way.DOWN, Way.UP): found.down_up, (Way.DOWN, Way.DOWN): found.down_down}
+    cells = {(Direction.UP, Direction.UP): found.up_up, (Direction.UP, Direction.DOWN): found.up_down}
+    cells |= {(Direction.DOWN, Direction.UP): found.down_up, (Direction.DOWN, Direction.DOWN): found.down_down}
     assert cells.pop((token, answer)) == 20
     assert not any(cells.values())
 
@@ -157,7 +157,7 @@ def test_two_draws_of_one_world_are_not_resolved() -> None:
         runs.append(run(name, told, {p: rng.normal(0.4, 0.1, 16).tolist() for p in told}))
     found = entropies(runs, Question(replicates=1000)).squares[0]
     assert found is not None
-    assert (found.token, found.answer) == (Way.UNRESOLVED, Way.UNRESOLVED)
+    assert (found.token, found.answer) == (Direction.UNRESOLVED, Direction.UNRESOLVED)
 
 
 def scores(values: Mapping[str, Mapping[int, float]], tokens: int = 5) -> pl.LazyFrame:

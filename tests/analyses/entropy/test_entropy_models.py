@@ -19,10 +19,10 @@ from offleash.data.folder import open_run
 from offleash.data.scores import Trace
 from offleash.data.tables import as_problems
 from offleash.drawing.draw import Drawing, draw, draw_arguments
-from offleash.lab.base import base_of
 from offleash.lab.countdown import COUNTDOWN
+from offleash.lab.pretrain import base_of
 from offleash.loading.load import load
-from offleash.samplers.models import model_of, open_sampler
+from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Decoding
 from offleash.scoring.score import score_folders
 from offleash.scoring.shards import Selection

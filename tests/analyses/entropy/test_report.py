@@ -14,7 +14,7 @@ from offleash.analyses.entropy.entropy import TOKEN, UNREAD, Entropies, entropie
 from offleash.analyses.entropy.report import READINGS, cautions, entropy_document, finding, reading
 from offleash.analyses.entropy.terminal import show_entropies
 from offleash.comparing.compare import compare
-from offleash.comparing.figures.subject import Subject
+from offleash.comparing.figures.subject import FigureInput
 from offleash.comparing.question import Question
 from offleash.data.run import Run
 from offleash.data.scores import END, HEIGHT, POSITIONS, START, TENTH
@@ -22,7 +22,7 @@ from offleash.render.figure import PAGE, PAPER, Figure, Missing
 from offleash.reporting.comparison import document, show
 from offleash.reporting.figures import figure, subject
 from offleash.reporting.page.build import entropy
-from offleash.stats.entropy import Square, Way
+from offleash.stats.entropy import Direction, Square
 from tests.analyses.entropy.test_entropy import run, scores
 from tests.reporting.test_figures import expressions, rows, vega
 
@@ -69,7 +69,7 @@ def printed(found: Entropies) -> str:
     return out.getvalue()
 
 
-def compared(runs: Sequence[Run]) -> Subject:
+def compared(runs: Sequence[Run]) -> FigureInput:
     return subject([compare(runs[0], runs[1], FEW)])
 
 
@@ -83,14 +83,14 @@ def test_local_uncertainty_that_rises_while_diversity_falls_is_told_with_the_pap
 
 
 @pytest.mark.parametrize(("ways", "words"), READINGS.items())
-def test_each_cell_has_a_reading_of_its_own(ways: tuple[Way, Way], words: str) -> None:
+def test_each_cell_has_a_reading_of_its_own(ways: tuple[Direction, Direction], words: str) -> None:
     assert reading(Square(0, 0, 0, 0, 0, *ways)) == words
     assert list(READINGS.values()).count(words) == 1
 
 
 def test_what_is_not_resolved_is_never_read_as_a_change() -> None:
-    for token in Way:
-        for answer in Way:
+    for token in Direction:
+        for answer in Direction:
             said = reading(Square(5, 0, 0, 0, 0, token, answer))
             assert ("not resolved" in said) == ((token, answer) not in READINGS)
 
@@ -182,7 +182,7 @@ def test_cautions_name_unread_samples_and_a_format_that_changed() -> None:
         }
 
     found = entropies([run("base", answers(0.9, 8)), run("rl", answers(0.0, 3))], FEW)
-    assert found.measures[UNREAD].average.way(1) is Way.DOWN
+    assert found.measures[UNREAD].average.way(1) is Direction.DOWN
     said = " ".join(cautions(found))
     assert "91% of the samples are unread" in said
     assert "the format changed, too" in said

@@ -17,7 +17,7 @@ from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import Drawing, draw
 from offleash.samplers.exact import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 from offleash.verifying.verify import Verifying
 from tests.analyses.certificates.certified_world import BOXES

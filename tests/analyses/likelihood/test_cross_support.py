@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from offleash.analyses.likelihood.cross_support import Crossed
-from offleash.analyses.likelihood.likelihood import Asked, Likelihood, likelihood
+from offleash.analyses.likelihood.likelihood import Likelihood, LikelihoodRequest, likelihood
 from offleash.analyses.likelihood.report import finding, notes
 from offleash.comparing.runs import question
 from offleash.samplers.huggingface.sampler import open_sampler
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding
 from offleash.stats.likelihood import Reach
 from tests.analyses.likelihood.likelihood_world import SEEDS, SPOKEN, World, given_back, problems, world
@@ -25,7 +25,7 @@ Told = tuple[Likelihood, Exact]
 
 
 def report(before: str, after: str, at: int | None = None, first: int = K) -> Likelihood:
-    return likelihood(before, after, Asked(first=first), question(at=at, replicates=200))
+    return likelihood(before, after, LikelihoodRequest(first=first), question(at=at, replicates=200))
 
 
 def both(exact: Exact, finder: str) -> pl.DataFrame:
@@ -235,7 +235,7 @@ def test_the_success_that_stopped_a_problem_stays_out_where_an_earlier_one_has_n
     for folder in runs:  # as a kill leaves them: the shard of the first successes was not written
         for file in (Path(folder) / "scores").glob("*/*.parquet"):
             (pl.read_parquet(file).filter(pl.col("index") >= 4)).write_parquet(file)
-    found = likelihood(runs[0], runs[1], Asked(first=4, scoring=False), question(at=4, replicates=200))
+    found = likelihood(runs[0], runs[1], LikelihoodRequest(first=4, scoring=False), question(at=4, replicates=200))
     changed = 0
     for row in found.cross.rows:
         if row.problem not in stopped:
@@ -273,7 +273,7 @@ def test_whole_samples_that_end_by_stop_texts_or_at_other_lengths_have_no_diverg
     runs["stop"] = tiny.run(tmp_path / "stop", "after", 8, Decoding(max_tokens=3, stop=("b",)))
     for other, words in (("short", "cut at different lengths"), ("stop", "stop texts")):
         asked = question(at=4, replicates=200, allow=("decoding",))
-        found = likelihood(runs["plain"], runs[other], Asked(first=8), asked)
+        found = likelihood(runs["plain"], runs[other], LikelihoodRequest(first=8), asked)
         assert words in found.leash.reason
         assert not found.leash.divergences
     assert found.scored[1].frame.height

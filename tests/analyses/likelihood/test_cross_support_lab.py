@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from offleash.lab.demo import QUICK, recipe_of
-from offleash.lab.worlds import world, write_problems
+from offleash.lab.registry import world, write_problems
 from offleash.stats.likelihood import ENOUGH
 from offleash.training.loop import train
 from tests.cli.command import offleash

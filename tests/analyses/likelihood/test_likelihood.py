@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from offleash.analyses.likelihood.classes import TRACES, groups, perplexities, styles
-from offleash.analyses.likelihood.law import SIDES, Given, law_of, run_folder, scores_under
-from offleash.analyses.likelihood.likelihood import Asked, Likelihood, likelihood
-from offleash.analyses.likelihood.missing import Prospect
+from offleash.analyses.likelihood.likelihood import Likelihood, LikelihoodRequest, likelihood
+from offleash.analyses.likelihood.missing_scores import ScoringEstimate
+from offleash.analyses.likelihood.models import SIDES, ModelOverride, law_of, run_folder, scores_under
 from offleash.analyses.likelihood.traces import TraceFile, read_traces
 from offleash.comparing.per_problem import detail
 from offleash.comparing.runs import compare_arguments, question
@@ -48,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> tuple[str, st
 
 @pytest.fixture(scope="module")
 def told(runs: tuple[str, str]) -> Likelihood:
-    return likelihood(*runs, Asked(first=8), question(at=2, replicates=200))
+    return likelihood(*runs, LikelihoodRequest(first=8), question(at=2, replicates=200))
 
 
 def test_what_is_no_trace_is_counted_and_named(tmp_path: Path) -> None:
@@ -111,21 +111,21 @@ def test_the_same_trace_cannot_be_right_and_wrong(tmp_path: Path) -> None:
 def test_a_run_that_does_not_say_who_drew_it_asks_for_the_model(tmp_path: Path, runs: tuple[str, str]) -> None:
     imported = run_of_texts(tmp_path / "run", {"p": "a"}, {"p": ["a"]})
     with pytest.raises(OffleashError, match="--model-after hf:PATH"):
-        law_of("after", "run", imported, Given())
-    law = law_of("after", "run", imported, Given("hf:./rl"))
+        law_of("after", "run", imported, ModelOverride())
+    law = law_of("after", "run", imported, ModelOverride("hf:./rl"))
     assert (str(law.model), law.known, law.decoding.plain) == ("hf:./rl", False, True)
     with pytest.raises(OffleashError, match="only hf: gives"):
-        law_of("before", "run", imported, Given("endpoint:http://localhost#m"))
+        law_of("before", "run", imported, ModelOverride("endpoint:http://localhost#m"))
     logs = lines(tmp_path / "log.jsonl", {"problem": "p", "verdict": "correct"})
     with pytest.raises(OffleashError, match=r"offleash import .* --texts -o RUN"):
         run_folder(str(logs))
-    drawn = law_of("before", "base", Path(runs[0]), Given())
+    drawn = law_of("before", "base", Path(runs[0]), ModelOverride())
     assert drawn.fingerprint
     assert drawn.decoding == Decoding(max_tokens=3)
 
 
 def test_weights_that_changed_are_refused_unless_the_user_names_them(runs: tuple[str, str]) -> None:
-    law = law_of("before", "base", Path(runs[0]), Given())
+    law = law_of("before", "base", Path(runs[0]), ModelOverride())
     assert law.now == law.fingerprint != ""
     assert law.check() == ""
     with pytest.raises(OffleashError, match="no longer holds the weights"):
@@ -140,9 +140,9 @@ def test_standing_scores_of_other_weights_or_settings_are_refused_with_what_diff
     before, after = (tiny.run(tmp_path / side, side, 6) for side in SIDES)
     few, rows = question(at=2, replicates=200), [{"problem": "p0", "text": "a b", "author": "x"}]
     traces = lines(tmp_path / "traces.jsonl", *rows)
-    named, asked = Given(f"hf:{model}"), Asked(first=2, traces=traces)
+    named, asked = ModelOverride(f"hf:{model}"), LikelihoodRequest(first=2, traces=traces)
 
-    def report(given: Given, scoring: bool = True, traced: bool = True) -> Likelihood:
+    def report(given: ModelOverride, scoring: bool = True, traced: bool = True) -> Likelihood:
         what = replace(asked, laws={"after": given}, scoring=scoring, traces=traces if traced else None)
         return likelihood(before, after, what, few)
 
@@ -168,7 +168,7 @@ def test_standing_scores_of_other_weights_or_settings_are_refused_with_what_diff
 
 def test_both_models_are_looked_at_before_the_first_one_scores(tmp_path: Path, tiny: World) -> None:
     before, after = (tiny.run(tmp_path / side, side, 4) for side in SIDES)
-    lost = Asked(first=2, laws={"after": Given(f"hf:{tmp_path}/gone")})
+    lost = LikelihoodRequest(first=2, laws={"after": ModelOverride(f"hf:{tmp_path}/gone")})
     with pytest.raises(OffleashError, match="gone is no folder"):
         likelihood(before, after, lost, question(replicates=200))
     assert not scored_models(Path(before))
@@ -177,7 +177,7 @@ def test_both_models_are_looked_at_before_the_first_one_scores(tmp_path: Path, t
     facts.write_text(facts.read_text().replace(str(tiny.models["after"]), str(model)))
     shutil.copy(tiny.models["before"] / "model.safetensors", model / "model.safetensors")
     with pytest.raises(OffleashError, match="no longer holds the weights that drew"):
-        likelihood(before, after, Asked(first=2), question(replicates=200))
+        likelihood(before, after, LikelihoodRequest(first=2), question(replicates=200))
     assert not scored_models(Path(before))
 
 
@@ -192,10 +192,10 @@ def test_scores_of_another_decoding_are_never_taken_for_those_of_the_law(
 
 
 def test_only_what_is_missing_is_scored_and_announced_before(runs: tuple[str, str], told: Likelihood) -> None:
-    ahead: list[Prospect] = []
-    again = likelihood(*runs, Asked(first=8), question(at=2, replicates=200), announce=ahead.append)
+    ahead: list[ScoringEstimate] = []
+    again = likelihood(*runs, LikelihoodRequest(first=8), question(at=2, replicates=200), announce=ahead.append)
     assert (again.work.samples, ahead[0].missing) == (0, 0)
-    more = likelihood(*runs, Asked(first=9), question(at=2, replicates=200), announce=ahead.append)
+    more = likelihood(*runs, LikelihoodRequest(first=9), question(at=2, replicates=200), announce=ahead.append)
     # a correct sample that becomes one of the first is read again: its entropy by position is kept from then on
     assert 0 < ahead[1].missing <= more.work.samples <= 4 * len(problems())
     assert again.cross.rows == told.cross.rows
@@ -203,7 +203,7 @@ def test_only_what_is_missing_is_scored_and_announced_before(runs: tuple[str, st
 
 def test_the_figure_of_all_samples_holds_none_that_a_verdict_has_chosen(tmp_path: Path, tiny: World) -> None:
     runs = [tiny.run(tmp_path / side, side, 24) for side in ("before", "after")]
-    scored = likelihood(runs[0], runs[1], Asked(first=5), question(at=2, replicates=200)).scored
+    scored = likelihood(runs[0], runs[1], LikelihoodRequest(first=5), question(at=2, replicates=200)).scored
     assert all(one.frame.height > 5 * len(problems()) for one in scored)
     (one,), _ = compare_arguments(runs, None, question(at=2, replicates=200))
     for spread in (found := perplexities(detail(one))):
@@ -215,8 +215,8 @@ def test_the_leash_holds_none_that_a_verdict_has_chosen_whatever_first_is_asked_
     tmp_path: Path, tiny: World
 ) -> None:
     pair = tiny.run(tmp_path / "base", "before", 48), tiny.run(tmp_path / "rl", "after", 48)
-    scored = likelihood(*pair, Asked(first=8), question(replicates=200))
-    later = likelihood(*pair, Asked(first=48, scoring=False), question(replicates=200))
+    scored = likelihood(*pair, LikelihoodRequest(first=8), question(replicates=200))
+    later = likelihood(*pair, LikelihoodRequest(first=48, scoring=False), question(replicates=200))
     for one in (scored, later):
         assert {some.samples for some in one.leash.divergences} == {8 * 8}
 
@@ -224,7 +224,7 @@ def test_the_leash_holds_none_that_a_verdict_has_chosen_whatever_first_is_asked_
 def test_external_traces_are_scored_once_and_long_ones_in_windows(tmp_path: Path, runs: tuple[str, str]) -> None:
     long = " ".join(["a", "b"] * 50)  # the models read 64 tokens
     rows = [{"problem": f"p{i}", "text": text, "author": "x"} for i in range(6) for text in ("a b", "b", long)]
-    asked = Asked(first=8, traces=lines(tmp_path / "traces.jsonl", *rows))
+    asked = LikelihoodRequest(first=8, traces=lines(tmp_path / "traces.jsonl", *rows))
     found = likelihood(*runs, asked, question(at=2, replicates=200))
     assert found.traces is not None
     assert (found.work.traces, found.traces.scored, found.traces.windowed) == (36, 18, 6)
@@ -244,7 +244,7 @@ def test_the_sums_of_an_external_trace_are_those_of_the_scorer(
     from offleash.samplers.huggingface.scoring import Scorer
 
     file = lines(tmp_path / "traces.jsonl", {"problem": "p2", "text": "a b a", "author": "x"})
-    found = likelihood(*runs, Asked(first=8, traces=file), question(at=2, replicates=200))
+    found = likelihood(*runs, LikelihoodRequest(first=8, traces=file), question(at=2, replicates=200))
     (group,) = (one for one in found.groups if not one.own)
     for side, sampler in tiny.samplers.items():
         (sums,) = Scorer.of(sampler).score([Trace("a a a", "a b a")], Decoding())

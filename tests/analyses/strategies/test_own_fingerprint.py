@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked, fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, fingerprint
 from offleash.analyses.strategies.fingerprints.worker import answers, decide, probe, request
 from offleash.data.verdict import Verdict
 
@@ -49,7 +49,7 @@ def test_a_file_that_is_not_there_or_not_python_is_told(file: Path) -> None:
 
 
 def test_what_a_function_raises_is_told_on_one_line(file: Path) -> None:
-    rows = [(Asked("p"), "text")]
+    rows = [(SolvedProblem("p"), "text")]
     assert answers(decide(request(fingerprint(f"{file}:kind"), rows))) == [(None, "ValueError: one two")]
     ((way, trouble),) = answers(decide(request(fingerprint(f"{file}:number"), rows))) or []
     assert way is None

@@ -3,7 +3,7 @@
 import pytest
 
 from offleash.analyses.strategies.fingerprints import program
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
 
 SUMS = "def f(n):\n    return n * (n + 1) // 2\n"
 KINDS = "class S:\n    def go(self, a):\n        return max(a)\n"
@@ -12,7 +12,7 @@ DATA = "def data():\n    return list(map(int, {}))\n"
 
 
 def told(source: str) -> str:
-    way = program.way(Asked(), f"```python\n{source}\n```")
+    way = program.way(SolvedProblem(), f"```python\n{source}\n```")
     assert way is not None
     return way.replace("\n\n", "\n").strip()
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.strategies.fingerprints.fingerprint import FINGERPRINTS, Asked, fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import FINGERPRINTS, SolvedProblem, fingerprint
 from offleash.analyses.strategies.read import (
     WAYS,
     Coverage,
@@ -70,7 +70,7 @@ def test_a_function_that_fails_on_a_text_is_named_and_tried_again(tmp_path: Path
         "    if 'number' in text: return 7\n"
         "    return problem['gold'] + problem['id'] + text[0] if text else None\n"
     )
-    rows = [(Asked("p", gold="g"), text) for text in ("abc", "", "crash", "hang", "die", "number", "xyz")]
+    rows = [(SolvedProblem("p", gold="g"), text) for text in ("abc", "", "crash", "hang", "die", "number", "xyz")]
     with Pool(2) as pool:
         by = identified(fingerprint(f"{file}:way"), pool)
         assert by.identity.startswith("own-way@")
@@ -121,7 +121,7 @@ def test_texts_that_break_parsers_break_nothing_else(name: str) -> None:
     bombs += ["```\n" + "if 1:\n" * 50 + "```", "-(" * 2_000 + "1" + ")" * 2_000 + " = 1"]
     honest = "3 * 5 = 15" if name == "steps" else "def f(a):\n    return a"
     with Pool(1) as pool:
-        found = Reader(FINGERPRINTS[name], pool).ways([(Asked("p"), text) for text in [*bombs, honest]])
+        found = Reader(FINGERPRINTS[name], pool).ways([(SolvedProblem("p"), text) for text in [*bombs, honest]])
     assert found[-1][0] is not None
     assert len(found) == len(bombs) + 1
 
@@ -134,7 +134,7 @@ def test_a_function_of_a_module_is_found_from_the_folder_one_is_in(
     monkeypatch.chdir(tmp_path)
     with Pool(1) as pool:
         by = identified(fingerprint("mine.ways:kind"), pool)
-        assert Reader(by, pool).ways([(Asked("p"), "abc")]) == [("a", "")]
+        assert Reader(by, pool).ways([(SolvedProblem("p"), "abc")]) == [("a", "")]
 
 
 def test_lost_and_new_ways_are_found_in_a_known_world(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_nothing_is_made_of_few_problems(tmp_path: Path) -> None:
 def test_a_function_that_fails_on_every_text_is_given_up(tmp_path: Path, body: str) -> None:
     file = tmp_path / "mine.py"
     file.write_text(f"def way(problem, text):\n    {body}\n")
-    rows = [(Asked("p"), f"text {number}") for number in range(3000)]
+    rows = [(SolvedProblem("p"), f"text {number}") for number in range(3000)]
     told = list[str]()
     with Pool(1) as pool:
         reader = Reader(fingerprint(f"{file}:way"), pool, told.append)

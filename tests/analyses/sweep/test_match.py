@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 from scipy.optimize import brentq
 
-from offleash.analyses.sweep.match import Matched, Pilots, entropy_matched, match_temperature, moved_by_chance
+from offleash.analyses.sweep.match import EntropyMatch, Pilots, entropy_matched, match_temperature, moved_by_chance
 from offleash.analyses.sweep.report import match_finding, match_tables
 from offleash.errors import OffleashError
 from offleash.progress import silent
-from offleash.samplers.models import model_of, open_sampler
+from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
 from tests.drawing.drawn_world import QUIET, problems
 
@@ -96,18 +96,18 @@ def world(folder: Path, power: float, broken: int) -> tuple[str, str]:
     return "scripted:base.json", "scripted:after.json"
 
 
-def matched(folder: Path, power: float, broken: int) -> Matched:
+def matched(folder: Path, power: float, broken: int) -> EntropyMatch:
     with chdir(folder):  # seeds derive from a model's name: the same samples wherever this runs
         before, after = (model_of(text) for text in world(folder, power, broken))
         return entropy_matched(problems(COUNT), before, after, Decoding(), "100", folder / "runs", verifying=QUIET)
 
 
 @pytest.fixture(scope="module")
-def sharpened(tmp_path_factory: pytest.TempPathFactory) -> Matched:
+def sharpened(tmp_path_factory: pytest.TempPathFactory) -> EntropyMatch:
     return matched(tmp_path_factory.mktemp("sharpened"), power=2.0, broken=0)
 
 
-def test_a_sharpened_model_is_matched_at_the_power_and_its_loss_goes_away(sharpened: Matched) -> None:
+def test_a_sharpened_model_is_matched_at_the_power_and_its_loss_goes_away(sharpened: EntropyMatch) -> None:
     found = sharpened
     assert found.temperature == pytest.approx(2.0, abs=0.02)
     assert found.entropy["equal"].value < found.entropy["before"].value - 0.1
@@ -129,7 +129,7 @@ def test_what_a_model_cannot_do_at_any_temperature_does_not_come_back(tmp_path: 
     assert found.recovered.lost_matched > 6
 
 
-def test_the_match_is_told_in_tables_and_words(sharpened: Matched) -> None:
+def test_the_match_is_told_in_tables_and_words(sharpened: EntropyMatch) -> None:
     console = Console(width=80, record=True, file=StringIO())
     for part in match_tables(sharpened):
         console.print(part)

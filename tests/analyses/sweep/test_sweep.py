@@ -17,12 +17,12 @@ from rich.console import Console
 from offleash.analyses.sweep.best import Best, best_against_best
 from offleash.analyses.sweep.report import finding, show_sweep
 from offleash.analyses.sweep.runs import grid, kept_settings, labels, numbers, place, split_label
-from offleash.analyses.sweep.sweep import Asked, Swept, sweep
+from offleash.analyses.sweep.sweep import SweepRequest, Swept, sweep
 from offleash.errors import OffleashError
-from offleash.lab.base import base_of
+from offleash.lab.pretrain import base_of
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
-from offleash.samplers.models import Model, model_of
+from offleash.samplers.registry import Model, model_of
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.scripted import entropy, sampled
 from tests.cli.command import offleash, refused
@@ -37,7 +37,7 @@ def swept(
 ) -> Swept:
     chosen = tuple((label, model_of(text)) for label, text in map(split_label, models))
     ways = grid(PLAIN, temperatures, (1.0,))
-    return sweep(Asked(problems(5), chosen, ways, str(k)), folder, QUIET, progress)
+    return sweep(SweepRequest(problems(5), chosen, ways, str(k)), folder, QUIET, progress)
 
 
 @pytest.fixture(scope="module")
@@ -173,14 +173,14 @@ def test_another_model_or_seed_in_the_folder_is_refused_before_anything_is_drawn
     tmp_path: Path, scripts: list[str]
 ) -> None:
     swept(tmp_path, scripts[:1], (1.0,))
-    asked = Asked(problems(5), (("", model_of(scripts[0])),), grid(PLAIN, (0.5, 1.0), (1.0,)), "40", seed=7)
+    asked = SweepRequest(problems(5), (("", model_of(scripts[0])),), grid(PLAIN, (0.5, 1.0), (1.0,)), "40", seed=7)
     with pytest.raises(OffleashError, match=r"seed: 0 in the run, 7 now"):
         sweep(asked, tmp_path, QUIET)
     assert not place(tmp_path, "base", Decoding(temperature=0.5)).exists()
     with pytest.raises(OffleashError, match="is a run, and a sweep is a folder of runs"):
         swept(tmp_path / "base" / "t1-p1", scripts[:1], (1.0,))
     with pytest.raises(OffleashError, match="name two models"):
-        Asked(problems(5), asked.models, asked.decodings, "40", match=True)
+        SweepRequest(problems(5), asked.models, asked.decodings, "40", match=True)
 
 
 def shown(found: Swept) -> str:

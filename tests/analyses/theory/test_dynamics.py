@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.analyses.theory.dynamics import Measured, Recipe, rollouts, train
+from offleash.analyses.theory.dynamics import Dynamics, Measured, rollouts, train
 from offleash.analyses.theory.exact import divergence, entropy, success_rates
 from offleash.analyses.theory.policy import (
     DELTA,
@@ -22,7 +22,7 @@ from offleash.analyses.theory.policy import (
     softmax,
     tabular,
 )
-from offleash.analyses.theory.world import Float, World, random_world, world_of
+from offleash.analyses.theory.world import Float, TheoryWorld, random_world, world_of
 from offleash.errors import OffleashError
 
 WORLD = random_world(np.random.default_rng(11), 2, 3, concentration=1.0)
@@ -39,12 +39,12 @@ def numerical(value: Callable[[Float], float], at: Float, step: float = 1e-5) ->
     return out
 
 
-def objective(p_XY: Float, world: World, kl: float, bonus: float) -> float:
+def objective(p_XY: Float, world: TheoryWorld, kl: float, bonus: float) -> float:
     leash = kl * divergence(p_XY, world.base_XY).sum()
     return float(success_rates(p_XY, world.correct_XY).sum() - leash + bonus * entropy(p_XY).sum())
 
 
-def exact_slope(p_XY: Float, world: World, kl: float, bonus: float) -> Float:
+def exact_slope(p_XY: Float, world: TheoryWorld, kl: float, bonus: float) -> Float:
     push_XY = slope("reinforce", p_XY, p_XY, world.correct_XY)
     return push_XY + kl * kl_slope(p_XY, world.base_XY) + bonus * entropy_slope(p_XY)
 
@@ -95,7 +95,7 @@ def test_the_mean_update_of_simulated_groups_equals_the_enumeration_of_all_group
     assert from_shares_Y == pytest.approx(expected_Y)
     rng, many = np.random.default_rng(5), 40_000
     alike = np.repeat(WORLD.base_XY[:1], many, axis=0)
-    pushes = slope(method, rollouts(alike, Recipe(method, group), rng), alike, np.repeat(right_Y[None], many, axis=0))
+    pushes = slope(method, rollouts(alike, Dynamics(method, group), rng), alike, np.repeat(right_Y[None], many, axis=0))
     error_Y = pushes.std(axis=0) / np.sqrt(many)
     assert (np.abs(pushes.mean(axis=0) - expected_Y) < 5 * error_Y + 1e-12).all()
 
@@ -108,8 +108,8 @@ def test_in_expectation_reinforce_and_negative_samples_alone_push_alike() -> Non
 @pytest.mark.parametrize("method", METHODS)
 def test_groups_of_infinitely_many_rollouts_are_the_limit_of_large_ones(method: str) -> None:
     p_XY, rng = WORLD.base_XY, np.random.default_rng(6)
-    share_XY = rollouts(p_XY, Recipe(method, 2_000_000), rng)
-    limit_XY = rollouts(p_XY, Recipe(method, None), rng)
+    share_XY = rollouts(p_XY, Dynamics(method, 2_000_000), rng)
+    limit_XY = rollouts(p_XY, Dynamics(method, None), rng)
     assert slope(method, share_XY, p_XY, WORLD.correct_XY) == pytest.approx(
         slope(method, limit_XY, p_XY, WORLD.correct_XY), abs=3e-3
     )
@@ -120,7 +120,7 @@ def test_no_group_lowers_the_success_rate_of_any_problem_in_a_table(seed: int, m
     rng = np.random.default_rng(seed)
     world = random_world(rng, 4, 5)
     before_X = success_rates(world.base_XY, world.correct_XY)
-    after_XY = train(tabular(world), world, Recipe(method, group, 0.5, 5), rng, Measured((1,))).final.probability_XY
+    after_XY = train(tabular(world), world, Dynamics(method, group, 0.5, 5), rng, Measured((1,))).final.probability_XY
     assert (success_rates(after_XY, world.correct_XY) >= before_X - 1e-12).all()
 
 
@@ -142,20 +142,20 @@ def test_seeded_answers_reach_what_on_policy_rollouts_never_see() -> None:
     world = world_of({"RARE": 1e-6, "wrong": 1 - 1e-6})
     how, seed_X = Measured((1,)), np.array([0])
     plain, seeded = (
-        train(tabular(world), world, Recipe(rate=1.0, seeded=share), np.random.default_rng(0), how, seed_X)
+        train(tabular(world), world, Dynamics(rate=1.0, seeded=share), np.random.default_rng(0), how, seed_X)
         for share in (0.0, 0.25)
     )
     assert plain.pass_SK[-1, 0] == pytest.approx(1e-6)
     assert seeded.pass_SK[-1, 0] > 0.9
     never = world_of({"NEVER": 0.0, "wrong": 1.0})
-    stuck = train(tabular(never), never, Recipe(seeded=0.5, steps=50), np.random.default_rng(0), how, seed_X)
+    stuck = train(tabular(never), never, Dynamics(seeded=0.5, steps=50), np.random.default_rng(0), how, seed_X)
     assert stuck.pass_SK[-1, 0] == 0  # no finite push undoes a logit of minus infinity
 
 
 def test_seeded_infinite_groups_are_the_limit_of_finite_ones() -> None:
     p_XY, seed_X = WORLD.base_XY, np.array([1, 2])
     large_XY, limit_XY = (
-        rollouts(p_XY, Recipe(group=group, seeded=0.25), np.random.default_rng(0), seed_X)
+        rollouts(p_XY, Dynamics(group=group, seeded=0.25), np.random.default_rng(0), seed_X)
         for group in (1_000_000, None)
     )
     assert large_XY == pytest.approx(limit_XY, abs=2e-3)
@@ -163,7 +163,11 @@ def test_seeded_infinite_groups_are_the_limit_of_finite_ones() -> None:
 
 def test_an_entropy_bonus_keeps_more_entropy_and_a_leash_more_of_the_base() -> None:
     world = random_world(np.random.default_rng(12), 8, 8, concentration=0.5)
-    recipes = {"plain": Recipe(steps=300), "bonus": Recipe(steps=300, entropy=0.1), "leash": Recipe(steps=300, kl=0.1)}
+    recipes = {
+        "plain": Dynamics(steps=300),
+        "bonus": Dynamics(steps=300, entropy=0.1),
+        "leash": Dynamics(steps=300, kl=0.1),
+    }
     ends = {
         name: train(tabular(world), world, recipe, np.random.default_rng(0), Measured((1,), 0.01))
         for name, recipe in recipes.items()
@@ -175,7 +179,7 @@ def test_an_entropy_bonus_keeps_more_entropy_and_a_leash_more_of_the_base() -> N
 
 def test_a_history_begins_with_the_base_and_tells_what_was_kept() -> None:
     world = random_world(np.random.default_rng(13), 6, 6)
-    one = train(tabular(world), world, Recipe(steps=25), np.random.default_rng(0), Measured((1, 4), 0.01, every=10))
+    one = train(tabular(world), world, Dynamics(steps=25), np.random.default_rng(0), Measured((1, 4), 0.01, every=10))
     assert one.step_S.tolist() == [0, 10, 20, 25]
     rate_X = success_rates(world.base_XY, world.correct_XY)
     assert one.pass_SK[0] == pytest.approx([rate_X.mean(), (1 - (1 - rate_X) ** 4).mean()])
@@ -185,10 +189,10 @@ def test_a_history_begins_with_the_base_and_tells_what_was_kept() -> None:
 
 def test_a_recipe_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(OffleashError, match="gpro"):
-        Recipe("gpro")
+        Dynamics("gpro")
     with pytest.raises(OffleashError, match="found 0"):
-        Recipe(group=0)
+        Dynamics(group=0)
     with pytest.raises(OffleashError, match=r"found 1\.5"):
-        Recipe(seeded=1.5)
+        Dynamics(seeded=1.5)
     with pytest.raises(OffleashError, match="seed_X"):
-        train(tabular(WORLD), WORLD, Recipe(seeded=0.5), np.random.default_rng(0))
+        train(tabular(WORLD), WORLD, Dynamics(seeded=0.5), np.random.default_rng(0))

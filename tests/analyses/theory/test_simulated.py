@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import offleash as ol
-from offleash.analyses.theory.dynamics import Recipe, train
+from offleash.analyses.theory.dynamics import Dynamics, train
 from offleash.analyses.theory.exact import expected_support, pass_at_k, success_rates
 from offleash.analyses.theory.policy import shared
-from offleash.analyses.theory.world import World, method_world, random_world, simulate, simulated_run
+from offleash.analyses.theory.world import TheoryWorld, method_world, random_world, simulate, simulated_run
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
 from offleash.comparing.tally import tally
@@ -23,21 +23,21 @@ WORLD = method_world(np.random.default_rng(31), problems=60, answers=12, correct
 
 
 @pytest.fixture(scope="module")
-def trained() -> World:
+def trained() -> TheoryWorld:
     """The world as it is after training shared parameters: its base is the trained policy."""
     rng = np.random.default_rng(0)
     start = shared(WORLD, 3, rng, alike=0.7)
-    final = train(start, WORLD, Recipe("reinforce", group=8, rate=0.1, steps=150), rng).final
-    return World(final.probability_XY, WORLD.correct_XY)
+    final = train(start, WORLD, Dynamics("reinforce", group=8, rate=0.1, steps=150), rng).final
+    return TheoryWorld(final.probability_XY, WORLD.correct_XY)
 
 
 @pytest.fixture(scope="module")
-def found(trained: World) -> Comparison:
+def found(trained: TheoryWorld) -> Comparison:
     before = simulated_run("base", WORLD, WORLD.base_XY, SAMPLES, seed=0)
     return compare(before, simulated_run("rl", WORLD, trained.base_XY, SAMPLES, seed=1), Question(replicates=200))
 
 
-def test_compare_measures_the_exact_pass_at_k_and_the_expected_table(found: Comparison, trained: World) -> None:
+def test_compare_measures_the_exact_pass_at_k_and_the_expected_table(found: Comparison, trained: TheoryWorld) -> None:
     rates = [success_rates(p_XY, WORLD.correct_XY) for p_XY in (WORLD.base_XY, trained.base_XY)]
     exact = expected_support(rates[0], rates[1], SAMPLES)
     a, b = (1 - (1 - rate_X) ** SAMPLES for rate_X in rates)

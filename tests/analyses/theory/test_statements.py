@@ -8,16 +8,16 @@ from offleash.analyses.theory.mechanisms import crosses
 from offleash.analyses.theory.policy import nucleus, tied, tilt
 from offleash.analyses.theory.statements import reweighting, support
 from offleash.analyses.theory.statements.registry import STATEMENTS
-from offleash.analyses.theory.statements.statement import Finding, Ruling, search, shrunk
-from offleash.analyses.theory.world import World, random_world, world_of
+from offleash.analyses.theory.statements.statement import Ruling, StatementResult, search, shrunk
+from offleash.analyses.theory.world import TheoryWorld, random_world, world_of
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Finding]:
+def found() -> dict[str, StatementResult]:
     return {name: statement.check(1) for name, statement in STATEMENTS.items()}
 
 
-def test_the_verdicts_are_those_of_the_specification(found: dict[str, Finding]) -> None:
+def test_the_verdicts_are_those_of_the_specification(found: dict[str, StatementResult]) -> None:
     assert {name: one.ruling.value for name, one in found.items()} == {
         "C.1": "holds only if",
         "C.2": "holds only if",
@@ -32,7 +32,7 @@ def test_the_verdicts_are_those_of_the_specification(found: dict[str, Finding]) 
     assert all(name == statement.name for name, statement in STATEMENTS.items())
 
 
-def test_ten_thousand_random_worlds_do_not_shrink_under_the_tilt(found: dict[str, Finding]) -> None:
+def test_ten_thousand_random_worlds_do_not_shrink_under_the_tilt(found: dict[str, StatementResult]) -> None:
     seen = found["no shrinkage"].evidence
     assert seen.worlds == 10_000
     assert seen.numbers["smallest_ratio"] > 1 - 1e-9
@@ -41,7 +41,7 @@ def test_ten_thousand_random_worlds_do_not_shrink_under_the_tilt(found: dict[str
 
 
 def test_a_policy_that_shrinks_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sharpened(world: World, beta: float) -> np.ndarray:
+    def sharpened(world: TheoryWorld, beta: float) -> np.ndarray:
         p_XY = world.base_XY**2 * np.exp(min(beta, 5.0) * world.correct_XY)  # favours what is likely, as training does
         return np.asarray(p_XY / p_XY.sum(axis=1, keepdims=True))
 
@@ -65,7 +65,9 @@ def test_the_tail_miss_formula_equals_simulation_within_its_error() -> None:
         assert abs(reweighting.simulated(tau, mu, group, groups, rng) - chance) < 4.5 * error
 
 
-def test_the_smallest_counterexamples_to_c6_have_two_answers_and_three_in_the_limit(found: dict[str, Finding]) -> None:
+def test_the_smallest_counterexamples_to_c6_have_two_answers_and_three_in_the_limit(
+    found: dict[str, StatementResult],
+) -> None:
     some, limit = found["C.6"].evidence.counterexamples
     assert some.world.base_XY.shape == (1, 2)
     assert limit.world.base_XY.shape == (1, 3)
@@ -76,7 +78,7 @@ def test_the_smallest_counterexamples_to_c6_have_two_answers_and_three_in_the_li
     assert found["C.6"].evidence.numbers["condition_exceptions"] == 0
 
 
-def test_every_counterexample_refutes_when_it_is_tried_again(found: dict[str, Finding]) -> None:
+def test_every_counterexample_refutes_when_it_is_tried_again(found: dict[str, StatementResult]) -> None:
     undrawn, cut = found["C.1"].evidence.counterexamples
     assert support.undrawn_rise(undrawn.world) == pytest.approx(undrawn.value)
     assert support.cut_answer_returns(cut.world) == pytest.approx(cut.value)
@@ -88,12 +90,12 @@ def test_every_counterexample_refutes_when_it_is_tried_again(found: dict[str, Fi
     assert left.world.base_XY.shape == (1, 2)
 
 
-def test_exact_zeros_are_kept_and_the_ceiling_with_them(found: dict[str, Finding]) -> None:
+def test_exact_zeros_are_kept_and_the_ceiling_with_them(found: dict[str, StatementResult]) -> None:
     assert found["C.1"].evidence.worst == 0
     assert found["C.2"].evidence.numbers["largest_excess"] == 0
 
 
-def test_the_bound_of_c3_is_kept_by_tables_and_vacuous_at_real_scales(found: dict[str, Finding]) -> None:
+def test_the_bound_of_c3_is_kept_by_tables_and_vacuous_at_real_scales(found: dict[str, StatementResult]) -> None:
     numbers = found["C.3"].evidence.numbers
     assert numbers["excess"] < 0
     assert numbers["bound_log10"] == pytest.approx(2 * 1e-6 * 2_000 * 32_768 / np.log(10))
@@ -116,7 +118,7 @@ def test_two_problems_and_two_answers_suffice_for_pass_at_k_to_fall() -> None:
 
 
 def test_the_search_shrinks_to_the_fewest_problems_and_answers_that_still_refute() -> None:
-    def several_right(world: World) -> float:
+    def several_right(world: TheoryWorld) -> float:
         return float((world.correct_XY.sum(axis=1) >= 2).any()) - 0.5
 
     one = search(several_right, lambda rng: random_world(rng, 4, 6), seed=0, tries=20)

@@ -20,7 +20,7 @@ from offleash.analyses.theory.exact import (
     support,
 )
 from offleash.analyses.theory.policy import nucleus, shared, softmax, tabular, tied
-from offleash.analyses.theory.world import World, draw, method_world, random_world, world_of
+from offleash.analyses.theory.world import TheoryWorld, draw, method_world, random_world, world_of
 from offleash.errors import OffleashError
 
 
@@ -124,15 +124,15 @@ def test_softmax_does_not_overflow() -> None:
 
 def test_problems_without_probabilities_are_refused_with_what_was_found() -> None:
     with pytest.raises(OffleashError, match=r"problem 1 .*0\.5, 0\.4"):
-        World(np.array([[0.5, 0.5], [0.5, 0.4]]), np.zeros((2, 2), dtype=bool))
+        TheoryWorld(np.array([[0.5, 0.5], [0.5, 0.4]]), np.zeros((2, 2), dtype=bool))
     with pytest.raises(OffleashError, match="negative"):
-        World(np.array([[1.5, -0.5]]), np.zeros((1, 2), dtype=bool))
+        TheoryWorld(np.array([[1.5, -0.5]]), np.zeros((1, 2), dtype=bool))
     with pytest.raises(OffleashError, match=r"\(1, 2\) probabilities and \(1, 3\)"):
-        World(np.array([[0.5, 0.5]]), np.zeros((1, 3), dtype=bool))
+        TheoryWorld(np.array([[0.5, 0.5]]), np.zeros((1, 3), dtype=bool))
 
 
 def test_random_worlds_are_worlds_and_the_same_for_the_same_seed() -> None:
-    makers: tuple[Callable[[np.random.Generator], World], ...] = (
+    makers: tuple[Callable[[np.random.Generator], TheoryWorld], ...] = (
         lambda rng: random_world(rng, 50, 6, zeros=0.4),
         lambda rng: method_world(rng, 50, 6, 3, 2.0, 1.0),
     )
@@ -156,5 +156,5 @@ def test_taking_answers_and_digits_away_leaves_a_world() -> None:
 def test_a_world_whose_probabilities_are_none_is_refused_with_the_problem(base: list[list[float]]) -> None:
     base_XY = np.array(base, dtype=np.float64).reshape(len(base), 2)
     with pytest.raises(OffleashError) as error:
-        World(base_XY, np.zeros_like(base_XY, dtype=bool))
+        TheoryWorld(base_XY, np.zeros_like(base_XY, dtype=bool))
     assert f"problem {len(base) - 1}" in str(error.value) or not base

@@ -10,8 +10,8 @@ import pytest
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint import sampler
 from offleash.samplers.endpoint import sampler as endpoint
-from offleash.samplers.endpoint.http import Server
-from offleash.samplers.endpoint.rate_limit import Pace
+from offleash.samplers.endpoint.http import EndpointClient
+from offleash.samplers.endpoint.rate_limit import RateLimiter
 from tests.samplers.asking import drawn, opened, texts, wanted
 from tests.samplers.endpoint.server import Answer, Call, World, chat, serving, trouble
 
@@ -121,7 +121,10 @@ def test_the_wait_that_a_server_names_is_obeyed_and_requests_come_closer_again()
         return trouble(429, "x", Retry_After="0.1") if call.number % 3 == 0 else chat("A")
 
     with serving(reply) as server:
-        asked, pace = Server(server.url, "NONE", 5, 10_000), Pace(3, 30.0)  # 30: its own wait would not end
+        asked, pace = (
+            EndpointClient(server.url, "NONE", 5, 10_000),
+            RateLimiter(3, 30.0),
+        )  # 30: its own wait would not end
         gaps = []
         for _ in range(12):
             pace.patiently(lambda: asked.ask("models"))
@@ -130,8 +133,8 @@ def test_the_wait_that_a_server_names_is_obeyed_and_requests_come_closer_again()
     waits = [after - at for number, (at, after) in enumerate(pairwise(times)) if number % 3 == 0]
     assert 0.1 <= min(waits) < 0.2
     with serving(lambda call: trouble(429, "x", Retry_After="0.03") if call.number < 9 else chat("A")) as server:
-        asked = Server(server.url, "NONE", 5, 10_000)
-        pace = Pace(3, 30.0)
+        asked = EndpointClient(server.url, "NONE", 5, 10_000)
+        pace = RateLimiter(3, 30.0)
         for _ in range(12):
             pace.patiently(lambda: asked.ask("models"))
             assert pace.gap <= 0.03  # never further apart than the server asks for

@@ -11,7 +11,7 @@ from offleash.errors import OffleashError
 from offleash.samplers.huggingface.expand import Expanding
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.huggingface.tree import Tree
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 from tests.samplers.huggingface import tiny
 from tests.samplers.huggingface.test_huggingface import asked, drawn, opened, same

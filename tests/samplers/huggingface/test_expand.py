@@ -14,7 +14,7 @@ from offleash.errors import OffleashError
 from offleash.samplers.exact import FREE, Expansion, expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.huggingface.walk import distribution
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.samplers.scripted import Scripted
 from tests.samplers.huggingface.tiny import END, WORDS, tiny_model

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.huggingface.walk import distribution
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request, Sample
 from tests.samplers.huggingface.tiny import END, FAMILIES, WORDS, next_logits, tiny_model
 

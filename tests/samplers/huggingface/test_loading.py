@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.sampler import open_sampler
-from offleash.samplers.models import Model, fingerprint, model_of
+from offleash.samplers.registry import Model, fingerprint, model_of
 from offleash.samplers.sampler import Decoding, Request
 from tests.samplers.huggingface.tiny import WORDS, next_logits, tiny_model, tokenizer
 

@@ -16,7 +16,7 @@ from offleash.samplers.huggingface.sampler import HuggingFace
 from offleash.samplers.huggingface.sampler import open_sampler as open_huggingface
 from offleash.samplers.huggingface.scoring import Scorer
 from offleash.samplers.huggingface.walk import distribution
-from offleash.samplers.models import model_of
+from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding
 
 LETTERS = "abcd"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.samplers.models import Model, model_of, open_sampler
+from offleash.samplers.registry import Model, model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Drawn, Request
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.sampler import VllmSampler
@@ -212,7 +212,7 @@ def test_nothing_outlives_a_parent_that_is_stopped(model: Path, how: signal.Sign
     script = """
 import subprocess, sys
 from offleash.samplers.vllm import process
-from offleash.samplers.models import model_of, open_sampler
+from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Request
 started = process.WorkerProcess.__init__
 def start(self, *arguments):

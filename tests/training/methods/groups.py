@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from offleash.training.method import Group
+from offleash.training.method import RolloutGroup
 
 
 def a_group(
@@ -20,9 +20,9 @@ def a_group(
     seen: Mapping[str, int] | None = None,
     batch: tuple[float, float] = (0.0, 1.0),
     reached: bool = True,
-) -> Group:
+) -> RolloutGroup:
     size = len(rewards)
-    return Group(
+    return RolloutGroup(
         reward_G=np.asarray(rewards, np.float64),
         length_G=np.asarray(lengths or [1] * size),
         logprob_GT=np.asarray(logprobs if logprobs is not None else [[-1.0]] * size, np.float64),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from offleash.training.method import Chosen, Loss
+from offleash.training.method import Loss, TokenSelection
 from offleash.training.update import apart, covariance
 
 
@@ -11,7 +11,7 @@ def test_the_share_with_the_highest_entropy_is_chosen_among_real_tokens() -> Non
     entropy_NT = np.array([[0.1, 0.9, 5.0], [0.8, 0.2, 0.3]])
     real_NT = np.array([[True, True, False], [True, True, True]])
     chosen_NT = apart(
-        Loss(chosen=Chosen.TOP_ENTROPY, share=0.4), 0 * entropy_NT, entropy_NT, entropy_NT, real_NT, seed=0
+        Loss(chosen=TokenSelection.TOP_ENTROPY, share=0.4), 0 * entropy_NT, entropy_NT, entropy_NT, real_NT, seed=0
     )
     assert chosen_NT.tolist() == [[False, True, False], [True, False, False]]
 
@@ -27,11 +27,11 @@ def test_kl_cov_chooses_the_most_covarying_tokens_and_clip_cov_some_of_a_band() 
     rng = np.random.default_rng(2)
     logprob_NT, advantage_NT, real_NT = rng.normal(size=(9, 8)), rng.normal(size=(9, 8)), rng.random((9, 8)) < 0.7
     brought_NT = covariance(logprob_NT, advantage_NT, real_NT)
-    top = Loss(chosen=Chosen.KL_COV, share=0.1)
+    top = Loss(chosen=TokenSelection.KL_COV, share=0.1)
     chosen_NT = apart(top, logprob_NT, 0 * logprob_NT, advantage_NT, real_NT, seed=0)
     assert chosen_NT.sum() == round(0.1 * real_NT.sum())
     assert brought_NT[chosen_NT].min() >= np.sort(brought_NT[real_NT])[-chosen_NT.sum()]
-    band = Loss(chosen=Chosen.CLIP_COV, share=0.1, band=(0.2, 2.0))
+    band = Loss(chosen=TokenSelection.CLIP_COV, share=0.1, band=(0.2, 2.0))
     first, again, other = (
         apart(band, logprob_NT, 0 * logprob_NT, advantage_NT, real_NT, seed=seed) for seed in (0, 0, 1)
     )
@@ -43,6 +43,6 @@ def test_kl_cov_chooses_the_most_covarying_tokens_and_clip_cov_some_of_a_band() 
 
 
 def test_a_band_that_no_token_is_in_leaves_all_tokens_alone() -> None:
-    loss = Loss(chosen=Chosen.CLIP_COV, share=0.5, band=(1e6, 1e7))
+    loss = Loss(chosen=TokenSelection.CLIP_COV, share=0.5, band=(1e6, 1e7))
     ones = np.ones((2, 3))
     assert not apart(loss, ones, ones, ones, ones > 0, seed=0).any()

@@ -15,7 +15,7 @@ from offleash.training.methods.grpo import dr_grpo, grpo
 from offleash.training.methods.off_policy import mixed_policy
 from offleash.training.methods.pass_at_k import pass_at_k, pkpo
 from offleash.training.methods.weighting import nsr
-from offleash.training.update import Terms, Whole, apart, policy_loss
+from offleash.training.update import LossInputs, Whole, apart, policy_loss
 from tests.training.methods.groups import a_group
 
 Trace = tuple[int, ...]
@@ -50,7 +50,7 @@ def slope(
     advantage_NT = torch.from_numpy(np.broadcast_to(method.advantages(group)[:, None], new_NT.shape).copy())
     real_NT = torch.arange(new_NT.shape[1])[None] < torch.tensor(lengths)[:, None]
     numbers = old_NT.numpy(), 0 * old_NT.numpy(), advantage_NT.numpy(), real_NT.numpy()
-    terms = Terms(
+    terms = LossInputs(
         new_NT=new_NT,
         old_NT=old_NT,
         advantage_NT=advantage_NT,

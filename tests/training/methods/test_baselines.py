@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from offleash.training.method import Average, Loss, Method, Ratio, Schedule
+from offleash.training.method import Average, Loss, Method, MethodSchedule, Ratio
 from offleash.training.methods.baselines import reinforce_pp, remax, rloo
 from offleash.training.methods.grpo import dr_grpo, grpo, gspo
 from offleash.training.methods.weighting import nsr, w_reinforce
@@ -56,7 +56,7 @@ def test_a_batch_of_equal_rewards_has_nothing_to_say_to_reinforce_pp() -> None:
 def test_remax_compares_with_the_greedy_sample_and_asks_for_it() -> None:
     assert remax().advantages(a_group([1, 0], greedy=1.0)).tolist() == [0.0, -1.0]
     assert remax().advantages(a_group([1, 0], greedy=0.0)).tolist() == [1.0, 0.0]
-    assert remax().schedule == Schedule(greedy=True)
+    assert remax().schedule == MethodSchedule(greedy=True)
 
 
 def test_nsr_pushes_only_wrong_samples_and_w_reinforce_lifts_correct_ones_a_tenth_as_much() -> None:

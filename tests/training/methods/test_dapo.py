@@ -2,7 +2,7 @@
 
 import pytest
 
-from offleash.training.method import Average, Loss, Schedule
+from offleash.training.method import Average, Loss, MethodSchedule
 from offleash.training.methods.grpo import dapo, grpo, prorl
 from tests.training.methods.groups import a_group
 
@@ -26,10 +26,10 @@ def test_a_zone_that_is_all_there_is_charges_every_token() -> None:
 
 def test_dapo_clips_higher_averages_over_tokens_and_keeps_mixed_groups() -> None:
     assert dapo().loss == Loss(low=0.2, high=0.28, average=Average.TOKEN)
-    assert dapo().schedule == Schedule(mixed_only=True)
+    assert dapo().schedule == MethodSchedule(mixed_only=True)
 
 
 def test_prorl_is_dapo_hotter_with_a_wider_clip_a_kl_and_resets() -> None:
     assert prorl().loss == Loss(low=0.2, high=0.4, average=Average.TOKEN, kl=0.001)
-    assert prorl().schedule == Schedule(mixed_only=True, temperature=1.2, reset_after=3)
+    assert prorl().schedule == MethodSchedule(mixed_only=True, temperature=1.2, reset_after=3)
     assert prorl(overlong=0.2).advantages == dapo().advantages

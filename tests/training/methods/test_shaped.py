@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from offleash.training.method import Chosen, Group, Loss, Method, Schedule
+from offleash.training.method import Loss, Method, MethodSchedule, RolloutGroup, TokenSelection
 from offleash.training.methods.diversity import diversity, outcome_novelty
 from offleash.training.methods.entropy import clip_cov, entropy_advantage, kl_cov, top_entropy
 from offleash.training.methods.grpo import grpo
@@ -93,7 +93,7 @@ def test_an_expert_lifts_the_mean_of_a_group_that_is_all_wrong() -> None:
     expected = [-1 / root, -1 / root, -1 / root, root]
     assert mixed_policy(delta=1e-12).advantages(group) == pytest.approx(expected)
     assert mixed_policy().loss == Loss(shaping=0.1)
-    assert mixed_policy().schedule == Schedule(experts=1)
+    assert mixed_policy().schedule == MethodSchedule(experts=1)
 
 
 def test_base_anchor_learns_only_what_the_base_reaches() -> None:
@@ -101,19 +101,19 @@ def test_base_anchor_learns_only_what_the_base_reaches() -> None:
     reached = a_group([1, 0])
     assert base_anchor().advantages(reached) == pytest.approx(grpo().advantages(reached))
     assert base_anchor().loss == Loss(anchor=0.1)
-    assert base_anchor().schedule == Schedule(base_samples=64)
+    assert base_anchor().schedule == MethodSchedule(base_samples=64)
 
 
 def test_methods_that_treat_tokens_apart_have_the_advantages_of_grpo() -> None:
-    assert kl_cov().loss == Loss(low=INF, high=INF, chosen=Chosen.KL_COV, share=2e-3, penalty=1.0)
-    assert clip_cov().loss == Loss(low=INF, high=INF, chosen=Chosen.CLIP_COV, share=2e-4, band=(1.0, 5.0))
-    assert top_entropy().loss == Loss(chosen=Chosen.TOP_ENTROPY, share=0.2)
+    assert kl_cov().loss == Loss(low=INF, high=INF, chosen=TokenSelection.KL_COV, share=2e-3, penalty=1.0)
+    assert clip_cov().loss == Loss(low=INF, high=INF, chosen=TokenSelection.CLIP_COV, share=2e-4, band=(1.0, 5.0))
+    assert top_entropy().loss == Loss(chosen=TokenSelection.TOP_ENTROPY, share=0.2)
     for method in (kl_cov(), clip_cov(), top_entropy()):
         assert method.advantages == grpo().advantages
 
 
 def test_interleaved_sft_is_grpo_with_supervised_steps() -> None:
-    assert interleaved_sft(sft_every=8, sft_steps=2).schedule == Schedule(sft_every=8, sft_steps=2)
+    assert interleaved_sft(sft_every=8, sft_steps=2).schedule == MethodSchedule(sft_every=8, sft_steps=2)
     assert (interleaved_sft().advantages, interleaved_sft().loss) == (grpo().advantages, grpo().loss)
 
 
@@ -121,7 +121,7 @@ def test_interleaved_sft_is_grpo_with_supervised_steps() -> None:
     "make", [unlikeliness, focal, entropy_advantage, outcome_novelty, diversity, mixed_policy, base_anchor]
 )
 def test_permuting_the_samples_permutes_their_advantages(make: Callable[[], Method]) -> None:
-    def drawn(order: list[int]) -> Group:
+    def drawn(order: list[int]) -> RolloutGroup:
         return a_group(
             np.array([1, 0, 0, 1, 1])[order].tolist(),
             logprobs=np.array([[-1], [-2], [-2], [-3], [-1]])[order].tolist(),

@@ -12,7 +12,7 @@ import pytest
 
 import offleash
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.run import Ended, Finished, Limits, refusal, run
+from offleash.verifiers.sandbox.run import Finished, ProcessEnd, ResourceLimits, refusal, run
 from tests.verifiers.sandbox.outside import gone, listening
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
@@ -28,12 +28,12 @@ def route(request: pytest.FixtureRequest) -> str:
 
 def python(route: str, script: str, **limits: float) -> Finished:
     command = [interpreter.PROGRAM, "-S", "-c", script]
-    return run(command, Limits(**({"seconds": 8.0} | limits)), route=route)  # type: ignore[arg-type]
+    return run(command, ResourceLimits(**({"seconds": 8.0} | limits)), route=route)  # type: ignore[arg-type]
 
 
 def said(route: str, script: str) -> str:
     finished = python(route, script)
-    assert finished.ended is Ended.DONE, finished
+    assert finished.ended is ProcessEnd.DONE, finished
     return finished.output.decode().strip()
 
 
@@ -130,7 +130,7 @@ except OSError: print('alive and closed')
 def test_time_ends_it_even_when_it_ignores_signals(route: str) -> None:
     started = time.monotonic()
     script = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
-    assert python(route, script, seconds=1.0).ended is Ended.TIME
+    assert python(route, script, seconds=1.0).ended is ProcessEnd.TIME
     assert time.monotonic() - started < 3
 
 
@@ -160,7 +160,7 @@ if os.fork() == 0:
     os.execv('/bin/sh', ['sh', '-c', 'sleep 60; echo {marker}'])
 time.sleep(60)
 """
-    assert python(route, script, seconds=1.0).ended is Ended.TIME
+    assert python(route, script, seconds=1.0).ended is ProcessEnd.TIME
     assert gone(marker, 0.0)
 
 
@@ -168,7 +168,7 @@ def test_a_fork_bomb_is_bounded_and_ends(route: str) -> None:
     marker = uuid4().hex
     script = f"# {marker}\nimport os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     started = time.monotonic()
-    assert python(route, script, seconds=3.0).ended in (Ended.TIME, Ended.PROCESSES)
+    assert python(route, script, seconds=3.0).ended in (ProcessEnd.TIME, ProcessEnd.PROCESSES)
     assert time.monotonic() - started < 8
     assert gone(marker, 0.0)
 
@@ -188,14 +188,14 @@ except OSError:
 print(count, flush=True)
 """
     finished = python(route, script)
-    assert finished.ended is Ended.PROCESSES or int(finished.output) < 48
+    assert finished.ended is ProcessEnd.PROCESSES or int(finished.output) < 48
 
 
 def test_memory_of_one_process_and_of_all_together_is_bounded(route: str) -> None:
     one = "try: bytearray(1 << 30)\nexcept MemoryError: print('refused')"
     assert python(route, one, memory=1 << 29).output == b"refused\n"
     every = "import os, time\nfor _ in range(3): os.fork()\nx = bytearray(b'x') * (100 << 20)\ntime.sleep(30)"
-    assert python(route, every, memory=1 << 29).ended is Ended.MEMORY
+    assert python(route, every, memory=1 << 29).ended is ProcessEnd.MEMORY
 
 
 def test_disk_is_bounded(route: str) -> None:
@@ -209,18 +209,18 @@ try:
 except OSError: print('refused')
 """
     finished = python(route, many)
-    assert finished.ended is Ended.DISK or finished.output == b"refused\n"
+    assert finished.ended is ProcessEnd.DISK or finished.output == b"refused\n"
 
 
 def test_output_is_bounded(route: str) -> None:
     finished = python(route, "while True: print('y' * 10_000)", output=1 << 20)
-    assert finished.ended is Ended.OUTPUT
+    assert finished.ended is ProcessEnd.OUTPUT
     assert len(finished.output) == 1 << 20
 
 
 def test_errors_without_end_are_bounded_too(route: str) -> None:
     finished = python(route, "import os\nwhile True: os.write(2, b'y' * 10_000)", seconds=2.0)
-    assert finished.ended in (Ended.TIME, Ended.DONE)
+    assert finished.ended in (ProcessEnd.TIME, ProcessEnd.DONE)
     assert len(finished.errors) <= 4000
 
 
@@ -228,14 +228,14 @@ def test_it_ends_when_the_caller_says_so(route: str) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     command = [interpreter.PROGRAM, "-S", "-c", "import time\ntime.sleep(60)"]
-    assert run(command, Limits(), route=route, stopped=stop).ended is Ended.STOPPED
+    assert run(command, ResourceLimits(), route=route, stopped=stop).ended is ProcessEnd.STOPPED
 
 
 def test_it_ends_when_the_caller_is_killed(route: str) -> None:
     marker = uuid4().hex
     script = f"""
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.run import Limits, run
+from offleash.verifiers.sandbox.run import ResourceLimits, run
 run([interpreter.PROGRAM, "-S", "-c", "import time; time.sleep(60)  # {marker}"], Limits(seconds=60), route="{route}")
 """
     with subprocess.Popen([sys.executable, "-c", script]) as caller:
@@ -254,7 +254,7 @@ import sys
 sys.path.append({str(Path(offleash.__file__).parents[1])!r})
 assert sys.version_info >= (3, 11)
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.run import Limits, refusal, run
+from offleash.verifiers.sandbox.run import ResourceLimits, refusal, run
 command = [interpreter.PROGRAM, "-S", "-c", "import os; print(os.getuid(), os.listdir('/home'))"]
 print(refusal({route!r}) or run(command, Limits(), route={route!r}).output.decode())
 """

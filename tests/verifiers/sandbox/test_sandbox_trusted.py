@@ -11,7 +11,7 @@ from offleash.errors import OffleashError
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox import run
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifiers.sandbox.run import Ended, chosen_route, protections
+from offleash.verifiers.sandbox.run import ProcessEnd, chosen_route, protections
 from offleash.verifiers.verifier import Case
 from tests.verifiers.program.test_program import DETAILS, RIGHT
 from tests.verifiers.sandbox.outside import gone
@@ -33,7 +33,7 @@ def test_a_machine_without_isolation_is_told_what_is_missing(monkeypatch: pytest
 
 def test_trusted_code_runs_under_limits_and_leaves_no_process() -> None:
     assert said("trusted", "print(6 * 7)") == "42"
-    assert python("trusted", "while True: pass", seconds=1.0).ended is Ended.TIME
+    assert python("trusted", "while True: pass", seconds=1.0).ended is ProcessEnd.TIME
     script = "try: bytearray(1 << 30)\nexcept MemoryError: print('refused')"
     assert python("trusted", script, memory=1 << 29).output == b"refused\n"
     marker = uuid4().hex

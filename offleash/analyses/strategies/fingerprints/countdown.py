@@ -1,6 +1,6 @@
 """The fingerprint `countdown`: the one expression that an answer amounts to, its steps put into each other."""
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked, short
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
 from offleash.verifiers.arithmetic import NotArithmeticError, canonical, parsed
 from offleash.verifiers.countdown import decide, decide_steps, readable
 from offleash.verifiers.extraction.extract import extract
@@ -8,7 +8,7 @@ from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.verifier import Case
 
 
-def way(asked: Asked, text: str) -> str | None:
+def way(asked: SolvedProblem, text: str) -> str | None:
     """The expression in one writing; None where the text holds none, or breaks the rules of its problem."""
     answer = extract(text, VERIFIERS["countdown"].ladder).answer
     if answer is None:

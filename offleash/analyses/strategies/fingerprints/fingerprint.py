@@ -13,7 +13,7 @@ LONGEST = 300  # characters of a way; a longer one is cut and told apart by its 
 
 
 @dataclass(frozen=True)
-class Asked:
+class SolvedProblem:
     """The problem that a sample solves, as much of it as a fingerprint may want."""
 
     problem: str = ""  # its id

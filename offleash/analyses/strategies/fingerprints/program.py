@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from textwrap import dedent, indent
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked, short
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
 from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 
@@ -304,7 +304,7 @@ Block = (
 _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
-def way(asked: Asked, text: str) -> str | None:
+def way(asked: SolvedProblem, text: str) -> str | None:
     """The program in one writing; None where there is no program that can be read."""
     source = extract(text, VERIFIERS["program"].ladder).answer
     if source is None or len(source) > LONGEST:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked, short
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
 from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
 from offleash.verifiers.extraction.extract import THOUGHT
 
@@ -95,17 +95,17 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Step:
+class Equation:
     """One equation: what was done, and what it was stated to make."""
 
     tree: Tree
     value: Fraction
 
 
-def steps_of(text: str) -> list[Step]:
+def steps_of(text: str) -> list[Equation]:
     """The equations of a text that hold an operation and agree on both sides, in their order."""
     tokens = tokens_of(text)
-    found: list[Step] = []
+    found: list[Equation] = []
     chain: tuple[int, Fraction] | None = None  # where the right side of the last equation began, and its value
     for place in [place for place, token in enumerate(tokens) if token.kind == "="][:EQUATIONS]:
         left, start = _left(tokens, place)
@@ -152,7 +152,7 @@ def _numeral(text: str, percent: bool) -> str:
     return f"{Decimal(plain) / 100:f}" if percent and len(plain) < 20 else plain
 
 
-def _step(left: list[Token], right: list[Token], first: list[Token]) -> Step | None:
+def _step(left: list[Token], right: list[Token], first: list[Token]) -> Equation | None:
     """The step that two sides make: the left one where it has an operation, else the right one."""
     done, stated = _tree(left), _tree(right)
     if done is not None and not isinstance(done, Fraction):
@@ -160,14 +160,14 @@ def _step(left: list[Token], right: list[Token], first: list[Token]) -> Step | N
         for other in (stated, _tree(first)):
             told = None if other is None else _value(other)
             if value is not None and told is not None and _agree(value, told):
-                return Step(done, told)
+                return Equation(done, told)
         return None
     if stated is None or isinstance(stated, Fraction):
         return None
     value, told = _value(stated), None if done is None else _value(done)
     if value is None or (told is not None and not _agree(value, told)):
         return None
-    return Step(stated, value)
+    return Equation(stated, value)
 
 
 def _agree(value: Fraction, told: Fraction) -> bool:
@@ -285,7 +285,7 @@ LARGEST = 60  # numbers of an expression into which steps are put
 _NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 
 
-def way(asked: Asked, text: str) -> str | None:
+def way(asked: SolvedProblem, text: str) -> str | None:
     """The expression that makes the answer, in one writing; None where the text holds no equation."""
     said = text.rpartition(THOUGHT)[2]
     steps = steps_of(said) or (steps_of(text) if said != text else [])
@@ -307,7 +307,7 @@ class _Made:
     used: bool = False
 
 
-def _composed(steps: Sequence[Step], given: frozenset[Fraction]) -> list[_Made]:
+def _composed(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Made]:
     """Every step with earlier results in the place of the numbers that quote them, repeats left out.
 
     A number that the question gives as well quotes a result only once: steps are written in order to be used.

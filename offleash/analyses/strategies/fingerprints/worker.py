@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked, Fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint, SolvedProblem
 from offleash.data.verdict import Verdict
 from offleash.verifiers.verifier import Case, Judgement, Verifier
 
 SLICE = 1.0  # seconds after which a case is handed back
 MODULE = "offleash.analyses.strategies.fingerprints.worker"
-Row = tuple[Asked, str]
+Row = tuple[SolvedProblem, str]
 Found = tuple[str | None, str]  # the way, and the trouble where there was one
-Way = Callable[[Asked, str], str | None]
+Way = Callable[[SolvedProblem, str], str | None]
 
 
 def server(by: Fingerprint) -> Verifier:
@@ -77,7 +77,7 @@ def _way(module: str, function: str) -> Way:
     return way
 
 
-def _found(find: Way, asked: Asked, text: str) -> Found:
+def _found(find: Way, asked: SolvedProblem, text: str) -> Found:
     try:
         return find(asked, text), ""
     except MemoryError:
@@ -112,10 +112,10 @@ def _told(trouble: Exception) -> str:
     )
 
 
-def _asked(problem: Mapping[str, object]) -> Asked:
+def _asked(problem: Mapping[str, object]) -> SolvedProblem:
     details = problem["details"]
     gold = problem["gold"]
-    return Asked(
+    return SolvedProblem(
         str(problem["id"]),
         str(problem["question"]),
         None if gold is None else str(gold),

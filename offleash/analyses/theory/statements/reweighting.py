@@ -7,8 +7,15 @@ import numpy as np
 
 from offleash.analyses.theory.exact import divergence, entropy, pass_at_k, success_rates
 from offleash.analyses.theory.policy import tilt
-from offleash.analyses.theory.statements.statement import Counterexample, Evidence, Finding, Ruling, Statement, search
-from offleash.analyses.theory.world import Float, World, random_world
+from offleash.analyses.theory.statements.statement import (
+    CheckEvidence,
+    Counterexample,
+    Ruling,
+    Statement,
+    StatementResult,
+    search,
+)
+from offleash.analyses.theory.world import Float, TheoryWorld, random_world
 
 WORLDS = 10_000
 PROBLEMS, ANSWERS = 4, 12
@@ -19,7 +26,7 @@ ROUNDING = 1e-9
 RIVALS = 20
 
 
-def check_best(seed: int) -> Finding:
+def check_best(seed: int) -> StatementResult:
     """Against rival policies the objective falls short by exactly KL(rival || pi*) / beta."""
     rng = np.random.default_rng([seed, 4])
     world, beta = random_world(rng, 2_000, 8), 2.0
@@ -41,10 +48,12 @@ def check_best(seed: int) -> Finding:
     )
     good = gap < 1e-8 and least > -ROUNDING
     numbers = {"rivals": 2.0 * RIVALS, "least_shortfall": least, "identity_error": gap}
-    return Finding(Ruling.HOLDS if good else Ruling.FAILS, "", Evidence(words, world.problems, gap, numbers))
+    return StatementResult(
+        Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, world.problems, gap, numbers)
+    )
 
 
-def check_limit(seed: int) -> Finding:
+def check_limit(seed: int) -> StatementResult:
     """The distance to the base restricted to its correct answers is (1-p)/(1-p+p e^beta), which goes to 0."""
     rng = np.random.default_rng([seed, 5])
     world = random_world(rng, 2_000, 8, zeros=0.3)
@@ -65,10 +74,12 @@ def check_limit(seed: int) -> Finding:
     )
     good = error < 1e-8 and last < 1e-6
     numbers = {"identity_error": error, "largest_distance": last, "problems_without_limit": float(without)}
-    return Finding(Ruling.HOLDS if good else Ruling.FAILS, "", Evidence(words, world.problems, error, numbers))
+    return StatementResult(
+        Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, world.problems, error, numbers)
+    )
 
 
-def check_never_shrinks(seed: int) -> Finding:
+def check_never_shrinks(seed: int) -> StatementResult:
     """Every correct answer gains: pi*/q = e^beta/Z >= 1, so nothing is lost at any epsilon and pass@k never falls."""
     world = random_world(np.random.default_rng([seed, 45]), WORLDS * PROBLEMS, ANSWERS, zeros=0.2)
     least, fall, lost = np.inf, 0.0, 0
@@ -87,16 +98,16 @@ def check_never_shrinks(seed: int) -> Finding:
     )
     good = least > 1 - ROUNDING and lost == 0 and fall < ROUNDING
     numbers = {"smallest_ratio": least, "answers_lost": float(lost), "largest_fall": fall}
-    return Finding(Ruling.HOLDS if good else Ruling.FAILS, "", Evidence(words, WORLDS, fall, numbers))
+    return StatementResult(Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, WORLDS, fall, numbers))
 
 
-def _pass_of_worlds(world: World, probability_XY: Float) -> Float:
+def _pass_of_worlds(world: TheoryWorld, probability_XY: Float) -> Float:
     """pass@k of each world of a few problems: W worlds by K budgets."""
     rate_X = success_rates(probability_XY, world.correct_XY)
     return pass_at_k(rate_X.reshape(-1, PROBLEMS), BUDGETS)
 
 
-def _objective(world: World, probability_XY: Float, beta: float) -> Float:
+def _objective(world: TheoryWorld, probability_XY: Float, beta: float) -> Float:
     reward_X = success_rates(probability_XY, world.correct_XY)
     return reward_X - divergence(probability_XY, world.base_XY) / beta
 
@@ -138,7 +149,7 @@ def tail_miss(tau: float, mu: float, group: int) -> float:
     return float((1 - tau) ** group - (mu - tau) ** group - (1 - mu) ** group)
 
 
-def check_missing(seed: int) -> Finding:
+def check_missing(seed: int) -> StatementResult:
     """The formula against all sequences of small groups, and against simulated groups of real sizes."""
     rng = np.random.default_rng([seed, 7])
     error = 0.0
@@ -156,7 +167,9 @@ def check_missing(seed: int) -> Finding:
     )
     numbers = {"enumeration_error": error, "worst_z": z, "at_8": tail_miss(0.01, 0.3, 8), "peak_group": float(peak)}
     good = error < 1e-12 and z < ALLOWED
-    return Finding(Ruling.HOLDS if good else Ruling.FAILS, "", Evidence(words, CASES + SIMULATED, error, numbers))
+    return StatementResult(
+        Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, CASES + SIMULATED, error, numbers)
+    )
 
 
 def enumerated(tau: float, mu: float, group: int) -> float:
@@ -197,16 +210,18 @@ MISSING = Statement(
 NARROWING_BETAS = (0.5, 1.0, 2.0, 5.0)
 CLEARLY = 0.05  # nats of rise that count as a counterexample
 TRIES = 400
-EXAMPLE = World(np.array([[0.9] + [0.01] * 10]), np.array([[False] + [True] * 10]))  # of the specification, beta = 5
+EXAMPLE = TheoryWorld(
+    np.array([[0.9] + [0.01] * 10]), np.array([[False] + [True] * 10])
+)  # of the specification, beta = 5
 
 
-def rise(world: World, betas: tuple[float, ...] = NARROWING_BETAS) -> float:
+def rise(world: TheoryWorld, betas: tuple[float, ...] = NARROWING_BETAS) -> float:
     """By how many nats above `CLEARLY` the mean entropy rises, at the beta where it rises most."""
     before = entropy(world.base_XY).mean()
     return max(float(entropy(tilt(world, beta)).mean() - before) for beta in betas) - CLEARLY
 
 
-def check_narrowing(seed: int) -> Finding:
+def check_narrowing(seed: int) -> StatementResult:
     """Random worlds at several beta, the worked example, and the condition under which the entropy does fall."""
     found = search(rise, _make, seed, TRIES)
     at_limit = search(partial(rise, betas=(float("inf"),)), _make, seed, TRIES)
@@ -229,7 +244,7 @@ def check_narrowing(seed: int) -> Finding:
     numbers = {"example_before": before, "example_after": after, "refuting": float(found.refuting)}
     numbers |= {"refuting_at_limit": float(at_limit.refuting), "condition_exceptions": float(wrong)}
     ruling = Ruling.FAILS if examples or after > before else Ruling.HOLDS
-    return Finding(ruling, "", Evidence(words, found.tried, found.value + CLEARLY, numbers, examples))
+    return StatementResult(ruling, "", CheckEvidence(words, found.tried, found.value + CLEARLY, numbers, examples))
 
 
 def _condition_errors(seed: int) -> tuple[int, int]:
@@ -237,7 +252,7 @@ def _condition_errors(seed: int) -> tuple[int, int]:
     world = random_world(np.random.default_rng([seed, 6]), 2_000, 6)
     rate_X = success_rates(world.base_XY, world.correct_XY)
     split_X = (rate_X > 1e-6) & (rate_X < 1 - 1e-6)
-    world = World(world.base_XY[split_X], world.correct_XY[split_X])
+    world = TheoryWorld(world.base_XY[split_X], world.correct_XY[split_X])
     rate_X = rate_X[split_X]
     right_X, wrong_X = (_within(world, flags_XY) for flags_XY in (world.correct_XY, ~world.correct_XY))
     margin_X = np.log(rate_X / (1 - rate_X)) - (right_X - wrong_X)
@@ -247,13 +262,13 @@ def _condition_errors(seed: int) -> tuple[int, int]:
     return int(((margin_X >= 0) != falls_X)[clear_X].sum()), int(clear_X.sum())
 
 
-def _within(world: World, flags_XY: np.ndarray) -> Float:
+def _within(world: TheoryWorld, flags_XY: np.ndarray) -> Float:
     """Entropy of the answers given that they are among the flagged ones."""
     part_XY = np.where(flags_XY, world.base_XY, 0.0)
     return entropy(part_XY / part_XY.sum(axis=1, keepdims=True))
 
 
-def _make(rng: np.random.Generator) -> World:
+def _make(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=6)
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from offleash.analyses.theory.world import World
+from offleash.analyses.theory.world import TheoryWorld
 
 
 class Ruling(StrEnum):
@@ -19,14 +19,14 @@ class Ruling(StrEnum):
 class Counterexample:
     """The smallest world found in which a statement, or a reading of it, is not true."""
 
-    world: World
+    world: TheoryWorld
     words: str  # what happens in it
     seed: tuple[int, int]  # of numpy.random.default_rng: the random world it was shrunk from
     value: float  # by how much, in the measure that `words` name
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CheckEvidence:
     """What the check saw: in words, and as numbers that a program can read."""
 
     words: str
@@ -37,12 +37,12 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Finding:
+class StatementResult:
     """How a statement stands after its check."""
 
     ruling: Ruling
     condition: str  # "holds only if" goes on with this; empty otherwise
-    evidence: Evidence
+    evidence: CheckEvidence
 
 
 @dataclass(frozen=True)
@@ -52,47 +52,47 @@ class Statement:
     name: str
     says: str
     assumes: tuple[str, ...]
-    check: Callable[[int], Finding]  # a seed: the same seed gives the same finding
+    check: Callable[[int], StatementResult]  # a seed: the same seed gives the same finding
 
 
 # Search for counterexamples over random worlds, and shrink what is found to the fewest problems and answers.
 
 
-Violation = Callable[[World], float]  # above 0: the world refutes the statement, and by how much
-Make = Callable[[np.random.Generator], World]
+Violation = Callable[[TheoryWorld], float]  # above 0: the world refutes the statement, and by how much
+Make = Callable[[np.random.Generator], TheoryWorld]
 
 STARTS = 4  # counterexamples that are shrunk; the smallest is kept
 
 
 @dataclass(frozen=True)
-class Search:
+class CounterexampleSearch:
     """What a search came to: worlds tried, how many of them refute, and the smallest after shrinking."""
 
     tried: int
     refuting: int
-    smallest: World | None
+    smallest: TheoryWorld | None
     seed: tuple[int, int] | None
     value: float
 
 
-def search(violation: Violation, make: Make, seed: int, tries: int, starts: int = STARTS) -> Search:
+def search(violation: Violation, make: Make, seed: int, tries: int, starts: int = STARTS) -> CounterexampleSearch:
     """Try `tries` random worlds, world i from the generator of [seed, i]; shrink the first few that refute.
 
     With `starts` = 0 those that refute are only counted.
     """
-    refuting: list[tuple[int, World]] = []
+    refuting: list[tuple[int, TheoryWorld]] = []
     for i in range(tries):
         world = make(np.random.default_rng([seed, i]))
         if violation(world) > 0:
             refuting.append((i, world))
     shrunk_ones = [(i, shrunk(world, violation)) for i, world in refuting[:starts]]
     if not shrunk_ones:
-        return Search(tries, len(refuting), None, None, 0.0)
+        return CounterexampleSearch(tries, len(refuting), None, None, 0.0)
     i, smallest = min(shrunk_ones, key=lambda one: _size(one[1]))
-    return Search(tries, len(refuting), smallest, (seed, i), violation(smallest))
+    return CounterexampleSearch(tries, len(refuting), smallest, (seed, i), violation(smallest))
 
 
-def shrunk(world: World, violation: Violation) -> World:
+def shrunk(world: TheoryWorld, violation: Violation) -> TheoryWorld:
     """The world with problems and answers taken away, then correct answers, then digits, while it still refutes."""
     smaller = next((one for one in _smaller(world) if violation(one) > 0), None)
     if smaller is not None:
@@ -105,7 +105,7 @@ def shrunk(world: World, violation: Violation) -> World:
     return world
 
 
-def _smaller(world: World) -> Iterator[World]:
+def _smaller(world: TheoryWorld) -> Iterator[TheoryWorld]:
     if world.problems > 1:
         yield from (world.without_problem(x) for x in range(world.problems))
     if world.answers > 2:
@@ -114,8 +114,8 @@ def _smaller(world: World) -> Iterator[World]:
     for x, y in np.argwhere(world.correct_XY & several_X[:, None]):
         fewer_XY = world.correct_XY.copy()
         fewer_XY[x, y] = False
-        yield World(world.base_XY, fewer_XY)
+        yield TheoryWorld(world.base_XY, fewer_XY)
 
 
-def _size(world: World) -> tuple[int, int]:
+def _size(world: TheoryWorld) -> tuple[int, int]:
     return world.problems * world.answers, world.problems

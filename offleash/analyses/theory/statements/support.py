@@ -5,19 +5,19 @@ from functools import cache
 
 import numpy as np
 
-from offleash.analyses.theory.dynamics import Measured, Recipe, train
+from offleash.analyses.theory.dynamics import Dynamics, Measured, train
 from offleash.analyses.theory.exact import pass_at_k, success_rates
 from offleash.analyses.theory.policy import METHODS, Shared, Tabular, nucleus, shared, tabular, tied
 from offleash.analyses.theory.statements.statement import (
+    CheckEvidence,
     Counterexample,
-    Evidence,
-    Finding,
+    CounterexampleSearch,
     Ruling,
-    Search,
     Statement,
+    StatementResult,
     search,
 )
-from offleash.analyses.theory.world import Float, World, random_world
+from offleash.analyses.theory.world import Float, TheoryWorld, random_world
 
 WORLDS = 50  # with exact zeros, each trained six ways
 TRIES = 150
@@ -25,13 +25,13 @@ EPSILON = 0.01
 TOP_P = 0.95  # the decoding of arXiv:2507.14843
 CEILING = float("inf")
 RARELY = Measured(k_K=(1,), every=1_000)  # the checks look at the end, not along the way
-TRAINING = Recipe("reinforce", group=8, rate=1.0, steps=40)
-CUT = Recipe("reinforce", group=None, rate=1.0, steps=60, top_p=TOP_P)
+TRAINING = Dynamics("reinforce", group=8, rate=1.0, steps=40)
+CUT = Dynamics("reinforce", group=None, rate=1.0, steps=60, top_p=TOP_P)
 
-Start = Callable[[World], Tabular | Shared]
+Start = Callable[[TheoryWorld], Tabular | Shared]
 
 
-def check_support(seed: int) -> Finding:
+def check_support(seed: int) -> StatementResult:
     """Zeros of the policy stay; an answer that is never drawn, or that top-p cuts, does not stay where it was."""
     mass, _ = _trained_with_zeros(seed)
     rising = search(undrawn_rise, _make, seed, TRIES)
@@ -56,10 +56,10 @@ def check_support(seed: int) -> Finding:
     }
     numbers |= {"cut_answers_return": float(cut.refuting)}
     condition = "the zeros are zeros of the policy itself (-inf logits), which no softmax network has"
-    return _finding(mass, condition, Evidence(words, WORLDS + 2 * TRIES, mass, numbers, _examples(told)))
+    return _finding(mass, condition, CheckEvidence(words, WORLDS + 2 * TRIES, mass, numbers, _examples(told)))
 
 
-def check_ceiling(seed: int) -> Finding:
+def check_ceiling(seed: int) -> StatementResult:
     """As the support goes, so does the limit of pass@k for k to infinity."""
     _, excess = _trained_with_zeros(seed)
     broken = search(ceiling_rise, _make_cut, seed, 3 * TRIES)
@@ -72,10 +72,10 @@ def check_ceiling(seed: int) -> Finding:
     told = ((broken, f"the limit of pass@k under top-p {TOP_P:g} rises by {broken.value:.2g}"),)
     numbers = {"largest_excess": excess, "ceiling_broken": float(broken.refuting)}
     condition = "as C.1; for a softmax network both sides are 1"
-    return _finding(excess, condition, Evidence(words, WORLDS + 3 * TRIES, excess, numbers, _examples(told)))
+    return _finding(excess, condition, CheckEvidence(words, WORLDS + 3 * TRIES, excess, numbers, _examples(told)))
 
 
-def undrawn_rise(world: World, start: Start = tied) -> float:
+def undrawn_rise(world: TheoryWorld, start: Start = tied) -> float:
     """How far above 2 epsilon a correct answer rises that started at or below epsilon and was not drawn until then."""
     drawn_XY = np.zeros(world.base_XY.shape, dtype=bool)
     low_XY = world.correct_XY & (world.base_XY <= EPSILON) & (world.base_XY > 0)
@@ -90,7 +90,7 @@ def undrawn_rise(world: World, start: Start = tied) -> float:
     return max(most)
 
 
-def cut_answer_returns(world: World) -> float:
+def cut_answer_returns(world: TheoryWorld) -> float:
     """The largest mass under top-p, after training a table, of a correct answer that top-p had cut from the base."""
     cut_XY = world.correct_XY & (nucleus(world.base_XY, TOP_P) == 0)
     if not cut_XY.any():
@@ -99,7 +99,7 @@ def cut_answer_returns(world: World) -> float:
     return float(np.where(cut_XY, nucleus(final.probability_XY, TOP_P), 0.0).max())
 
 
-def ceiling_rise(world: World) -> float:
+def ceiling_rise(world: TheoryWorld) -> float:
     """By how much the limit of pass@k under top-p rises when problems share their parameters."""
     before = _ceiling(nucleus(world.base_XY, TOP_P), world)
     if before == 1:
@@ -118,28 +118,28 @@ def _trained_with_zeros(seed: int) -> tuple[float, float]:
         ceiling = _ceiling(world.base_XY, world)
         for method in METHODS:
             for start in (tabular(world), shared(world, 2, rng)):
-                recipe = Recipe(method, group=8, rate=0.5, steps=20)
+                recipe = Dynamics(method, group=8, rate=0.5, steps=20)
                 p_XY = train(start, world, recipe, rng, RARELY).final.probability_XY
                 mass = max(mass, float(np.where(world.base_XY == 0, p_XY, 0.0).max()))
                 excess = max(excess, _ceiling(p_XY, world) - ceiling)
     return mass, excess
 
 
-def _ceiling(probability_XY: Float, world: World) -> float:
+def _ceiling(probability_XY: Float, world: TheoryWorld) -> float:
     return float(pass_at_k(success_rates(probability_XY, world.correct_XY), CEILING)[0])
 
 
-def _finding(violation: float, condition: str, evidence: Evidence) -> Finding:
+def _finding(violation: float, condition: str, evidence: CheckEvidence) -> StatementResult:
     if violation > 0:
-        return Finding(Ruling.FAILS, "", evidence)
+        return StatementResult(Ruling.FAILS, "", evidence)
     return (
-        Finding(Ruling.ONLY_IF, condition, evidence)
+        StatementResult(Ruling.ONLY_IF, condition, evidence)
         if evidence.counterexamples
-        else Finding(Ruling.HOLDS, "", evidence)
+        else StatementResult(Ruling.HOLDS, "", evidence)
     )
 
 
-def _examples(told: tuple[tuple[Search, str], ...]) -> tuple[Counterexample, ...]:
+def _examples(told: tuple[tuple[CounterexampleSearch, str], ...]) -> tuple[Counterexample, ...]:
     return tuple(
         Counterexample(one.smallest, words, one.seed, one.value)
         for one, words in told
@@ -147,11 +147,11 @@ def _examples(told: tuple[tuple[Search, str], ...]) -> tuple[Counterexample, ...
     )
 
 
-def _make(rng: np.random.Generator) -> World:
+def _make(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=4)
 
 
-def _make_cut(rng: np.random.Generator) -> World:
+def _make_cut(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=5)
 
 
@@ -174,8 +174,8 @@ CEILING_STATEMENT = Statement(
 DRIFT_WORLDS = 100
 DRIFT_EPSILON = 3.66e-4  # of 8,192 samples at 95%
 RATE, STEPS, LARGEST_PUSH = 1e-6, 2_000, 32_768  # a language model: see the words of the check
-TABLE = Recipe("reinforce", group=8, rate=0.5, steps=60)
-SMALL = Recipe("reinforce", group=None, rate=1.0, steps=150)
+TABLE = Dynamics("reinforce", group=8, rate=0.5, steps=60)
+SMALL = Dynamics("reinforce", group=None, rate=1.0, steps=150)
 LOOSE = 0.01  # the epsilon of the search: a world of few answers has none at 3.66e-4
 
 
@@ -184,7 +184,7 @@ def log_bound(rate: float, steps: int, push: float) -> float:
     return 2 * rate * steps * push
 
 
-def check(seed: int) -> Finding:
+def check(seed: int) -> StatementResult:
     """The bound against trained tables, its size at real scales, and answers that leave epsilon behind."""
     over, drift = -np.inf, 0.0
     for i in range(DRIFT_WORLDS):
@@ -211,17 +211,17 @@ def check(seed: int) -> Finding:
     if left.smallest is not None and left.seed is not None:
         told = f"a correct answer at or below {LOOSE:g} ends {left.value:.3f} above it after {SMALL.steps} exact steps"
         examples = (Counterexample(left.smallest, told, left.seed, left.value),)
-    evidence = Evidence(words, DRIFT_WORLDS + TRIES, over, numbers, examples)
+    evidence = CheckEvidence(words, DRIFT_WORLDS + TRIES, over, numbers, examples)
     if over > 1e-9:
-        return Finding(Ruling.FAILS, "", evidence)
+        return StatementResult(Ruling.FAILS, "", evidence)
     condition = (
         f"the answer starts below epsilon exp(-2 eta T K), which is 10^-{size:.0f} epsilon at real scales; the bound "
         f"says nothing once 2 eta T K > ln(1/epsilon) = {-np.log(DRIFT_EPSILON):.1f}"
     )
-    return Finding(Ruling.ONLY_IF, condition, evidence)
+    return StatementResult(Ruling.ONLY_IF, condition, evidence)
 
 
-def leaves(world: World) -> float:
+def leaves(world: TheoryWorld) -> float:
     """How far above epsilon training lifts a correct answer that the base gives at or below it."""
     low_XY = world.correct_XY & (world.base_XY <= LOOSE) & (world.base_XY > 0)
     if not low_XY.any():

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,7 @@ class Pair:
 
     by: str  # the fingerprint they are for
     same: bool
-    asked: Asked
+    asked: SolvedProblem
     first: str
     second: str
     how: str  # what was changed between them

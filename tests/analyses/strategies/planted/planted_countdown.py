@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
 from tests.analyses.strategies.planted.pair import Pair
 
 COUNT = 60  # pairs of each kind
@@ -30,7 +30,7 @@ def planted_countdown(seed: int = 0) -> list[Pair]:
         by_target = _all_ways(numbers)
         for target in (int(one) for one in rng.choice(sorted(by_target), size=6, replace=False)):
             trees = by_target[target]
-            asked = Asked(f"countdown-{len(same)}", details={"numbers": numbers, "target": target, "all": True})
+            asked = SolvedProblem(f"countdown-{len(same)}", details={"numbers": numbers, "target": target, "all": True})
             one, other = (trees[int(place)] for place in rng.integers(len(trees), size=2))
             if len(same) < COUNT:
                 first, second = rng.choice(len(WRITINGS), size=2, replace=False)

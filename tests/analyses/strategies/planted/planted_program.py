@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
 from tests.analyses.strategies.planted.pair import Pair
 from tests.analyses.strategies.planted.planted_scripts import SCRIPTS_DIFFERENT, SCRIPTS_SAME
 from tests.analyses.strategies.planted.planted_sources import PROGRAMS_DIFFERENT, PROGRAMS_SAME, TASKS
@@ -21,7 +21,7 @@ def planted_program(seed: int = 0) -> list[Pair]:
     same, different = list[Pair](), list[Pair]()
     for number in range(COUNT):
         name, sources = TASKS[number % len(TASKS)]
-        asked = Asked(f"program-{name}", question=f"Write a function for: {name}")
+        asked = SolvedProblem(f"program-{name}", question=f"Write a function for: {name}")
         one, other = (sources[int(place)] for place in rng.choice(len(sources), size=2, replace=False))
         chosen = sorted(int(place) for place in rng.choice(len(CHANGES), size=3, replace=False))
         changed = one
@@ -31,8 +31,8 @@ def planted_program(seed: int = 0) -> list[Pair]:
         same.append(Pair("program", True, asked, fenced(one, rng), fenced(changed, rng), how))
         different.append(Pair("program", False, asked, fenced(one, rng), fenced(other, rng), "two ideas"))
     alike, unlike = (*PROGRAMS_SAME, *SCRIPTS_SAME), (*PROGRAMS_DIFFERENT, *SCRIPTS_DIFFERENT)
-    same += [Pair("program", True, Asked("by hand"), one, other, "by hand") for one, other in alike]
-    different += [Pair("program", False, Asked("by hand"), one, other, "by hand") for one, other in unlike]
+    same += [Pair("program", True, SolvedProblem("by hand"), one, other, "by hand") for one, other in alike]
+    different += [Pair("program", False, SolvedProblem("by hand"), one, other, "by hand") for one, other in unlike]
     return same + different
 
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Asked
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
 from tests.analyses.strategies.planted.pair import Pair
 from tests.analyses.strategies.planted.planted_by_hand import STEPS_DIFFERENT, STEPS_SAME
 
@@ -36,14 +36,14 @@ def planted_steps(seed: int = 0) -> list[Pair]:
     for number in range(COUNT):
         made = TEMPLATES[number % len(TEMPLATES)](rng)
         one, other = (made.methods[int(place)] for place in rng.choice(len(made.methods), size=2, replace=False))
-        asked = Asked(f"steps-{number}", made.question, written(_values(one)[-1]))
+        asked = SolvedProblem(f"steps-{number}", made.question, written(_values(one)[-1]))
         first, second = (int(place) for place in rng.choice(len(WRITINGS), size=2, replace=False))
         a, b = (WRITINGS[place](one, rng) for place in (first, second))
         same.append(Pair("steps", True, asked, a, b, f"{WRITINGS[first].__name__}, {WRITINGS[second].__name__}"))
         a, b = (WRITINGS[int(rng.integers(len(WRITINGS)))](method, rng) for method in (one, other))
         different.append(Pair("steps", False, asked, a, b, "two methods"))
     for kind, pairs in ((True, STEPS_SAME), (False, STEPS_DIFFERENT)):
-        found = [Pair("steps", kind, Asked("", "", gold), one, other, "by hand") for gold, one, other in pairs]
+        found = [Pair("steps", kind, SolvedProblem("", "", gold), one, other, "by hand") for gold, one, other in pairs]
         (same if kind else different).extend(found)
     return same + different
 

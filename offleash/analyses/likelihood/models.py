@@ -10,7 +10,7 @@ from offleash.data.scores import read_about, scored_models, scores_folder
 from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument
 from offleash.samplers.huggingface.loading import settings_of
-from offleash.samplers.models import Model, fingerprint, model_of
+from offleash.samplers.registry import Model, fingerprint, model_of
 from offleash.samplers.sampler import Decoding, decoding_of
 
 DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts
@@ -59,7 +59,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Given:
+class ModelOverride:
     """What the user says of a run's law, where the run does not or says it otherwise."""
 
     model: str | None = None
@@ -83,7 +83,7 @@ def run_folder(argument: str) -> Path:
     return path
 
 
-def law_of(side: str, run: str, folder: Path, given: Given) -> Law:
+def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> Law:
     """The law of a run folder, from its own words and what the user says."""
     origin = read_origin(folder)
     if given.model is not None:
@@ -139,7 +139,7 @@ def scores_under(folder: Path, law: Law) -> Named:
     return Named(plain if plain not in taken else f"{plain}-{'-'.join(f'{one:g}' for one in _numbers(wanted))}", word)
 
 
-def _drew(side: str, folder: Path, origin: Origin, given: Given) -> Model:
+def _drew(side: str, folder: Path, origin: Origin, given: ModelOverride) -> Model:
     try:
         model = model_of(origin.model)
     except OffleashError as error:

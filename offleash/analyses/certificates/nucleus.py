@@ -21,14 +21,14 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.exact import expander_of, refuse_sampler
-from offleash.samplers.models import Model, model_of, open_sampler
+from offleash.samplers.registry import Model, model_of, open_sampler
 from offleash.samplers.sampler import TRUNCATED, Decoding, Request, Sampler, decoding_of
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.intervals import NONE, Estimate, clipped, mean_of, ratios, share_of, strata
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.sampler import HuggingFace
-    from offleash.samplers.huggingface.scoring import Given
+    from offleash.samplers.huggingface.scoring import ForcedText
 
 # Rescoring: log-probabilities of given token sequences under a decoding, by the engine that draws and certifies.
 
@@ -37,7 +37,7 @@ TOGETHER = 200_000  # tokens that are read at a time
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenSequence:
     """A completion as tokens, without the one that ends it."""
 
     problem: str
@@ -69,22 +69,22 @@ class Rescorer:
                 raise OffleashError(f"Problem {problem!r} cannot be asked: {trouble}.")
             self._prompts[problem] = tokens
 
-    def logprobs(self, some: Sequence[Tokens], decoding: Decoding) -> Float:
+    def logprobs(self, some: Sequence[TokenSequence], decoding: Decoding) -> Float:
         """Log-probability of each, its end included; -inf where the decoding sets one of its tokens to zero.
 
         Which of several end tokens ended a completion makes no difference: their probabilities are added.
         """
-        from offleash.samplers.huggingface.scoring import Given
+        from offleash.samplers.huggingface.scoring import ForcedText
 
         numbers = {problem: number for number, problem in enumerate(self._prompts)}
-        given: list[Given] = []
+        given: list[ForcedText] = []
         owner: list[int] = []  # whose each of them is: one has a row for every end token
         sure: list[int] = []
         for place, (one, ended) in enumerate(zip(some, self._ended(some), strict=True)):
             for ending in [(end,) for end in self.sampler.loaded.ends] if ended else [()]:
                 token_T = np.array([*one.ids, *ending], np.int64)
                 if len(token_T):
-                    given.append(Given(len(owner), numbers[one.problem], token_T))
+                    given.append(ForcedText(len(owner), numbers[one.problem], token_T))
                     owner.append(place)
                 else:  # nothing was said, and nothing ended it: a text of no token is certain
                     sure.append(place)
@@ -94,7 +94,7 @@ class Rescorer:
         out[sure] = 0.0
         return out
 
-    def _ended(self, some: Sequence[Tokens]) -> list[bool]:
+    def _ended(self, some: Sequence[TokenSequence]) -> list[bool]:
         """Whether an end token follows: not after what was cut at the limit, nor after a stop text."""
         from offleash.samplers.huggingface.text import decoded
 
@@ -108,7 +108,7 @@ class Rescorer:
             for by_itself, text in zip(open_ended, texts, strict=True)
         ]
 
-    def _forced(self, given: "Sequence[Given]", decoding: Decoding) -> Float:
+    def _forced(self, given: "Sequence[ForcedText]", decoding: Decoding) -> Float:
         from offleash.samplers.huggingface.scoring import Summing, force
 
         sampler = self.sampler
@@ -338,9 +338,9 @@ def _completions(folder: Path, certificate: Certificate) -> pl.DataFrame:
     return judged.with_columns(pl.col("verdict").fill_null(Verdict.FAILED.value)).collect()
 
 
-def _tokens(rows: pl.DataFrame) -> list[Tokens]:
+def _tokens(rows: pl.DataFrame) -> list[TokenSequence]:
     columns = (rows["problem"], rows["token_ids"].to_list(), rows["finish"])
-    return [Tokens(problem, tuple(ids), finish) for problem, ids, finish in zip(*columns, strict=True)]
+    return [TokenSequence(problem, tuple(ids), finish) for problem, ids, finish in zip(*columns, strict=True)]
 
 
 def _unknown(certificate: Certificate) -> Float:

@@ -8,16 +8,16 @@ import numpy as np
 from offleash.errors import OffleashError, unknown
 from offleash.lab.chain_sum import CHAIN_SUM
 from offleash.lab.countdown import COUNTDOWN
-from offleash.lab.world import World
+from offleash.lab.world import LabWorld
 from offleash.loading.problem_set import load_problems
 from offleash.problems.problem import line
 from offleash.progress import Progress, silent
 from offleash.training.traces import write_traces
 
-WORLDS: dict[str, World] = {"countdown": COUNTDOWN, "chain_sum": CHAIN_SUM}
+WORLDS: dict[str, LabWorld] = {"countdown": COUNTDOWN, "chain_sum": CHAIN_SUM}
 
 
-def world(name: str) -> World:
+def world(name: str) -> LabWorld:
     """A world by its name."""
     if name not in WORLDS:
         raise unknown("world", name, WORLDS)
@@ -27,13 +27,13 @@ def world(name: str) -> World:
 # Files of a world: problems and expert traces, as every verb of the package reads them.
 
 
-def problem_lines(world: World, part: str, size: int, seed: int) -> str:
+def problem_lines(world: LabWorld, part: str, size: int, seed: int) -> str:
     """Problems of a world as JSON lines."""
     rows = world.problems(part, size, seed).iter_rows(named=True)
     return "".join(json.dumps(line(row), ensure_ascii=False) + "\n" for row in rows)
 
 
-def write_problems(world: World, part: str, size: int, seed: int, path: Path) -> int:
+def write_problems(world: LabWorld, part: str, size: int, seed: int, path: Path) -> int:
     """Write problems of a world; how many there are."""
     text = problem_lines(world, part, size, seed)
     try:
@@ -45,7 +45,7 @@ def write_problems(world: World, part: str, size: int, seed: int, path: Path) ->
 
 
 def write_expert_traces(
-    world: World, problems: Path, each: int, seed: int, path: Path, progress: Progress = silent
+    world: LabWorld, problems: Path, each: int, seed: int, path: Path, progress: Progress = silent
 ) -> int:
     """Write correct traces of a file's problems, at most `each` a problem, chosen at random."""
     frame, rng = load_problems(problems).frame, np.random.default_rng(seed)

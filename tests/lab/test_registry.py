@@ -4,8 +4,8 @@ from itertools import islice
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.lab.world import World
-from offleash.lab.worlds import WORLDS, world
+from offleash.lab.registry import WORLDS, world
+from offleash.lab.world import LabWorld
 from tests.places import MODELS
 
 every_world = pytest.mark.parametrize("one", WORLDS.values(), ids=WORLDS)
@@ -18,14 +18,14 @@ def test_a_world_is_found_by_its_name_and_a_slip_of_it_gets_the_nearest() -> Non
 
 
 @every_world
-def test_a_model_is_shipped_for_every_world_in_less_than_a_megabyte(one: World) -> None:
+def test_a_model_is_shipped_for_every_world_in_less_than_a_megabyte(one: LabWorld) -> None:
     sizes = [path.stat().st_size for path in (MODELS / one.name).iterdir()]
     assert (MODELS / one.name / "model.safetensors").exists()
     assert sum(sizes) < 1_000_000
 
 
 @every_world
-def test_a_line_of_the_corpus_fits_the_context_and_its_answer_the_longest_sample(one: World) -> None:
+def test_a_line_of_the_corpus_fits_the_context_and_its_answer_the_longest_sample(one: LabWorld) -> None:
     pytest.importorskip("transformers")
     tokenizer = one.tokenizer()
     pairs = list(islice(one.lines(random.Random(0)), 2000))
@@ -35,7 +35,7 @@ def test_a_line_of_the_corpus_fits_the_context_and_its_answer_the_longest_sample
 
 
 @every_world
-def test_the_shipped_tokenizer_is_the_one_of_the_world(one: World) -> None:
+def test_the_shipped_tokenizer_is_the_one_of_the_world(one: LabWorld) -> None:
     transformers = pytest.importorskip("transformers")
     shipped = transformers.AutoTokenizer.from_pretrained(MODELS / one.name)
     assert shipped.get_vocab() == one.tokenizer().get_vocab()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from offleash.analyses.likelihood.law import SIDES, Law, Named, scores_under
+from offleash.analyses.likelihood.models import SIDES, Law, Named, scores_under
 from offleash.analyses.likelihood.traces import Wanted, missing, score_traces
 from offleash.comparing.compare import Comparison
 from offleash.data.folder import open_run
@@ -18,7 +18,7 @@ from offleash.data.verdict import Verdict
 from offleash.drawing.draw import check_model
 from offleash.errors import OffleashError
 from offleash.progress import Progress
-from offleash.samplers.models import open_sampler
+from offleash.samplers.registry import open_sampler
 from offleash.scoring.score import Scoring, score_run
 from offleash.scoring.shards import Selection
 
@@ -26,7 +26,7 @@ KEY = ["problem", "index"]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SampleSelection:
     """Which samples of a run are scored: the first of each problem, and the right ones of problems that one reached."""
 
     law: Law  # of the run
@@ -52,10 +52,10 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScoringJob:
     """The samples of one run that one model is to score."""
 
-    chosen: Chosen
+    chosen: SampleSelection
     by: Law
     named: Named
     wanted: int
@@ -63,10 +63,10 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Prospect:
+class ScoringEstimate:
     """What is about to be scored."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ScoringJob, ...]
     traces: dict[str, list[Trace]] = field(default_factory=dict)  # before, after: those that the model has not read
 
     @property
@@ -88,10 +88,10 @@ class Work:
     notes: tuple[str, ...] = ()
 
 
-Announce = Callable[[Prospect], None]
+Announce = Callable[[ScoringEstimate], None]
 
 
-def chosen_of(one: Comparison, class_P: Sequence[str], laws: tuple[Law, Law], first: int) -> list[Chosen]:
+def chosen_of(one: Comparison, class_P: Sequence[str], laws: tuple[Law, Law], first: int) -> list[SampleSelection]:
     """What is chosen of both runs."""
     cells = pl.DataFrame({"problem": one.counted.problems["problem"], "cell": list(class_P)})
     crossed = cells.filter(pl.col("cell").is_in(["E", "S"]))
@@ -102,11 +102,11 @@ def chosen_of(one: Comparison, class_P: Sequence[str], laws: tuple[Law, Law], fi
                 f"{law.folder} keeps no texts of samples, so there is nothing to score; import its logs with --texts."
             )
         own = frozenset(names.join(crossed, on="problem")["own"].to_list())
-        out.append(Chosen(law, run.verifier, first, own))
+        out.append(SampleSelection(law, run.verifier, first, own))
     return out
 
 
-def prospect(chosen: Sequence[Chosen], laws: tuple[Law, Law], wanted: Sequence[Wanted]) -> Prospect:
+def prospect(chosen: Sequence[SampleSelection], laws: tuple[Law, Law], wanted: Sequence[Wanted]) -> ScoringEstimate:
     """What is missing, run by run and model by model."""
     steps = []
     for some in chosen:
@@ -115,11 +115,11 @@ def prospect(chosen: Sequence[Chosen], laws: tuple[Law, Law], wanted: Sequence[W
             named = scores_under(folder, by)
             there = scan_scores(folder, named.name).select(KEY) if named.name in scored_models(folder) else None
             left = keys if there is None else keys.join(there.collect(engine="streaming"), on=KEY, how="anti")
-            steps.append(Step(some, by, named, keys.height, left.height))
-    return Prospect(tuple(steps), {one.law.side: missing(one) for one in wanted})
+            steps.append(ScoringJob(some, by, named, keys.height, left.height))
+    return ScoringEstimate(tuple(steps), {one.law.side: missing(one) for one in wanted})
 
 
-def check_models(ahead: Prospect | None, laws: tuple[Law, Law]) -> list[str]:
+def check_models(ahead: ScoringEstimate | None, laws: tuple[Law, Law]) -> list[str]:
     """Refuse what can be told of both models before the first is loaded; notes on weights that a user has named."""
     notes = []
     for law in laws:
@@ -131,7 +131,7 @@ def check_models(ahead: Prospect | None, laws: tuple[Law, Law]) -> list[str]:
     return [note for note in notes if note]
 
 
-def score_missing(ahead: Prospect, laws: tuple[Law, Law], known: Sequence[str], progress: Progress) -> Work:
+def score_missing(ahead: ScoringEstimate, laws: tuple[Law, Law], known: Sequence[str], progress: Progress) -> Work:
     """Score what is missing; each model is loaded once, and only where it has something to score.
 
     `known` are notes of `check_models`, which comes first.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offleash.errors import OffleashError
-from offleash.lab.world import Pretraining, World
+from offleash.lab.world import LabWorld, Pretraining
 from offleash.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 IGNORED = -100  # labels that are not learned
 
 
-def pretrained(world: World, options: Pretraining, progress: Progress = silent) -> "LlamaForCausalLM":
+def pretrained(world: LabWorld, options: Pretraining, progress: Progress = silent) -> "LlamaForCausalLM":
     """A model that has read `steps` x `lines` lines, each once."""
     import torch
 
@@ -38,13 +38,13 @@ def pretrained(world: World, options: Pretraining, progress: Progress = silent) 
     return model
 
 
-def save(model: "LlamaForCausalLM", world: World, folder: Path) -> None:
+def save(model: "LlamaForCausalLM", world: LabWorld, folder: Path) -> None:
     """The model and its tokenizer, in Hugging Face format."""
     model.save_pretrained(folder)
     world.tokenizer().save_pretrained(folder)
 
 
-def _new(world: World, tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
+def _new(world: LabWorld, tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from offleash.samplers.huggingface.loading import Loaded
+from offleash.samplers.huggingface.loading import LoadedModel
 from offleash.samplers.huggingface.text import Asking, cut, decoded, stop_finder
 from offleash.samplers.huggingface.walk import distribution
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request, Sample
@@ -21,7 +21,7 @@ from offleash.samplers.seeds import sample_seeds, uniform
 
 
 def generated(
-    loaded: Loaded, asking: Asking, request: Request, tokens: list[int], decoding: Decoding, rows: int
+    loaded: LoadedModel, asking: Asking, request: Request, tokens: list[int], decoding: Decoding, rows: int
 ) -> tuple[Sample, ...]:
     """The samples of one request, at most `rows` of them at a time."""
     transformers: Any = import_module("transformers")
@@ -53,7 +53,7 @@ def generated(
     return tuple(samples)
 
 
-def _inputs(loaded: Loaded, asking: Asking, request: Request, tokens: list[int]) -> Mapping[str, Tensor]:
+def _inputs(loaded: LoadedModel, asking: Asking, request: Request, tokens: list[int]) -> Mapping[str, Tensor]:
     if not request.images:
         ids = torch.tensor([tokens])
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -70,7 +70,7 @@ def _inputs(loaded: Loaded, asking: Asking, request: Request, tokens: list[int])
 class _Choosing:
     """Chooses the tokens of some samples as `generate` asks for them, and remembers what it chose."""
 
-    loaded: Loaded
+    loaded: LoadedModel
     decoding: Decoding
     seed_N: NDArray[np.uint64]
     _tokens: list[NDArray[np.int64]] = field(default_factory=list)
