@@ -1,7 +1,7 @@
-"""What a notebook calls: load, tally, compare, verify, draw, study, train, and the page and figures of a comparison.
+"""The notebook API: load, tally, compare, verify, draw, study, train, and the page and figures of a comparison.
 
-The package root takes its public names from here. What is heavy (torch, altair) is imported by the function that needs
-it, so that comparing two logs needs neither.
+The package root takes most of its public names from here. What is heavy (torch, altair) is imported by the function
+that needs it, so that comparing two logs needs neither.
 """
 
 from collections.abc import Mapping, Sequence
@@ -125,10 +125,7 @@ def run_study(
     return study(TwoModels(asked, pair, decoding, str(k), until, seed), Path(into), verifying(verifier))
 
 
-# What a notebook calls: a page of a comparison, and its figures as charts.
-
-
-WIDTH = 520
+# The page of a comparison, its figures as charts, and training.
 
 
 def write_report(path: str | Path, comparison: Comparison | Sequence[Comparison], *, command: str = "") -> Path:

@@ -1,7 +1,7 @@
-"""A user's own fingerprint: `function(problem, text) -> str | None`, loaded and called in a worker that can be killed.
+"""A user's own fingerprint, `function(problem, text) -> str | None`, called in a worker that can be killed.
 
-`problem` is a dict with id, question, gold and details. The worker runs the user's own code as the user would; what a
-model wrote is handed to it as text.
+`problem` is a dict with id, question, gold and details. The worker runs the user's own code as the user would; model
+output reaches it as text. Called by analyses/strategies/fingerprints/worker.py.
 """
 
 import importlib

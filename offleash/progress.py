@@ -1,4 +1,4 @@
-"""Progress: what is being done, for whoever watches, and how much memory it took."""
+"""Progress messages for whoever watches, and the peak memory of the process."""
 
 import resource
 import sys

@@ -1,4 +1,7 @@
-"""The main job in one call: draw from two models, verify, compare. One model is in memory at a time."""
+"""A study in one call: draw from two models, verify, compare. One model is in memory at a time.
+
+Both runs resume after a kill. The expected cost and the result, as text and JSON, are at the end.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -128,9 +131,6 @@ def check_study(
 def _verified(folder: Path, options: Verifying, progress: Progress) -> tuple[Verified, ...]:
     with judge_of(options, progress) as judge:
         return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)
-
-
-# A study of two models: what it may cost, and what it came to, for people and programs.
 
 
 def cost_text(asked: TwoModels, cost: Cost) -> str:

@@ -127,6 +127,11 @@ def test_a_module_imports_only_the_layers_below_it(module: str) -> None:
     assert not forbidden(module, imports()[module])
 
 
+def test_the_package_imports_neither_its_tests_nor_its_research() -> None:
+    for name, path in modules().items():
+        assert not {"tests", "research", "benchmarks"} & set(_roots(path)), name
+
+
 def test_a_forbidden_import_is_found() -> None:
     known = frozenset({"offleash.logs.registry", "offleash.comparing.compare", "offleash.stats.change"})
 
@@ -203,6 +208,14 @@ def test_no_public_name_is_hidden_by_a_folder_or_a_module_of_the_same_name() -> 
     rooms = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
     assert not rooms & set(offleash.__all__)
     assert all(callable(getattr(offleash, name)) for name in offleash.__all__)
+
+
+def test_a_script_starts_where_its_file_ends() -> None:
+    """What stands below `if __name__ == "__main__"` is not there yet when the file is run."""
+    for name, path in modules().items():
+        body = ast.parse(path.read_text("utf-8")).body
+        starts = [node for node in body if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)]
+        assert starts in ([], body[-1:]), name
 
 
 DOTTED = re.compile(r"(?<![\w/.-])offleash(?:\.[A-Za-z_]\w*)+")

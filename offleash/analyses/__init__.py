@@ -1,1 +1,1 @@
-"""Further questions about runs, a folder each: what computes it, what prints it, its JSON and its figures."""
+"""Further analyses of runs, one folder each (computation, report, figures), and the planning of a budget."""

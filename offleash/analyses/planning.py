@@ -1,4 +1,7 @@
-"""Plan: from a pilot to the budget that would settle it, and its cost."""
+"""Plan from a pilot: the budget k at which a loss of each problem could be shown to be significant, and its cost.
+
+The plan (beta-binomial, fitted to all problems), then its JSON and its table.
+"""
 
 from dataclasses import dataclass
 
@@ -16,9 +19,6 @@ from offleash.errors import OffleashError
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.classes import beta_prior
 from offleash.stats.significance import chance_of_detection, smallest_certain_loss
-
-# Planning: the budget at which a loss of each problem could be made certain, and what it costs, from a pilot.
-
 
 _POINTS = 64  # of each problem's posterior
 
@@ -130,7 +130,7 @@ def _tokens(run: Run) -> float | None:
     return None if mean is None else float(mean)
 
 
-# A plan for people and programs.
+# The plan as JSON and as a table.
 
 
 def plan_document(plan: PilotPlan) -> dict[str, object]:

@@ -127,11 +127,11 @@ def certify(
         raise typer.Exit(1)
 
 
-# offleash cut: what top-p cuts off, exactly.
+# offleash nucleus: what top-p cuts off, exactly.
 
 
 @taking()
-def cut(
+def nucleus(
     certificates: Annotated[
         list[Path], typer.Argument(metavar="CERT...", help="Certificates made with top-p 1 (offleash certify).")
     ],
@@ -154,9 +154,9 @@ def cut(
 
     \b
     Examples:
-      offleash cut certs/base certs/rl
-      offleash cut certs/rl --top-p 0.9,0.95 --temperature 0.6
-      offleash cut certs/base --model hf:./base --json
+      offleash nucleus certs/base certs/rl
+      offleash nucleus certs/rl --top-p 0.9,0.95 --temperature 0.6
+      offleash nucleus certs/base --model hf:./base --json
     """
     from offleash.analyses.certificates.nucleus import cut_arguments
     from offleash.analyses.certificates.report import cutoff_document, show_cutoff

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from offleash.cli.analyse import entropy, likelihood, plan, theory, ways
+from offleash.cli.analyse import entropy, likelihood, plan, strategies, theory
 from offleash.cli.compare import compare, figure, report, view
-from offleash.cli.draw import certify, cut, draw, study, sweep
+from offleash.cli.draw import certify, draw, nucleus, study, sweep
 from offleash.cli.output import warn
 from offleash.cli.runs import formats, fsck, import_
 from offleash.cli.train import demo, lab, train
@@ -37,12 +37,12 @@ app.command()(view)
 app.command()(figure)
 app.command()(entropy)
 app.command()(likelihood)
-app.command()(ways)
+app.command()(strategies)
 app.command("import")(import_)
 app.command()(draw)
 app.command()(sweep)
 app.command()(certify)
-app.command()(cut)
+app.command()(nucleus)
 app.command()(verify)
 app.command()(score)
 app.command()(theory)

@@ -1,1 +1,1 @@
-"""Two runs in; classes, curves, evidence, guessing and flips out, with their words and JSON."""
+"""Comparing runs: alignment, tallies, support change, evidence, guessing and flips, as text and JSON."""

@@ -1,4 +1,7 @@
-"""Match: the same problem in several runs, by the hash of its text, else by its id."""
+"""Aligning runs: the same problem in each, by the hash of its text or else its id, and the same decoding.
+
+What a model reaches depends on how it is sampled, so two runs that are known to differ in that are refused.
+"""
 
 import json
 import math
@@ -77,7 +80,7 @@ def _filled(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFr
     return problems
 
 
-# Decodings of runs that are to be compared: what a model reaches depends on how it is drawn from.
+# Decoding: two runs that were sampled differently are refused, or noted with --allow decoding.
 
 
 DECODING = "decoding"  # what --allow may name

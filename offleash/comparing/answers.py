@@ -1,4 +1,7 @@
-"""Answers of runs, counted from their verdicts: for entropy, majority, blind guessing, and support per answer."""
+"""Answers of runs, counted from verdicts: support per answer, diversity, majority vote and max@k.
+
+The counts are also what guess floors are estimated from (comparing/guessing.py).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +83,7 @@ def _coded(frame: pl.DataFrame, labels: pl.Series) -> Answers:
     )
 
 
-# Diversity of answers of two runs at equal numbers of samples, and what a majority vote would give.
+# Diversity of the answers of two runs at equal numbers of samples, and the majority vote.
 
 
 VOTES = 32  # samples of a majority vote, where as many were drawn

@@ -1,4 +1,7 @@
-"""Compare: two runs in, all that can be said of what was kept, lost and found, out."""
+"""compare: two runs in; support change, curves, evidence, guessing, diversity and forecasts out.
+
+A `Comparison` holds the results of all the neighbouring files; the terminal, JSON, figures and page only read it.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

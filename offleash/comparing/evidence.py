@@ -1,4 +1,8 @@
-"""Evidence for the losses and gains of two runs: what chance would give, what is certain, and how it could mislead."""
+"""Evidence for the losses and gains of two runs: what chance would give, what is significant, how robust it is.
+
+Applies stats/chance.py and stats/significance.py to the first k samples of every problem. A number that the rule or an
+early-stopped run rules out is None, with the reason.
+"""
 
 from dataclasses import dataclass
 

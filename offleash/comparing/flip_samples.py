@@ -1,4 +1,7 @@
-"""The samples that a class rests on: the first k of every problem counted, and the few to look at fetched."""
+"""The samples behind a flip: verdicts on the first k samples of every problem, and the few samples to show.
+
+Used by comparing/flips.py; texts are read by `fetched` alone, and cleaned, since model output may steer a terminal.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

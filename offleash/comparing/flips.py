@@ -1,4 +1,7 @@
-"""Flips: the problems whose class changes with the verifier, the extraction step or truncation, and what decides it."""
+"""Flips: problems whose class changes with the verifier, extraction step or truncation, and what decides it.
+
+First the alternative ways to judge the same samples, then the review list of the problems that flip under them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +37,7 @@ from offleash.render.escape import clean
 from offleash.stats.change import METRICS, states
 from offleash.stats.classes import AFTER, BEFORE, IN, OUT, UNDETERMINED, Rule, State, ratio
 
-# Ways to judge the same samples: by another verifier, without some extraction steps, without truncated ones.
+# Alternatives: another verifier, fewer extraction steps, truncated samples as wrong, failed ones as correct.
 
 
 STRICT = ("tag", "boxed", "hashes", "code")  # steps that read what the model itself marked as its answer
@@ -251,6 +254,9 @@ def _with_failed(
         untried.append(Untried("failed verdicts", "no verdict failed"))
         return []
     return [_way(one, now, "failed as correct", AlternativeKind.FAILED, now.correct_PR + failed_PR, now.judged_PR)]
+
+
+# The review list: problems that flip, those to look at first on top, with the samples that decide.
 
 
 SAMPLES = 3  # deciding samples shown of every problem and run

@@ -1,4 +1,4 @@
-"""Flips as JSON and in the terminal: the classes under every way to judge the samples, and the list to review."""
+"""Flips as JSON and in the terminal: the table under every alternative, and the problems to review."""
 
 from collections.abc import Sequence
 

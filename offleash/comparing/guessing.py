@@ -1,4 +1,7 @@
-"""Guessing: which problems a run reaches only as often as a blind guess would, and the table without them."""
+"""Guess-support: problems that a run solves no more often than a blind guess would, and the table without them.
+
+Floors come with the problems or from --guess, else from each run's wrong answers to other problems.
+"""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING

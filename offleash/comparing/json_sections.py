@@ -1,4 +1,7 @@
-"""The JSON of a comparison (schema 1): what `offleash compare --json` prints. Unknown values are null with a reason."""
+"""Sections of the JSON of a comparison (schema 1); `compare --json` is put together in reporting/comparison.py.
+
+Unknown values are null with a reason.
+"""
 
 import math
 from collections.abc import Iterable
@@ -186,7 +189,7 @@ def union_section(found: Union) -> Json:
     }
 
 
-# The parts of the JSON about other budgets: crossing, equivalent budget, portfolio, forecast.
+# Other budgets: crossing, equivalent budget, portfolio, forecast.
 
 
 def crossing_section(one: Comparison) -> Json:
@@ -274,7 +277,7 @@ def _untold(best: Portfolio) -> str:
     return "every resample chose the same run alone: nothing varies"
 
 
-# The chance part of the JSON: what luck would give, what is certain, and why a number is missing.
+# Chance: what luck would give, what is significant, and why a number is missing.
 
 
 _NULL = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")

@@ -1,4 +1,4 @@
-"""Benchmarks: each on its own, and their unweighted mean (macro) beside the pooled counts (micro)."""
+"""Support change of each benchmark, and their unweighted mean (macro) beside the pooled counts (micro)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Detail: a comparison problem by problem, for figures and for whoever wants to look: classes, rates, evidence."""
+"""A comparison problem by problem, for figures and the page's table: classes, rates, p-values and answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The question that a comparison answers: rule, target, budget, and what may differ between the runs."""
+"""The options of a comparison: rule, target, budget k, guess rate, and what may differ between the runs."""
 
 from dataclasses import dataclass
 
@@ -18,6 +18,6 @@ class Question:
     zeta: float = ZETA
     drop_unread: bool = False
     guess: float | None = None
-    allow: frozenset[str] = frozenset()  # what may differ between the runs: see study.decodings
+    allow: frozenset[str] = frozenset()  # what may differ between the runs: see comparing/align.py
     replicates: int = REPLICATES
     seed: int = 0

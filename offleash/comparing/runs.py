@@ -1,4 +1,8 @@
-"""The verbs of this layer as the command line and notebooks call them: arguments in, results out."""
+"""From run arguments to comparisons: load the runs, verify them first if wanted, compare, and find flips.
+
+The entry points of `offleash compare`, studies.py and api.py. Several runs after the first are checkpoints of one
+training; their union is what they reach together.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +34,7 @@ from offleash.stats.classes import Rule, reach_PRK
 from offleash.verifying.logs import Disagreement, verify_before_comparing
 from offleash.verifying.verify import verifying
 
-# Checkpoints: several runs after the first, each against it, and the union of what they reach.
+# Checkpoints: what the runs after the first reach together.
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ def _shares(k: int, others: int) -> Integer:
     """k samples shared out evenly, the rest of the division to each checkpoint in turn: one row a turn."""
     turn = (np.arange(others)[None] - np.arange(others)[:, None]) % others
     return np.asarray(k // others + (turn < k % others), dtype=np.int64)
+
+
+# Options and run arguments as a user gives them, to comparisons and flips.
 
 
 Choice = TypeVar("Choice", bound=StrEnum)

@@ -1,4 +1,4 @@
-"""The finding in words, with its uncertainty, and the warnings that would change how it is read."""
+"""The finding of a comparison in words, the warnings on it, and the phrases that captions and tables share."""
 
 from math import isfinite
 
@@ -186,7 +186,7 @@ def _p(value: float) -> str:
     return f"{value:.2g}" if value >= 1e-4 else f"{value:.1e}"
 
 
-# Words that captions share: how many problems and samples, by which rule, and numbers as a reader likes them.
+# Phrases for captions and tables: problems and samples, the rule, and the metrics spelt out.
 
 
 REACHED = {
@@ -236,9 +236,6 @@ def drawn(one: Comparison) -> str:
 def between(value: float, interval: Interval) -> str:
     """A value with its 95% interval."""
     return f"{share(value)} [{share(interval.low)}, {share(interval.high)}]" if isfinite(value) else "undefined"
-
-
-# The metrics in words: their names spelt out, what they are made of, and what they say.
 
 
 SPELT_OUT = {

@@ -1,4 +1,7 @@
-"""Tally: from the verdicts of runs to counts, at one budget for all."""
+"""Counting verdicts: from runs to a tally of problems, all at the same budget k.
+
+Different budgets are cut to the smaller one and never compared raw: the run with more samples would look wider.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,1 +1,1 @@
-"""Our tables: problems, samples, verdicts, tallies and scores, and the run folder that holds them on disk."""
+"""Data types and storage: tables of problems, samples, verdicts and scores, tallies, and the run folder."""

@@ -1,6 +1,7 @@
-"""Certificates on disk: per problem all completions above epsilon and the mass left unexplored, and verdicts beside.
+"""Certificate folders: per problem all completions above epsilon, the unexplored mass, and verdicts.
 
 A certificate folder is a run folder without samples: run.json and problems.parquet are the same, its kind is another.
+Written by analyses/certificates/certify.py.
 """
 
 import json

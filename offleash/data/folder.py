@@ -1,4 +1,7 @@
-"""The run folder on disk: run.json and append-only Parquet shards, safe against a kill at any moment."""
+"""The run folder on disk: run.json, problems and append-only Parquet shards, safe against a kill at any moment.
+
+One writer at a time holds its lock; a shard appears under its name only when it is complete.
+"""
 
 import contextlib
 import re

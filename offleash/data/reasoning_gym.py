@@ -1,4 +1,8 @@
-"""Python values as JSON and back: tuples, sets, keys that are no strings. No table library: workers read it."""
+"""Reasoning Gym: its task names, and its Python values as JSON and back (tuples, sets, keys that are no strings).
+
+Shared by the generator and the verifier. Imports neither the library (names are those of 0.1.25) nor Polars, so that
+worker processes start fast.
+"""
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -98,9 +102,6 @@ KINDS: dict[str, Callable[[Json], object]] = {
     "time": lambda content: time.fromisoformat(cast(str, content)),
     "timedelta": lambda content: timedelta(*cast(list[int], _items(content))),
 }
-
-# The tasks of Reasoning Gym 0.1.25 by name: problems draw them, the verifier knows them, neither loads the library.
-
 
 # `composite`, the 106th name the library registers, mixes other tasks: it is not one itself.
 # fmt: off

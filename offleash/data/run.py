@@ -1,4 +1,4 @@
-"""A run: one model on one problem set with one decoding, as tables, wherever they came from."""
+"""A run: one model on one problem set with one decoding, as tables; and run.json, what is known about it."""
 
 import json
 import math
@@ -64,7 +64,7 @@ def problem_set_hash(problems: pl.DataFrame) -> str:
     return blake2b("\n".join(keys.to_list()).encode(), digest_size=12).hexdigest()
 
 
-# run.json: what is known of a run, written whole and checked when read.
+# run.json: what is known about a run, written atomically and checked when read.
 
 
 SCHEMA = 1

@@ -1,4 +1,8 @@
-"""Scores: sums over the tokens of given texts under a model, and the tables of a run folder that hold them."""
+"""Scores: log-probability and entropy sums of texts under a model, and token entropies by position.
+
+Both are tables beside the samples of a run folder, one set per model: written by scoring/shards.py, read by
+analyses/likelihood and analyses/entropy.
+"""
 
 import json
 from collections.abc import Mapping
@@ -144,10 +148,9 @@ def a_token(scores: pl.LazyFrame) -> pl.LazyFrame:
     return means.with_columns(perplexity=(-pl.col("mean_logprob")).exp())
 
 
-# Positions: entropy of tokens by where they stand in a sample and by its height, summed over a problem's samples.
+# Positions: token entropy by position in the sample and by height, summed over a problem's samples.
 #
-# Of each shard and problem they are those of its first samples by index, as many as SAMPLES counts: never of chosen
-# ones.
+# For each shard and problem they cover the first samples by index, as many as SAMPLES counts: never a chosen subset.
 
 
 POSITIONS: dict[str, pl.DataType] = {

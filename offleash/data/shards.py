@@ -1,4 +1,7 @@
-"""Shards: Parquet files that are written whole, read lazily, and sealed with a checksum when they hold samples."""
+"""Parquet shards: written atomically, read lazily, and sealed with a checksum when they hold samples.
+
+Tables beside the samples (verdicts, scores, positions) have one shard per shard of samples, under the same name.
+"""
 
 import contextlib
 import json
@@ -153,9 +156,6 @@ def _note(folder: Path, row: dict[str, str | int]) -> None:
         raise OffleashError(
             f"{notes} could not be written ({error.strerror}); what was written before is good."
         ) from None
-
-
-# Tables that stand beside the samples: to each shard of samples a shard of theirs, under its name.
 
 
 KEY = ("problem", "index")

@@ -1,4 +1,9 @@
-"""Entries: what a log says, one row a sample, before problems are matched and samples numbered."""
+"""Table schemas: problems, samples and verdicts of a run, and entries and counts as a log reader returns them.
+
+A problem is recognised in two logs by `question_hash`; a sample is identified by (problem, index) and written once.
+ENTRIES and COUNTS come before problems are matched and samples numbered. A `Note` says what was repaired, chosen or
+left out on the way from a file to a table: nothing is dropped without one.
+"""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -6,8 +11,6 @@ from hashlib import blake2b
 import polars as pl
 
 from offleash.data.verdict import Verdict
-
-# Notes: what was repaired, chosen or left out on the way from a file to a table. Nothing is dropped without one.
 
 
 @dataclass(frozen=True)
@@ -17,9 +20,6 @@ class Note:
     text: str
     rows: int = 0  # how many rows it touched or left out
     left_out: bool = False  # True: those rows are not in what was read
-
-
-# Problems: what is asked, and the hash by which the same problem is known in two logs.
 
 
 PROBLEMS: dict[str, pl.DataType] = {
@@ -48,9 +48,6 @@ def question_hash(question: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-# Samples: one row a completion, identified by (problem, index), written once.
-
-
 SAMPLES: dict[str, pl.DataType] = {
     "problem": pl.String(),
     "index": pl.UInt32(),
@@ -65,9 +62,6 @@ SAMPLES: dict[str, pl.DataType] = {
 }
 
 TRUNCATED = "length"
-
-# Verdicts: what a verifier said of a sample, and the table they are stored in.
-
 
 VERDICT = pl.Enum([verdict.value for verdict in Verdict])
 

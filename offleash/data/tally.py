@@ -1,4 +1,7 @@
-"""The tally: how many samples were drawn and how many were correct, for P targets and R runs."""
+"""The tally: samples drawn and correct for P targets and R runs; and how often each answer was given.
+
+Made by comparing/tally.py and comparing/answers.py from verdicts, or from bare counts; the statistics start here.
+"""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -127,9 +130,6 @@ def tally_of_counts(
         until_R=np.zeros(correct.shape[1], dtype=np.int64),
         ordered_R=np.zeros(correct.shape[1], dtype=bool),
     )
-
-
-# Answers: how often each answer was given to each problem, and what the verifier said of it.
 
 
 Flags = NDArray[np.bool_]

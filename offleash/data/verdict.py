@@ -1,4 +1,4 @@
-"""A verdict: the four things a verifier can say of a sample. No table library here: worker processes start fast."""
+"""A verdict: the four things a verifier can say about a sample. Without Polars, so that workers start fast."""
 
 from enum import StrEnum
 

@@ -1,1 +1,1 @@
-"""From problems to samples: the schedule, sampler workers, the loop, the writer, resuming, and fsck."""
+"""Drawing: from problems to samples, with schedule, workers, loop, writer, resume, duplicate tests and fsck."""

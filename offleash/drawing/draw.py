@@ -1,4 +1,7 @@
-"""Draw: samples of every problem from a model into a run folder, each exactly once, resumable after a kill."""
+"""Drawing samples of every problem from a model into a run folder, each exactly once, resumable after a kill.
+
+`draw` puts together what the other files here do; `draw_arguments` checks arguments before it loads the model.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -200,7 +203,7 @@ def _prospect(
     )
 
 
-# The verb `draw` as the command line and notebooks call it: arguments in, results out.
+# Arguments of `offleash draw`, checked before the model is loaded, and the budgets of arXiv:2507.14843.
 
 
 LARGEST = 16_384  # the paper's largest budget

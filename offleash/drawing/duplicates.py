@@ -1,15 +1,15 @@
 """The duplicate detector: stops a draw whose samples repeat more than the model's own probabilities allow.
 
-Four things are watched (`support.repeats` has the statistics): texts seen more often than their log-probability
-allows, choices that repeat the one before them more often than it allows, over all problems together; choices of one
-request that are copies of each other, and requests that repeat an earlier one choice by choice. The last two need no
-probabilities but two requests of a problem, since they ask whether texts agree more often where a fault would make
-them. With one request a problem and no log-probabilities a server that returns copies cannot be told
-from a model that has one answer a problem, and the run goes on: pooling the problems would not help, since every one of
-them may have such an answer. The same holds for a server that gives one text to every request. `doubt` says so.
+Four things are watched (statistics in stats/duplicates.py): texts that occur more often than their log-probability
+allows; choices that repeat the previous one more often than it allows, over all problems together; choices of one
+request that are copies of each other; and requests that repeat an earlier one choice by choice. The last two need no
+probabilities but two requests per problem, since they test whether texts agree more often where a fault would make
+them agree. With one request per problem and no log-probabilities, a server that returns copies is indistinguishable
+from a model with one answer per problem, and the run goes on: pooling the problems would not help, since each of them
+may have such an answer. The same holds for a server that gives one text to every request. `doubt` says so.
 
 Only hashes of texts are kept, for a bounded number of samples: beyond that, the problem that has been quiet longest is
-forgotten, and starts anew if more of it comes.
+forgotten, and starts from scratch if more of it comes.
 """
 
 from collections.abc import Sequence

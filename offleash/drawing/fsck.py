@@ -1,4 +1,8 @@
-"""What was found in run folders, for people and programs."""
+"""`offleash fsck`: is a run folder what was written? Reads every shard in full; every sample once and unchanged.
+
+Nothing is modified; a finding names the step that repairs it, where there is one. The report as JSON and text follows
+at the end.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +22,6 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.render.numbers import many
 from offleash.samplers.seeds import sample_seeds
-
-# fsck: whether a run folder is what was written: every shard read in full, every sample there once and unchanged.
-
 
 IN_HOUSE = {"hf", "scripted"}  # samplers whose samples each have a seed of their own
 SHOWN = 20  # findings of one kind

@@ -1,4 +1,8 @@
-"""The exchange of a draw: chunks go to the crew, answers to the writer and the bench, verdicts back to the schedule."""
+"""The main loop of a draw: requests to sampler workers, samples to writer and judge, verdicts to the schedule.
+
+Runs in the thread that writes; samplers and judge have their own (drawing/workers.py). `DrawProgress` reports samples,
+tokens per second, problems settled and reached, and time left.
+"""
 
 import time
 from collections import Counter
@@ -16,9 +20,6 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.render.numbers import duration
 from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
-
-# The pace of a draw, for whoever waits: samples, tokens a second, problems settled and reached, time left.
-
 
 OFTEN = 0.5  # seconds between two words
 

@@ -1,4 +1,4 @@
-"""What is about to be drawn and what was drawn, for people and programs."""
+"""What is about to be drawn as text, and what was drawn as text and JSON."""
 
 from offleash.drawing.draw import DrawEstimate, DrawnRun
 from offleash.render.numbers import duration, many

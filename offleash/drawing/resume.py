@@ -1,4 +1,7 @@
-"""Continuing: a draw begins a run or goes on with one; what would mix two models or two decodings is refused."""
+"""Starting or resuming a run: refuses to mix two models, decodings or problem sets, and finds what is there.
+
+Certificates and sweeps use the same checks, and fsck the same spans of sample indices.
+"""
 
 import json
 from collections import defaultdict
@@ -154,7 +157,7 @@ def _hash(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-# What differs between a folder and a command that would go on with it: model, decoding, prompts, problems.
+# What differs between a folder and a command that would resume it: model, decoding, prompts, problems.
 
 
 Difference = tuple[str, object, object]  # of what, in the folder, now
@@ -210,7 +213,7 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"
 
 
-# What stands in a run folder: which samples there are and how many were correct, read shard by shard.
+# What a run folder holds: which samples, and how many were correct, read shard by shard.
 
 
 @dataclass(frozen=True)

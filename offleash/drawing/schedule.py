@@ -1,8 +1,8 @@
-"""Scheduling: which chunks are to be drawn next, so that few problems are open and the sampler is never idle.
+"""The schedule: which chunks are drawn next, so that few problems are open and the sampler is never idle.
 
-A problem is open from its first chunk until its last: a sampler keeps what it knows of it in memory meanwhile. Chunks
-of the problem that was opened first go first, and another problem is opened only when the chunks that are ready do not
-fill the sampler.
+A problem is open from its first chunk to its last, and meanwhile the sampler keeps what it knows about it in memory.
+Chunks of the problem that was opened first go first, and another problem is opened only when the chunks that are ready
+do not fill the sampler.
 """
 
 import heapq
@@ -15,10 +15,10 @@ from itertools import pairwise
 
 from offleash.errors import OffleashError
 
-# Rounds and chunks: which samples of a problem are asked for, and when. Fixed for a run, so that it can be resumed.
+# Rounds and chunks: which samples of a problem are drawn when. Fixed for a run, so that it can be resumed.
 
 
-GROWTH = 1.25  # of a problem's samples from one round to the next: STATISTICS, stopping
+GROWTH = 1.25  # of a problem's samples from one round to the next: docs/statistics.md
 LARGEST = 256  # samples in a chunk: small enough for any server
 
 
@@ -62,6 +62,9 @@ class Chunks:
 def chunks_for(until: int) -> Chunks:
     """The grid of a new run: rounds that start at the successes wanted, or chunks of the largest size."""
     return Chunks(first=until) if until else Chunks(first=LARGEST, growth=2.0)
+
+
+# The schedule: problems waiting, open, settled or stuck, and the chunks that are ready.
 
 
 Span = tuple[int, int]  # from the first index to the one after the last

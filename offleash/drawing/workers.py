@@ -1,4 +1,7 @@
-"""The crew of a draw: threads that ask the sampler, while the caller writes and a bench judges."""
+"""The threads of a draw: sampler workers, and one judge thread that verifies samples as they arrive.
+
+Both report through one bounded queue of events to drawing/loop.py, so slow writing makes samplers wait.
+"""
 
 import contextlib
 import queue
@@ -153,7 +156,7 @@ def _writable(sample: Sample) -> Sample:
     return sample
 
 
-# The bench of a draw: one thread that judges samples as they come, while others are drawn.
+# The judge thread: verifies samples as they arrive, while others are drawn.
 
 
 TOGETHER = 2_000  # samples judged at a time: their distinct answers are decided side by side

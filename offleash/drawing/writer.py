@@ -1,4 +1,4 @@
-"""Writing what was drawn: chunks gathered to shards, and verdicts beside a shard once all of its are there."""
+"""Writing a draw: chunks are gathered into shards, with verdicts beside a shard once all of its samples have one."""
 
 import json
 import time

@@ -1,1 +1,1 @@
-"""Users' files to rows: lines, JSON, CSV and Parquet, archives, and which column is which."""
+"""Reading users' files: lines, JSON, CSV, Parquet and zip archives as rows, and which column is which."""

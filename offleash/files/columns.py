@@ -1,4 +1,7 @@
-"""Which column of a user's file is what: by its usual names, overruled by --map; a dot reaches into an object."""
+"""Which column of a problem file is which: by its usual names, or by --map; a dot reaches into an object.
+
+Logs of samples have other columns: logs/columns.py.
+"""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""Lines and rows of a text file: encodings, gzip, blank lines, and what is broken in them."""
+"""Rows of JSONL and JSON logs: encodings, gzip, blank lines and cut-off ends, with notes on what was repaired."""
 
 import gzip
 import io

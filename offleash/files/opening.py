@@ -1,4 +1,4 @@
-"""The beginning of a file: what it is inside, whatever its name says."""
+"""The head of a log file: its container, columns and first row by content, whatever its name; and zip members."""
 
 import io
 import struct

@@ -1,4 +1,7 @@
-"""One row of a log with typed access to its fields, and one entry: what a reader makes of it."""
+"""Rows of files: a log's row with typed fields (`Row`), and all rows of a problem file (`read_rows`).
+
+A log is repaired with notes (files/lines.py). A problem file never is: a missing problem would change every result.
+"""
 
 import csv
 import gzip
@@ -137,9 +140,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# Rows of a user's file: JSONL, a JSON list, CSV or Parquet, compressed or not; what is broken is refused by its row.
-#
-# Unlike a log, a set of problems is never mended or cut: a problem that went missing would change every result.
+# Rows of a problem file: JSONL, a JSON list, CSV or Parquet, compressed or not; a broken row is refused by number.
 
 
 PARQUET, GZIP, ZIP = b"PAR1", b"\x1f\x8b", b"PK\x03\x04"

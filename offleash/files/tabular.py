@@ -1,4 +1,4 @@
-"""CSV and tab-separated files: records one at a time, or whole blocks of them as columns of text."""
+"""CSV and Parquet logs: one row at a time, or frames of many rows with only the columns that are used."""
 
 import csv
 import io
@@ -101,9 +101,6 @@ def _uneven(path: Path, number: int, found: int, width: int) -> OffleashError:
     return OffleashError(
         f"{path}: row {number} has {found} fields and the header {width}. Quote fields that hold a comma."
     )
-
-
-# Rows of a Parquet file as Python values, for logs whose columns are nested.
 
 
 SLICE = 10_000

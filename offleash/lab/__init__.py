@@ -1,1 +1,1 @@
-"""Small worlds with their models, and the demo."""
+"""Small worlds (problems, corpus, base model) for RLVR on a CPU, and the demo."""

@@ -1,8 +1,8 @@
 """The chain_sum world: Reasoning Gym's sums and differences of two or three numbers. One answer is correct.
 
 Digits are tokens, and so are the words of the library's question. The corpus is what the web would hold: questions with
-their answers, one in five of which is off by one in one of its places. Which part a problem belongs to is a hash of its
-signed terms, whatever their order: the part `train` holds no sum of `dev` or `test`, turned round or not.
+their answers, one in five of which is off by one in one of its digits. Which part a problem belongs to is a hash of its
+signed terms, whatever their order: the part `train` holds no sum of `dev` or `test`, not even with its terms reordered.
 """
 
 import json

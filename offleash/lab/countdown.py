@@ -1,7 +1,7 @@
 """The Countdown world: step by step from four numbers to a target. A problem often has several correct solutions.
 
-Every number from 0 to 99 is one token. The corpus is what the web would hold: worked ways, two in five of which miss
-the target they announce, one in five with a slip.
+Every number from 0 to 99 is one token. The corpus is what the web would hold: worked solutions, two in five of which
+miss the target they announce, one in five with a slip.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""The demo: train a real model with real RLVR on two CPU cores, and measure what it can reach before and after.
+"""The demo: train a real model with RLVR on two CPU cores, and measure what it can reach before and after.
 
-While one process trains, another draws the base; both are the ordinary parts and commands of the package, and all that
-they write stays in one folder. Run again after an interruption, it goes on where it was.
+While one process trains, another draws the base; both use the ordinary functions and commands of the package, and all
+that they write stays in one folder. Run again after an interruption, it resumes.
 """
 
 import os
@@ -148,7 +148,7 @@ def _compared(before: Path, after: Path, per: str, progress: Progress) -> Compar
     return comparisons[0]
 
 
-# A lane: commands of the package, one after the other, in processes of their own beside this one.
+# A lane: commands of the package, one after the other, in processes beside this one.
 
 
 LOOK = 2.0  # seconds between two looks at a lane that is waited for
@@ -158,7 +158,8 @@ GENTLE = 20.0  # seconds that a command has to end by itself
 class Lane:
     """Commands that run meanwhile; left, the one at work is ended gently, and can be run again."""
 
-    def __init__(self, commands: Sequence[Sequence[str]], log: Path) -> None:
+    def __init__(self, commands: Sequence[Sequence[str]], log: Path, module: str = "offleash") -> None:
+        self._module = module
         self._commands, self._log = commands, log
         self._process: subprocess.Popen[bytes] | None = None
         self._trouble = ""
@@ -195,11 +196,11 @@ class Lane:
             for command in self._commands:
                 if self._stop.is_set():
                     return
-                whole = [sys.executable, "-m", "offleash", *command]
+                whole = [sys.executable, "-m", self._module, *command]
                 self._process = subprocess.Popen(whole, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=alone)
                 if self._process.wait():
                     self._trouble = (
-                        f"offleash {' '.join(command)} ended with exit code {self._process.returncode}; {self._log} "
-                        "says why. Run the same command again to go on."
+                        f"{self._module} {' '.join(command)} ended with exit code {self._process.returncode}; "
+                        f"{self._log} says why. Run the same command again to resume."
                     )
                     return

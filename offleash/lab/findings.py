@@ -1,4 +1,4 @@
-"""What a demo shows, in words: the leash if it is there, and plainly that it is not where it is not."""
+"""What a demo shows, in words and as a page: the leash if it is there, or plainly that this run does not show it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +120,7 @@ def _halves(done: Demonstrated) -> str:
     )
 
 
-# The report of a demo: the page of what was found, with the questions that were asked beside the main one.
+# The page and the JSON of a demo, with the other comparisons beside the main one.
 
 
 NAME = "report.html"
@@ -169,13 +169,14 @@ def telling(done: Demonstrated, command: str = "") -> Telling:
 def again(done: Demonstrated) -> list[str]:
     """Commands that show it again."""
     folder = Path(quote(str(done.folder)))
+    fingerprint = done.world if done.world in FINGERPRINTS else "steps"
     return [
         f"offleash view {folder / BASE} {folder / RL}",
         f"offleash compare {folder / BASE} {folder / RL} --per solution",
         f"offleash compare {folder / PAPER / BASE} {folder / PAPER / RL}",
         f"offleash compare {folder / BASE} {folder / AGAIN}",
         f"offleash entropy {folder / BASE} {folder / RL} --at 32",
-        f"offleash ways {folder / BASE} {folder / RL} --by {done.world if done.world in FINGERPRINTS else 'steps'}",
+        f"offleash strategies {folder / BASE} {folder / RL} --by {fingerprint}",
         f"offleash likelihood {folder / BASE} {folder / RL}",
         f"offleash sweep {folder / PROBLEMS / 'test.jsonl'} base=hf:{quote(str(base_of(done.world)))} "
         f"rl=hf:{quote(str(done.trained.model))} --match -k 1024 --max-tokens {world(done.world).longest} "

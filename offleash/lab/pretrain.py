@@ -1,4 +1,4 @@
-"""Pretraining: the base model of a world, from the lines of its corpus, on a CPU in minutes."""
+"""Pretrain the base model of a world on its corpus, on a CPU in minutes; and the bases that come with the package."""
 
 import random
 import shutil
@@ -78,9 +78,6 @@ def _batch(pairs: list[tuple[str, str]], tokenizer: "PreTrainedTokenizerFast") -
         ids[row, : len(tokens)] = tokens
         labels[row, len(before) : len(tokens)] = tokens[len(before) :]
     return ids, labels
-
-
-# The bases that come with the package: models in Hugging Face format, one a world.
 
 
 HOME = Path(__file__).parent / "models"

@@ -1,4 +1,4 @@
-"""The worlds of the lab, by name."""
+"""WORLDS of the lab by name, and their problems and expert traces as files that every command reads."""
 
 import json
 from pathlib import Path
@@ -22,9 +22,6 @@ def world(name: str) -> LabWorld:
     if name not in WORLDS:
         raise unknown("world", name, WORLDS)
     return WORLDS[name]
-
-
-# Files of a world: problems and expert traces, as every verb of the package reads them.
 
 
 def problem_lines(world: LabWorld, part: str, size: int, seed: int) -> str:

@@ -1,4 +1,4 @@
-"""A world: problems in three parts, a corpus to learn from, and the words and size of its model."""
+"""What a world consists of: problems in three parts, a corpus to learn from, the tokenizer and size of its model."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence

@@ -1,1 +1,1 @@
-"""Whatever a user names (run folder, log, glob, counts, problem set) to runs and problems."""
+"""Loading what a user names (run folder, log, glob, counts, problem set) as runs and problems."""

@@ -1,4 +1,7 @@
-"""Import: other people's logs as run folders, texts and all."""
+"""`offleash import`: logs of other tools as run folders, texts included; temporary ones where texts are shown.
+
+Logs are read twice: to number their samples, then to copy the texts in bounded memory.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -103,9 +106,6 @@ def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield pl.concat(held)
 
 
-# What an import did, for people and programs.
-
-
 def imported_document(done: Imported) -> dict[str, object]:
     """The import as JSON."""
     return {
@@ -137,7 +137,7 @@ def imported_text(done: Imported) -> str:
     return "\n".join(lines)
 
 
-# Texts: logs whose samples are to be looked at are copied into run folders first, which find a sample by its place.
+# Temporary run folders, for logs whose samples are to be shown: a run folder finds a sample by its index.
 
 
 COUNTS = "counts"

@@ -1,4 +1,4 @@
-"""Load: from what the user names (run folders, logs, counts) to runs."""
+"""Loading runs from run folders, logs and counts; several files or folders of one argument become one run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""From the entries of one or more files to one run: problems told apart, samples numbered, repeats found."""
+"""From the entries of one or more log files to one run: problems matched, samples numbered, repeats removed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

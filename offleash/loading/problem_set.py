@@ -1,4 +1,7 @@
-"""problems: a benchmark by name, Reasoning Gym tasks, or a user's file, in one schema and reproducible."""
+"""Problem sets by name: a benchmark, Reasoning Gym or Countdown tasks, or a user's file, in one schema.
+
+A sample of a set is seeded: the same seed and problems give the same sample, in the file's order.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -132,9 +135,6 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
         for question, images in zip(frame["question"], frame["images"].to_list(), strict=True)
     ]
     return frame.with_columns(pl.Series("hash", hashes, pl.String), pl.coalesce("prompt", "question").alias("prompt"))
-
-
-# A seeded sample of problems: the same seed and the same problems give the same sample, in the file's order.
 
 
 STREAM = 0x0FF1  # told apart from other uses of the same seed

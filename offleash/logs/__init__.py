@@ -1,1 +1,1 @@
-"""What other tools sampled: one file per log format, recognised by content, not by file name."""
+"""Logs of other tools: one file per format, recognised by content, not by file name."""

@@ -1,4 +1,4 @@
-"""Which column of an unknown table is what: guessed by its name, overruled by --map."""
+"""Which column of an unknown log is which, for samples and for counts: guessed by name, overridden by --map."""
 
 from collections.abc import Mapping
 

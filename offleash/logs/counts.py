@@ -1,4 +1,4 @@
-"""Counts a problem: how many samples were drawn and how many were correct, without the samples."""
+"""Counts per problem: how many samples were drawn and how many were correct, without the samples."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""EvalPlus: samples (task_id, solution) and the eval_results.json of its evaluation."""
+"""EvalPlus: samples (task_id, solution), and the eval_results.json of its evaluation."""
 
 from collections.abc import Iterator
 from pathlib import Path

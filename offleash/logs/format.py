@@ -1,4 +1,4 @@
-"""What a log reader is: how a file is recognised by its content, and what reading it gives."""
+"""What a log reader is: how a format is recognised and read (`Format`), and what reading gives (`Log`, `Entry`)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Log:
 
     format: str
     verifier: str | None  # the tool whose verdicts these are; None when it gives none
-    frames: Iterator[pl.DataFrame]  # of tables.entries.ENTRIES, or COUNTS when counts is True
+    frames: Iterator[pl.DataFrame]  # of data.tables.ENTRIES, or COUNTS when counts is True
     counts: bool = False
     notes: list[Note] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)  # model, tool version, decoding: what the log says of itself

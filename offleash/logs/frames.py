@@ -1,4 +1,7 @@
-"""From rows to frames of entries: chunks of a size that fits in memory, and the notes made on the way."""
+"""From rows to frames of entries, in chunks that fit in memory, with the notes made on the way.
+
+The readers of row formats go through `row_log`; options that a reader would not use are refused here.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""Any table of samples: JSONL, JSON array, CSV or Parquet, one sample a row or lists of samples a problem."""
+"""Any table of samples: JSONL, JSON array, CSV or Parquet, one sample per row or lists of samples per problem."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -153,7 +153,7 @@ FORMAT = Format(
     ("samples.jsonl", "samples.csv", "samples.parquet"),
 )
 
-# Tables of samples a column at a time: millions of rows of CSV or Parquet take seconds.
+# Whole columns at a time, so that millions of rows of CSV or Parquet take seconds.
 
 
 PARQUET_CHUNK = 100_000

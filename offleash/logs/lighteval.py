@@ -1,4 +1,4 @@
-"""lighteval: details_*.parquet, in the columns of before and after version 0.10."""
+"""lighteval: details_*.parquet, with the columns from before and after version 0.10."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

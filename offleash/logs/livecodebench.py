@@ -1,4 +1,4 @@
-"""LiveCodeBench: the _eval_all.json of lcb_runner, and its output before the evaluation."""
+"""LiveCodeBench: the _eval_all.json of lcb_runner, and its output before evaluation."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness: samples_*.jsonl, a row a document and filter."""
+"""lm-evaluation-harness: samples_*.jsonl, one row per document and filter."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""NeMo-Skills: output-rs{seed}.jsonl, one file a seed."""
+"""NeMo-Skills: output-rs{seed}.jsonl, one file per seed."""
 
 import re
 from collections.abc import Iterator

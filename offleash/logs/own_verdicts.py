@@ -1,4 +1,4 @@
-"""What a log's own mark of a sample means: words, booleans and scores turned into verdicts."""
+"""A log's own verdicts: words, booleans and scores as correct, wrong or unread, with notes on odd ones."""
 
 import math
 from dataclasses import dataclass

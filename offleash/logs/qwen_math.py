@@ -1,4 +1,4 @@
-"""Qwen2.5-Math evaluation and limit-of-RLVR: JSONL with lists code, pred, score, a row a problem."""
+"""Qwen2.5-Math evaluation and limit-of-RLVR: JSONL with lists code, pred and score, one row per problem."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The kinds of logs that can be read, and the one function that reads any of them."""
+"""FORMATS: the log formats in the order of recognition, and `open_log`, which reads a file of any of them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""TRL: completions_*.parquet that GRPOTrainer and RLOOTrainer write with log_completions=True."""
+"""TRL: completions_*.parquet, as GRPOTrainer and RLOOTrainer write them with log_completions=True."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""verifiers: results.jsonl (to 0.1) and traces.jsonl (from 0.2 on), a row a rollout."""
+"""verifiers: results.jsonl (up to 0.1) and traces.jsonl (from 0.2 on), one row per rollout."""
 
 import json
 from collections.abc import Iterator, Mapping

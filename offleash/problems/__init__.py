@@ -1,1 +1,1 @@
-"""What is asked: problems, benchmarks, files of problems, generated problems and prompts."""
+"""Problems: benchmarks, problem files, generated problems, and the prompts that models get."""

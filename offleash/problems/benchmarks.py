@@ -1,7 +1,8 @@
-"""PROBLEMS: every benchmark of the paper by name. Adding one is an entry here and, where needed, a derivation.
+"""PROBLEMS: the registry of benchmarks by name. Adding one is an entry here and, where needed, a derivation.
 
-Ids, splits and columns are those that public evaluation code reads (lighteval, LiveBench, LiveCodeBench, inspect_evals
-and others); `checked` says whether they were seen on the hub itself. Sizes are those of arXiv:2507.14843.
+All benchmarks of arXiv:2507.14843, with its sizes, and a few more. Ids, splits and columns are those that public
+evaluation code reads (lighteval, LiveBench, LiveCodeBench, inspect_evals and others); `checked` says whether they were
+seen on the hub itself. `listing` is the registry as rows, generated problems included.
 """
 
 from offleash.problems import countdown
@@ -258,8 +259,6 @@ PROBLEMS: dict[str, Benchmark] = {
         citation="arXiv:2402.14804",
     ),
 }
-
-# The registry as rows for people and programs.
 
 
 def listing() -> list[dict[str, object]]:

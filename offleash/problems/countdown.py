@@ -1,7 +1,7 @@
 """Countdown problems: reach a target from four numbers with + - * /, generated in parts that share no numbers.
 
-Which part a problem belongs to is a hash of its numbers, whatever their order and whatever the target: a model trained
-on the part `train` has seen neither a problem of `dev` or `test` nor another target for the same numbers.
+The part (train, dev or test) is a hash of the numbers, whatever their order and the target: a model trained on `train`
+has seen neither a problem of `dev` or `test` nor another target for the same numbers. lab/chain_sum.py splits alike.
 """
 
 import json
@@ -114,9 +114,6 @@ def _different(part: str, seed: int, size: int) -> Iterator[tuple[list[int], int
         if key not in seen:
             seen.add(key)
             yield numbers, target
-
-
-# Parts of generated problems, for training, choices and tests: which one a problem belongs to is a hash of it.
 
 
 PARTS = ("train", "dev", "test")

@@ -1,4 +1,4 @@
-"""What each benchmark makes of a row: its gold answer, its details, and who judges the exceptions."""
+"""Derivations: what each benchmark makes of a row, as question, gold answer, details, and verifier if it differs."""
 
 import re
 from collections.abc import Callable
@@ -85,7 +85,7 @@ def _choice(fields: Fields, choices: tuple[str, ...]) -> Derived:
     return Derived(fields.question, right, {"choices": list(choices)}, "choice", 1 / len(choices), "choice")
 
 
-# What each benchmark of programs makes of a row: how a program is called, and its tests.
+# Code benchmarks: how a program is called, and its tests.
 
 
 def humaneval(fields: Fields, row: Row) -> Derived:

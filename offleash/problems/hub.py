@@ -1,6 +1,7 @@
-"""Benchmarks from the Hugging Face hub: fetched by a process of its own into a Parquet file, then read as any file.
+"""Benchmarks from the Hugging Face hub: a subprocess fetches one into a Parquet file, read like any other file.
 
-The process keeps `datasets` and its settings out of ours, and can be ended: with no network nothing hangs.
+The subprocess (`main`, with id, config or nothing, split and path) keeps `datasets` and its settings out of ours and
+can be killed: without a network nothing hangs.
 """
 
 import os
@@ -116,9 +117,6 @@ def _offline() -> bool:
         os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")
         for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
     )
-
-
-# Run as a process: a data set of the hub into a Parquet file. Arguments: id, config or nothing, split, path.
 
 
 def main(hub: str, config: str, split: str, path: str) -> None:

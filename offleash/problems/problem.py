@@ -1,4 +1,4 @@
-"""One problem as it was read, a table of them, and the JSON line by which it is shown and read again."""
+"""Types: a problem as it was read, as a table row and as a JSON line, and what defines a benchmark."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -73,7 +73,7 @@ def line(row: Mapping[str, object]) -> dict[str, object]:
     return {key: values[key] for key in KEYS if values.get(key) is not None}
 
 
-# What a benchmark is: where its rows are, which column is what, who judges, how it is asked.
+# What defines a benchmark: where its rows are, which column is which, its verifier and its prompt.
 
 
 Row = Mapping[str, object]

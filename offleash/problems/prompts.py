@@ -1,4 +1,4 @@
-"""PROMPTS: from a question to the message a model is asked. The same text for every model that is compared.
+"""PROMPTS: from a question to the message a model gets, the same text for every model that is compared.
 
 The wording of `boxed` is that of the DeepSeek-R1 and Qwen2.5-Math model cards, which the models of this field were
 trained and evaluated with; `stdin` and `starter` say what LiveCodeBench's own prompts say, in our words.

@@ -1,4 +1,8 @@
-"""Problems from a user's file: any table with questions and answers, verl and TRL data sets, copies of benchmarks."""
+"""Problem files: any table with questions and answers, verl and TRL data sets, copies of benchmarks.
+
+In order: the gold answer inside a written solution (after `####`, or in the last box), images, rows to problems, and
+values of columns. Rows come from files/rows.py, the choice of columns from files/columns.py.
+"""
 
 import json
 import math
@@ -14,9 +18,6 @@ from offleash.files.columns import all_columns, chosen_columns, value_at
 from offleash.files.rows import NumberedRow, read_rows, shown
 from offleash.problems.problem import GOLDLESS, Benchmark, Derived, Fields, Problem, ProblemSet, table
 from offleash.problems.prompts import prompt
-
-# The gold answer inside a written solution: after `####`, or in the last box.
-
 
 BOX = re.compile(r"\\f?boxed\s*\{|\\fbox\s*\{")
 
@@ -45,7 +46,7 @@ def without_thousands(text: str) -> str:
     return text.replace(",", "") if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", text) else text
 
 
-# Images of a problem as data: addresses, so that a problem is whole in one row.
+# Images as data: URLs, so that a problem is complete in one row.
 
 
 KINDS = {
@@ -96,7 +97,7 @@ def _address(value: object, folder: Path) -> str:
         raise OffleashError(f"the image {shown(value)} cannot be read beside the file ({error}).") from None
 
 
-# One row of a file as a problem: its own columns, or what its benchmark makes of them.
+# Rows to problems, by a file's own columns or by the derivation of its benchmark.
 
 
 Columns = Mapping[str, str]
@@ -262,7 +263,7 @@ def _notes(path: Path, known: tuple[str, ...], chosen: Columns, left: int, twice
     return tuple(notes)
 
 
-# Values of a user's columns as the texts a problem needs: questions, golds, choices, numbers.
+# Values of columns as the texts a problem needs: questions, gold answers, choices, numbers.
 
 
 LETTER = re.compile(r"\(?([A-Za-z])[.):]?")

@@ -1,6 +1,7 @@
 """Problems of Reasoning Gym (Stojanovski et al., arXiv:2505.24760): 105 tasks, two levels, sets that never overlap.
 
-A problem carries all that the task's scorer needs (`details`: task, config, entry): verifying generates nothing.
+A problem carries all that the task's scorer needs (`details`: task, config, entry), so verifying generates nothing.
+The settings of the level `hard` are the table at the end.
 """
 
 import io
@@ -189,10 +190,7 @@ def _gold(answer: str | None) -> str | None:
     return str(sympy.parse_expr(answer).doit())
 
 
-if __name__ == "__main__":
-    json.dump(_rows(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]), sys.stdout)
-
-# The two levels of a Reasoning Gym task: "easy" is the library's defaults, "hard" the settings of the table below.
+# The two levels of a task: "easy" is the library's defaults, "hard" the settings of the table below.
 #
 # Most rows are the harder of the two settings that the library's authors evaluate with (Stojanovski et al.,
 # "Reasoning Gym", arXiv:2505.24760, and the configurations published beside it), under the field names of version
@@ -440,3 +438,6 @@ HARD: dict[str, Settings] = {
     "word_sorting": {"min_words": 25, "max_words": 50, "min_word_length": 5, "max_word_length": 10},
     "zebra_puzzles": {"num_people": 5, "num_characteristics": 5},
 }
+
+if __name__ == "__main__":
+    json.dump(_rows(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]), sys.stdout)

@@ -1,1 +1,1 @@
-"""How anything is shown, knowing no subject: numbers, escaping, figures, output files, the page's shell."""
+"""Rendering, whatever the subject: numbers, escaping, figures, output files and the frame of the HTML page."""

@@ -1,4 +1,7 @@
-"""Text that a model or a log wrote, made safe for a page: shown as it is, never run, and unable to turn the writing."""
+"""Text that a model or a log wrote, made safe to show: in a terminal, on a page, in Markdown and in LaTeX.
+
+It is shown as it is, but cannot run, steer a terminal or reverse the direction of writing.
+"""
 
 import json
 import re
@@ -67,7 +70,7 @@ def _letter(letter: str) -> str:
     return letter
 
 
-# Text from a log made harmless: in Markdown it is code, in LaTeX every sign that TeX would obey is spelt out.
+# Markdown and LaTeX: a name becomes code in the one, and every character that TeX would obey is spelt out in the other.
 #
 # A name may hold anything. In Markdown a backslash does not help against mentions, references and bare addresses,
 # which GitHub links after the text is parsed; only code is left alone, so whatever is not a plain word is put into

@@ -1,4 +1,4 @@
-"""Figures as files: PNG, SVG and PDF in a light theme, as wide as was asked for; nothing is fetched from anywhere."""
+"""Figures as PNG, SVG and PDF files in a light theme, at the width given; nothing is fetched from the network."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,8 @@
-"""Axes, legends and values that all figures share. Names come from logs: they are values of data, never expressions."""
+"""What all figures share: formats, axes, legends, and the colours, dashes and shapes of runs and classes.
+
+Names come from logs: they are values of data, never expressions. Neutral parts (text, axes, rules) are coloured by the
+page.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -134,9 +138,6 @@ def sized(chart: Panel, look: FigureFormat, height: int | None = None, title: st
     width = "container" if look.width is None else look.width
     whole = chart.properties(width=width, height=look.height if height is None else height)
     return whole if title is None else whole.properties(title=alt.TitleParams(title, anchor="start"))
-
-
-# Colours, dashes and shapes that all figures share; what is neutral (text, axes, rules) is coloured by the page.
 
 
 RUNS = {"before": "#7c8a96", "after": "#9b5de5"}

@@ -1,4 +1,4 @@
-"""Numbers as JSON has them: what is not known is null."""
+"""Numbers and run names for readers, and numbers for JSON, where unknown is null."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Where a report goes: refused before the work if it cannot be written, and replaced only by a whole one."""
+"""Output files: refused before the work if they cannot be written, and replaced only by a complete file."""
 
 import os
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The templates of the page: everything put into them is escaped, and what cannot be seen is made visible."""
+"""The HTML page: templates that escape everything put into them, and the scripts and style it carries."""
 
 from base64 import b64encode
 from functools import cache
@@ -27,7 +27,7 @@ def _environment() -> Environment:
     return place
 
 
-# What a page carries with it: the charting library, its script and style, and a policy that lets nothing else run.
+# What a page carries: the charting library, its own scripts and style, and a policy that lets nothing else run.
 
 
 SCRIPTS = ("text.js", "theme.js", "charts.js", "table.js", "samples.js", "problem.js", "main.js")

@@ -1,1 +1,1 @@
-"""What is put together from the above: a comparison's JSON and terminal, the page, Markdown, LaTeX, the viewer."""
+"""Reports of a comparison: JSON, terminal, the HTML page, Markdown, LaTeX, notebooks, and the sample viewer."""

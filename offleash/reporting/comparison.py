@@ -1,4 +1,4 @@
-"""A comparison as tables in the terminal."""
+"""A comparison as one JSON document, and as tables in the terminal."""
 
 from collections.abc import Sequence
 

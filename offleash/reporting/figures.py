@@ -1,4 +1,7 @@
-"""The figures by name, in the order of the page. Adding one is a file and a line."""
+"""FIGURES by name, in the order of the page; adding one is a file and an entry here.
+
+Also turns the runs that the user names into the comparison that a page or a figure is drawn from.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,9 +55,6 @@ def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure
         raise unknown("figure", name, FIGURES)
     drawn = FIGURES[name](subject, look)
     return replace(drawn, look=look) if isinstance(drawn, Figure) else drawn
-
-
-# From what the user names to what a page or a figure is made of.
 
 
 @contextmanager

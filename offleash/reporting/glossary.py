@@ -1,4 +1,4 @@
-"""The words of the report, each in one plain sentence, and the ways in which a report can mislead.
+"""The terms of the report, each in one plain sentence, and the ways in which a report can mislead.
 
 `python -m offleash.reporting.glossary > docs/glossary.md` writes the same as a document.
 """

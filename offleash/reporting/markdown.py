@@ -219,7 +219,7 @@ def _say(one: Comparison, texts: Iterable[str]) -> list[str]:
     return [prose(text, names) for text in texts]
 
 
-# Amounts as a summary prints them.
+# Numbers and rules in words, as latex.py and the page print them too.
 
 
 CELLS = {"P": "preserved", "E": "found", "S": "lost", "O": "neither"}

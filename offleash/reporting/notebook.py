@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: a small piece of HTML, without script and without figures."""
+"""Results as a notebook shows them: a small piece of HTML, without scripts and figures."""
 
 from functools import singledispatch
 

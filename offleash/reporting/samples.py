@@ -1,4 +1,4 @@
-"""Shelf: the samples of two compared runs, found problem by problem; texts are read only when asked for."""
+"""The samples of two compared runs by problem, and as JSON for the page and the viewer; texts are read on demand."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -238,7 +238,7 @@ def _different_first(near: pl.DataFrame, grouped: pl.DataFrame, each: int) -> pl
     return ordered.group_by("problem", "verdict", maintain_order=True).head(each).select(_KEY)
 
 
-# What is told of a problem to whoever looks at it, as JSON: its question, its answers and some of its samples.
+# JSON documents: a problem's question, its answers and some of its samples, with long texts cut.
 
 
 EACH, ANSWERS = 3, 50  # samples of each verdict, answers

@@ -1,4 +1,4 @@
-"""Server: a page and the samples behind it on a loopback port, for the person at this machine alone."""
+"""The server of `offleash view`: the page and every sample behind it, on a loopback port for this machine only."""
 
 import errno
 import re
@@ -20,7 +20,7 @@ from offleash.render.escape import script_json
 from offleash.render.numbers import Json
 from offleash.reporting.samples import RUNS, UNVERIFIED, Shelf, problem_document, samples_document, text_document
 
-# Routes: what a request for an address gets. Nothing of it names a file: rows and indices are numbers, checked.
+# Routes: what each address returns. No address names a file: rows and indices are numbers, and checked.
 
 
 ALL = "all"
@@ -144,6 +144,9 @@ def _number(asked: Mapping[str, str], name: str, low: int, high: int, usual: int
     if not low <= int(text) <= high:
         raise BadRequestError(404, f"{right}; found {int(text):,}.")
     return int(text)
+
+
+# The server: on the loopback interface, for GET and HEAD, closed to pages of other sites.
 
 
 HERE = "127.0.0.1"

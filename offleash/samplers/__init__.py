@@ -1,1 +1,1 @@
-"""Who answers: local models (huggingface/), vLLM, OpenAI-compatible endpoints, and scripted answers for tests."""
+"""Samplers: local models (huggingface/, vllm/), OpenAI-compatible servers (endpoint/), scripted answers for tests."""

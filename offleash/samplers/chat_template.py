@@ -1,4 +1,4 @@
-"""From a message to the text a model reads: its chat template, or the message as it stands."""
+"""Render a prompt with the model's chat template, and tell whether the result ends inside an open <think> block."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,4 +1,8 @@
-"""Exact support: all completions of a prompt that are more probable than epsilon, for samplers that can tell."""
+"""Exact support: all completions of a prompt that are more probable than epsilon, for samplers that give probabilities.
+
+The interface that analyses/certificates uses. Only `hf:` models in the shared-prefix engine can do it
+(huggingface/expand.py); other samplers are refused before a model is loaded.
+"""
 
 import json
 from dataclasses import dataclass, replace

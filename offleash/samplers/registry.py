@@ -1,4 +1,7 @@
-"""SAMPLERS: who can answer, by the prefix of a model's name (hf:, vllm:, endpoint:, scripted:)."""
+"""SAMPLERS by the prefix of a model's name (hf:, vllm:, endpoint:, scripted:), and how such names are parsed.
+
+Also the fingerprint of a model's folder, so that a run is never resumed with other weights at the same path.
+"""
 
 import re
 from collections.abc import Mapping
@@ -84,9 +87,6 @@ def _parts(text: str) -> tuple[str, str, str]:
         return head, "", adapter
     found = re.fullmatch(r"(.+)@([^@/]+)", head)
     return (found[1], found[2], adapter) if found else (head, "", adapter)
-
-
-# A fingerprint of a model's folder, so that a run is never continued with other weights at the same path.
 
 
 BLOCKS, BLOCK = 64, 1 << 14  # of a file of weights: training moves every one of them

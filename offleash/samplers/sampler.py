@@ -1,4 +1,7 @@
-"""The one protocol of all samplers: requests in, chunks of samples out; decoding is explicit."""
+"""The protocol of all samplers: requests in, chunks of samples out, the decoding always explicit.
+
+Also the named decodings (DECODINGS) and a decoding in words.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields

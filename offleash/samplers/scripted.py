@@ -1,9 +1,9 @@
-"""scripted: a written-down distribution of texts for every problem, for tests and teaching. No model is needed.
+"""The `scripted:` sampler: a written-down distribution of texts for every problem, for tests and teaching; no model.
 
     {"problems": {"sum": {"It is 2.": 0.75, "It is 3.": 0.25}, "*": {"no idea": 1}}, "tokens": {"no idea": 2}}
 
-A sample is one choice among whole texts, by the same seeds as in the in-house engine: it depends on its run, its
-problem and its index alone. "*" stands for all other problems; a text without a number of tokens has one a word.
+A sample is one choice among whole texts, by the same seeds as in huggingface/: it depends only on its run, problem and
+index. "*" stands for all other problems; a text without a token count has one token per word.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Seeds: hashes, never seed + i, since neighbouring seeds share samples; and the random numbers of every sample.
+"""Seeds by hashing, never seed + i since neighbouring seeds share samples; and the random numbers of every sample.
 
-A sample's random numbers depend on its run, its problem and its index alone, so it is the same sample whatever is
-drawn beside it, before it or after it.
+A sample's random numbers depend only on its run, its problem and its index, so it is the same sample whatever is drawn
+beside it, before it or after it.
 """
 
 from hashlib import blake2b

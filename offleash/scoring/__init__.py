@@ -1,1 +1,1 @@
-"""Likelihood and entropy of given texts under a model, stored beside the samples."""
+"""Scoring: log-probability and entropy of given texts under a model, stored beside the samples."""

@@ -1,4 +1,4 @@
-"""What scores come to, for people and programs."""
+"""Results of `offleash score` as JSON, text and tables, for run folders and for files of rows."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Score rows: a JSONL file of prompts and texts to the sums of every row, in the same order."""
+"""Scoring a JSONL file of prompts and texts: log-probability and entropy of every row, in the same order."""
 
 import json
 from collections.abc import Iterator, Mapping

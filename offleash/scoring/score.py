@@ -1,4 +1,8 @@
-"""Score: the log-probability and entropy of a run's samples under a model, beside them; resumable, each sample once."""
+"""Scoring run folders: log-probability and entropy of samples under a model; resumable, each sample once.
+
+In order: whose scores a folder holds, summaries by verdict, scoring one run, and the arguments of `offleash score`.
+The work on the shards is in scoring/shards.py, files of rows are in scoring/rows.py.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,9 +44,7 @@ from offleash.version import __version__
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import Scorer
 
-# Whose scores these are: a folder of scores belongs to one model with one decoding, and another is refused.
-#
-# And what can be refused of a run before a model is loaded to score it.
+# Whose scores: one model and decoding per folder; others are refused, before loading the model where possible.
 
 
 DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts
@@ -129,7 +131,7 @@ def _differing(prefix: str, old: Words, new: Words) -> Iterator[tuple[str, objec
             yield f"{prefix}{key}", was, now
 
 
-# What scores come to: log-probability and entropy a token, and perplexity, of all traces and by verdict.
+# Summaries: log-probability and entropy per token, and perplexity, of all traces and by verdict.
 
 
 ALL, UNVERIFIED = "all", "unverified"
@@ -208,7 +210,7 @@ def _float(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-__all__ = ["ScoredRun", "Scoring", "Selection", "score_run"]
+# Scoring one run folder.
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,7 @@ def _reasons(scores: pl.LazyFrame) -> dict[str, int]:
     return dict(counted.collect().iter_rows())
 
 
-# The verb `score` as the command line and notebooks call it: arguments in, results out.
+# Arguments of `offleash score`: run folders or a file of rows, checked before the model is loaded.
 
 
 CORRECT = "correct"

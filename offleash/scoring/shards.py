@@ -1,4 +1,4 @@
-"""Scores of a run, shard by shard: those that stand are kept, those that are missing are made."""
+"""Scores of a run, shard by shard: existing ones are kept, missing ones computed, with entropies by position."""
 
 import time
 from collections import Counter
@@ -213,7 +213,7 @@ def _slices(shard: Path) -> Iterator[tuple[int, int]]:
         yield start, size
 
 
-# Positions of tokens: how the entropies of read texts add up by where a token stands and how high it is.
+# Entropies by position: those of read texts, summed by where a token is and how high its entropy is.
 
 
 Ints = NDArray[np.int64]

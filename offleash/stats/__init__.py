@@ -1,1 +1,1 @@
-"""Arithmetic on counts: pass@k, support classes, intervals, chance. NumPy and SciPy only, no files."""
+"""Statistics on arrays: pass@k, support classes, intervals, significance. NumPy and SciPy only, no files."""

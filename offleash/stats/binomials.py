@@ -1,4 +1,7 @@
-"""Ratios of binomial coefficients, exact to rounding, for any number of samples at the cost of a table look-up."""
+"""Ratios of binomial coefficients, exact to rounding, at the cost of a table lookup for any number of samples.
+
+They are behind pass@k, thinning to a smaller k, rarefaction and the exact tests of the other files here.
+"""
 
 from functools import lru_cache
 

@@ -1,4 +1,8 @@
-"""What chance alone would give: the exchange null, a redraw of the same model, and McNemar's test of the net change."""
+"""What chance alone would show: the exchange null, a redraw of the same model, McNemar, and multiple testing.
+
+stats/significance.py builds on the adjusted p-values and exact tails in the second part. The chance region at the end
+is drawn in the plane of problems (comparing/figures/plane.py).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -124,7 +128,7 @@ def _next_draw(correct_P: Integer) -> Float:
     return np.where(correct_P <= SMOOTHING, weight_J[np.minimum(correct_P, SMOOTHING)], 0.0)
 
 
-# Many tests at once: adjusted p-values, and the exact law of a count of unequal coin flips.
+# Multiple testing: adjusted p-values, and the exact distribution of a count of unequal coin flips.
 
 
 Floats = NDArray[np.float64]
@@ -199,7 +203,7 @@ def _convolved(laws: Sequence[Floats]) -> Floats:
     return laws[0]
 
 
-# The chance region: which pairs of counts a test of equal rates does not tell apart.
+# The chance region: pairs of success counts that a test of equal rates does not tell apart.
 
 
 LEVEL = 0.05

@@ -1,4 +1,7 @@
-"""Support change of two runs: P, E, S, O and SRR, NDR, SDS, NSCR, each with an interval, under a named rule."""
+"""Support change between two runs at one budget k: P, E, S, O and SRR, NDR, SDS, NSCR, with intervals.
+
+The rules and the cells per problem are in stats/classes.py; every rule sees the same number of samples of both runs.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,8 @@
-"""The four cells of two runs, problem by problem: P (both reach it), E (only after), S (only before), O (neither)."""
+"""When a run reaches a problem (rules), and the cells of two runs: P (both), E (only after), S (only before), O.
+
+First the rules, then what each problem adds to the cells, their sums in every bootstrap replicate, and the support
+metrics of arXiv:2507.14843 as ratios of them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ from offleash.stats.binomials import Float, Integer
 from offleash.stats.intervals import REPLICATES, problem_sums, pseudo_weights, strata
 from offleash.stats.pass_at_k import log_miss_stopped
 
-# Rules: when a problem counts as reached by a run. In, out, or not to be told.
+# Rules: whether a run reaches a problem. In, out or undetermined.
 
 
 IN, OUT, UNDETERMINED = 1, 0, -1
@@ -96,6 +100,9 @@ def beta_prior(drawn: Float, correct: Float) -> tuple[float, float]:
     fits = [optimize.minimize(loss, start, bounds=bounds, method="L-BFGS-B") for start in ([-1.0, 0.0], [0.0, 2.0])]
     shape_a, shape_b = np.exp(min(fits, key=lambda fit: float(fit.fun)).x)
     return float(shape_a), float(shape_b)
+
+
+# Cells: what each problem adds to P, E and S, and their sums in every bootstrap replicate.
 
 
 BEFORE, AFTER = 0, 1

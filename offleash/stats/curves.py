@@ -1,4 +1,7 @@
-"""Curves over the budget k: pass@k of both runs and their support change, with intervals and simultaneous bands."""
+"""Curves over the budget k: pass@k and support metrics with intervals and bands, crossings, equivalent budgets.
+
+A `Curve` is one statistic of two runs; `PassCurve`, part of the public API, has pass@k of every run of a tally.
+"""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -58,7 +61,7 @@ def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
     return Curve(name, k_K, estimate_K, low_K, high_K, band_low_K, band_high_K)
 
 
-# Where the run before overtakes, and how many of its tries one try of the run after is worth.
+# Where the run before overtakes, and how many of its samples one sample of the run after is worth.
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ def _end(value: float, most: int) -> str:
     return "< 1" if value < 1 else f"> {most}" if value > most else f"{value:.3g}"
 
 
-# pass@k of every run of a tally, with intervals, and where two of them cross.
+# pass@k of every run of a tally, and where two of them cross.
 
 
 @dataclass(frozen=True)

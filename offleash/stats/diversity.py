@@ -1,8 +1,8 @@
-"""How many different answers, how evenly spread: entropies (nats) and richness of each problem from answer counts.
+"""Diversity of answers per problem from answer counts: entropies (nats), distinct answers, unseen mass, Chao1.
 
-Answers of all problems lie flat: answer a was given `count_A[a]` times to problem `problem_A[a]`, a code in
-0..problems-1; each (problem, answer) pair stands once. To count unread samples as a class (as the paper does),
-give them a row; to leave them out, leave out the row. NaN where a problem has no sample, or fewer than asked for.
+Answers of all problems are stored flat: answer a was given `count_A[a]` times to problem `problem_A[a]`, a code in
+0..problems-1, and each (problem, answer) pair appears once. To count unread samples as a class (as arXiv:2507.14843
+does), give them a row; to exclude them, leave the row out. NaN where a problem has no samples, or fewer than n.
 """
 
 from collections.abc import Callable

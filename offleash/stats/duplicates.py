@@ -1,24 +1,26 @@
-"""Do samples repeat more than independent draws of one law can? Tests that may be looked at after every sample.
+"""Do samples repeat more than independent draws could? Sequential tests that stay valid when checked at any time.
 
-**By probability**, where each sample's probability is known. The expected number of outcomes of probability at most p
-that are seen at least c times among n independent draws is `sum over y of P(count_y >= c) <= sum C(n,c) p_y^c`, and
-with p_y <= p and sum p_y <= 1 that is at most `C(n,c) p^(c-1)`. It bounds the chance that there is any such outcome.
-Every n, every c >= 2 and every problem gets a share of the error, 1/(n(n+1)), 1/(c(c-1)) and 1/(i(i+1)), which sum to
-1 over all of them: so the sum over all looks at all texts of all problems stays below the error.
+Used by drawing/duplicates.py on a run as it is drawn.
 
-**By probability, in order**: a bet that a sample repeats the one before it, whose probability p is known, pays 1/p and
-so has mean 1 for independent draws. Its product goes on over all samples of all problems, and no share of the error is
-spent on where one looks: 64 copies of a text of probability 1/2 are enough, and so are a few in each of many problems.
+**By probability**, where the probability of each sample is known. The expected number of outcomes of probability at
+most p that occur at least c times among n independent draws is `sum over y of P(count_y >= c) <= sum C(n,c) p_y^c`;
+with p_y <= p and sum p_y <= 1 that is at most `C(n,c) p^(c-1)`, which bounds the chance that there is any such outcome.
+Every n, every c >= 2 and every problem gets a share of the error, 1/(n(n+1)), 1/(c(c-1)) and 1/(i(i+1)). These sum to
+1, so the total over all looks at all texts of all problems stays below the error.
 
-**By place**, from the texts alone. Samples of one problem are exchangeable: given which texts came and how often, every
-way to lay them out over the places is equally likely, so the text at the next place is a ball from an urn of the texts
-not yet laid out. Against that stands a bet that a place copies the one just before it. The ratio of the two chances,
-multiplied over places, has mean 1 for independent draws whatever their law (a model with one answer only gives 1), so
-its running product over separate sets of samples exceeds 1/a at any time with chance at most a (Ville 1939). So does
-a mean of products that start later, for a fault that does (the shares of the starts are again 1/(t(t+1))).
-Laid out request by request, the place before is another choice of the same request: n copies. Laid out in turns from
-two requests, it is the same choice of the other request: a seed that is used again. Choices that come sorted fail both:
-they are no copies, but their order is not random, and whatever counts in index order would be wrong.
+**By probability, in order**: a bet that a sample repeats the previous one, whose probability p is known, pays 1/p and
+so has mean 1 under independent draws. Its product runs over all samples of all problems, and no error is spent on where
+one looks: 64 copies of a text of probability 1/2 are enough, and so are a few copies in each of many problems.
+
+**By position**, from the texts alone. Samples of one problem are exchangeable: given which texts occurred and how
+often, every arrangement over the positions is equally likely, so the text at the next position is a ball from an urn of
+the texts not yet placed. The alternative is a bet that a position copies the previous one. The likelihood ratio,
+multiplied over positions, has mean 1 under independent draws from any distribution (a model with a single answer gives
+1), so its running product over disjoint sets of samples ever exceeds 1/a with chance at most a (Ville 1939). The same
+holds for a mean of products that start later, for a fault that starts later (their weights are again 1/(t(t+1))).
+Arranged request by request, the previous position is another choice of the same request: n copies are found.
+Alternating between two requests, it is the same choice of the other request: a reused seed is found. Sorted choices
+fail both tests: they are not copies, but their order is not random, and anything counted in index order would be wrong.
 """
 
 from dataclasses import dataclass, field

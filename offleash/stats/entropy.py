@@ -1,6 +1,7 @@
-"""Means of runs over problems and benchmarks with paired intervals, entropies at equal n, and where tokens are unsure.
+"""Entropy of runs: paired means over benchmarks with intervals, answer entropy at equal n, and forking tokens.
 
-The average is the mean of benchmarks, each the mean of its problems: "Avg" of Table 5 in arXiv:2507.14843.
+`means` takes any measure per problem. It averages within benchmarks and then over them: "Avg" of Table 5 in
+arXiv:2507.14843. The single-run estimators are in stats/diversity.py, the analysis itself in analyses/entropy.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """How many more problems a larger budget would reach: smoothed Good-Toulmin to 2n, a range of models to 8n.
 
-Every problem already reached stays reached and every problem not reached is carried on from its own n, so all curves
-pass through the observed pass@n. The share of problems that can never be reached is not identified by data, so every
-share that the likelihood does not rule out is followed, and the range holds them all with the noise of the draw.
+A problem that was reached stays reached and one that was not is extrapolated from its own n, so every curve passes
+through the observed pass@n. The share of problems that can never be reached is not identified by data, so every share
+that the likelihood does not rule out is followed, and the range covers them all plus the noise of drawing.
 """
 
 from dataclasses import dataclass

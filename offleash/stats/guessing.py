@@ -1,6 +1,7 @@
-"""What guessing alone would give: how often answers meant for other problems are accepted, and tests against that.
+"""Guess floors: how often answers meant for other problems would be accepted, and tests of runs against that.
 
-A problem at its floor is guess-support; one above it is not yet evidence of reasoning.
+A problem at its floor is guess-support; one above it is not yet evidence of reasoning. comparing/guessing.py applies
+this to two runs.
 """
 
 from dataclasses import dataclass

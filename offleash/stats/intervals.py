@@ -1,4 +1,8 @@
-"""Intervals over problems: the Bayesian bootstrap with four pseudo-problems, as matrix products in blocks."""
+"""Confidence intervals over problems: Bayesian bootstrap with pseudo-problems, bands, and few problems.
+
+Pseudo-problems keep an observed 0 or 1 from having an interval of no width. Replicates are matrix products in blocks;
+the same seed gives the same weights, so statistics of the same problems are paired.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -146,7 +150,7 @@ def wilson(successes: float, total: float, level: float = LEVEL) -> Interval:
     return Interval(float(min(center - half, share)), float(max(center + half, share)))
 
 
-# Few problems: from how many on an interval can be given, and how much wider it has to be.
+# Means, shares and ratios over few problems: no interval below FEW of them, a wider one just above.
 
 
 REACHED_OR_NOT = np.array([[1.0, 1.0], [0.0, 1.0]])  # pseudo-problems: without them a share of 0 or 1 has no width

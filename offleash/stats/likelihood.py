@@ -1,6 +1,7 @@
-"""Likelihood: what one model's samples say of another's chance of success, and how far apart the two models are.
+"""Bounds on one model's chance of success from another model's samples, and weights for comparing traces.
 
-Log-probabilities are of whole completions, under the laws that samples were drawn from. S samples, P problems.
+Log-probabilities are those of whole completions, under the distributions that samples were drawn from. S samples, T
+traces, P problems. Used by analyses/likelihood.
 """
 
 from dataclasses import dataclass

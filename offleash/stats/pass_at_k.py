@@ -1,4 +1,8 @@
-"""Estimators of one run: what k samples of a problem give, from how many were drawn and how many were correct."""
+"""pass@k and its relatives for one run: pass^k, G-Pass@k, Cover@tau, avg@k, max@k, Bayes@N and maj@k.
+
+Most need only how many samples of a problem were drawn and how many were correct; max@k takes their scores, Bayes@N
+their outcomes, and maj@k, the second part, how often each answer was given.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -125,7 +129,7 @@ def _at_least(drawn: ArrayLike, correct: ArrayLike, k: int, least_J: np.ndarray)
 
 # maj@k: the chance that the most frequent answer of k samples is correct, from answer counts.
 #
-# Exact without listing outcomes: the counts of k samples without replacement are independent Binomial(count, k/n)
+# Exact without enumerating outcomes: the counts of k samples without replacement are independent Binomial(count, k/n)
 # given that they add to k, so the chance that an answer wins with m votes is one coefficient of a product of short
 # polynomials, read off at a few roots of unity. Ties share credit: 1/t = int_0^1 u^(t-1) du makes the number tied a
 # power of u.

@@ -1,4 +1,8 @@
-"""How to split a budget between base and RL model: coverage of every split, the best one valued on other problems."""
+"""Splitting k samples between base and RL model: coverage of every split, and what the best one gains.
+
+The best split is chosen on one half of the problems and valued on the other: on the same problems it would look
+better than it is.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple

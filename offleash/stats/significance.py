@@ -1,4 +1,7 @@
-"""Which losses and gains are real: a lower bound on their number, lists of problems, and their strength."""
+"""Which losses and gains are significant: a lower bound on their number, lists of problems, and robustness.
+
+Built on the null distributions of stats/chance.py; comparing/evidence.py applies it to two runs.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -119,7 +122,7 @@ def _bound_by_count(drawn_P2: Integer, correct_P2: Integer, alpha: float) -> int
     return low
 
 
-# How the table could mislead: confirmation by halves, the verifier's errors, undecided samples, power.
+# How the table could mislead: split-half confirmation, verifier errors, undecided samples, and power.
 
 
 @dataclass(frozen=True)

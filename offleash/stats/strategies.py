@@ -1,10 +1,10 @@
-"""Ways of solving, from their counts: how many, how new, and what a second draw of the run before would show.
+"""Solution strategies ("ways") from their counts: how many, how new, and what a redraw of the run before shows.
 
-W ways of P problems in two runs: way w of problem `problem_W[w]` was seen `count_W2[w]` times in each. Two bases for a
-fair comparison: equal numbers of samples *drawn* (a model that is right more often shows more ways), and equal numbers
-of *correct* samples a problem (so that accuracy cannot pass for richness). All expectations are exact: subsets are
-drawn without replacement from what was drawn (Hurlbert 1971), and the redraw value splits the samples of the run before
-into two such draws, which share none.
+W ways of P problems in two runs: way w of problem `problem_W[w]` was seen `count_W2[w]` times in each. There are two
+bases for a fair comparison: equal numbers of samples *drawn* (a model that is right more often shows more ways), and
+equal numbers of *correct* samples per problem (so that accuracy does not pass for diversity). All expectations are
+exact: subsets are drawn without replacement (Hurlbert 1971), and the redraw splits the samples of the run before into
+two such draws that share none.
 """
 
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""RL with verifiable rewards: recipe, rollouts, update, trainer, checkpoints; methods/ by family."""
+"""RL with verifiable rewards: recipe, rollouts, update, loop, checkpoints, metrics; methods/ by family."""

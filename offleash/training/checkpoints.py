@@ -1,4 +1,4 @@
-"""Checkpoints: a model in Hugging Face format with the state of its training; a kill leaves a whole one or none."""
+"""Checkpoints: a model in Hugging Face format with its training state; a kill leaves a whole one or none."""
 
 import os
 import re

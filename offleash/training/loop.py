@@ -1,7 +1,8 @@
-"""The trainer, readable from top to bottom: draw groups, judge them, learn, look, save; again.
+"""The training loop, readable from top to bottom: draw groups, judge them, update, validate, save, repeat.
 
-On policy, for any causal language model of transformers that the fast engine runs. All that is random is a hash of the
-seed and the step, so a training that is stopped and run again ends with the weights it would have had.
+On-policy, for any causal language model of transformers that the shared-prefix engine runs. Everything random is a hash
+of the seed and the step, so a training run that is interrupted and resumed ends with the weights it would have had. At
+the end, the result as text and JSON.
 """
 
 import gc
@@ -182,9 +183,6 @@ def _told(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:
         f"{recipe.method}: step {step:,} of {recipe.steps:,}, reward {values['reward']:.3f}, "
         f"token entropy {values['entropy/token']:.3f}{seen}"
     )
-
-
-# What a training came to, for people and programs.
 
 
 def trained_text(one: Trained) -> str:

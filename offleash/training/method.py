@@ -1,4 +1,7 @@
-"""A method of RLVR in three parts: advantages of a group's samples, a loss, a schedule."""
+"""A method of RLVR in three parts: advantages of a group's samples, a loss, a schedule.
+
+Also what methods/ and the update share: range checks for options, and batches of tokens.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -122,7 +125,7 @@ class Method:
     schedule: MethodSchedule = MethodSchedule()
 
 
-# Ranges of the options of methods: a value outside is refused with the range and the value found.
+# Ranges of options: a value outside is refused with the range and the value found.
 
 
 def bound(option: str, value: float) -> float:
@@ -176,7 +179,7 @@ def fits(k: int, size: int) -> None:
         )
 
 
-# Rows: samples as tokens behind their prompts, the form in which a model reads them.
+# Token batches: samples as tokens after their prompts, the form in which a model reads them.
 
 
 @dataclass(frozen=True)

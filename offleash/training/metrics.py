@@ -1,4 +1,4 @@
-"""Metrics of a training: one JSON line a step, and TensorBoard where it is installed."""
+"""Training metrics: one JSON line per step, and TensorBoard where it is installed; cut back on resume."""
 
 import json
 import math

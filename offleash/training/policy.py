@@ -1,4 +1,4 @@
-"""The policy: a model that is trained, drawn from on the fast engine and read with gradients."""
+"""The policy: a model in training, drawn from by the shared-prefix engine, and its log-probabilities with gradients."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -181,7 +181,7 @@ def frozen(policy: Policy) -> Policy:
     return replace(policy, loaded=replace(policy.loaded, model=model), network=network(model))
 
 
-# Trees of samples, and the attention in which each distinct sample is a row: plugged into transformers by name.
+# Trees of samples, and an attention function, registered with transformers, in which each distinct sample is a row.
 
 
 BRANCH_ATTENTION = "offleash_branches"
@@ -301,11 +301,11 @@ def _laid_out(nodes: Tensor, layout: Layout) -> Tensor:
     return rows.view(*layout.node_SL.shape, nodes.shape[1], nodes.shape[3]).transpose(1, 2)
 
 
-# Log-probabilities of samples with their gradient: beginnings that samples share go through the model once.
+# Log-probabilities of samples with their gradient: prefixes that samples share go through the model once.
 #
-# The samples of a prompt form a tree: the prompt, then their tokens, equal beginnings merged. All nodes of all trees
-# are one long row of the model's input without padding; only in the attention is every distinct sample laid out as a
-# row of its own, so each token has the logits it would have in its own sample.
+# The samples of a prompt form a tree: the prompt, then their tokens, equal prefixes merged. All nodes of all trees are
+# one long row of the model's input without padding; only in the attention is every distinct sample laid out as a row of
+# its own, so each token has the logits it would have in its own sample.
 
 
 AGREE = 1e-3  # how near log-probabilities by trees must be to those of plain rows, in nats

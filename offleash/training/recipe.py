@@ -1,4 +1,4 @@
-"""Recipes: all that a training depends on, read from YAML with dotted overrides and written back in full."""
+"""Recipes: everything a training run depends on, read from YAML with dotted overrides and written back in full."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar, cast, get_args, get_origin, get_type_hint
 from offleash.errors import OffleashError, unknown
 from offleash.training.methods.registry import METHODS, method
 
-# The values of a recipe: a frozen dataclass from a mapping, every key known, every value of its type and range.
+# Typed values: a frozen dataclass from a mapping, every key known, every value of its type and range.
 
 
 T = TypeVar("T")
@@ -172,6 +172,9 @@ def _unfit(place: str, wanted: str, found: object) -> OffleashError:
         else ""
     )
     return OffleashError(f"{place or 'A recipe'} is {wanted}; found {shown}.{quote}")
+
+
+# The recipe, its sections, and what may change when a training run is resumed.
 
 
 Option = float | int | bool
@@ -338,7 +341,7 @@ def _flat(recipe: Recipe) -> dict[str, object]:
     return flat
 
 
-# YAML of a recipe: values with errors that say where, and values set by dotted name (`optimizer.rate=1e-4`).
+# YAML: errors that say where, and values set by dotted name (`optimizer.rate=1e-4`).
 
 
 def parsed(text: bytes | str, where: str) -> object:

@@ -1,4 +1,4 @@
-"""Groups: the samples that a step learns from: drawn, judged, dropped and refilled, joined by traces from outside."""
+"""Rollouts: the groups a step learns from; drawn, rewarded, dropped and refilled, joined by external traces."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,6 +58,9 @@ def rewards_for(problems: pl.DataFrame, where: str, opened: bool = False) -> Ite
         subjects = subjects_of(problems, None, Ladder(opened=opened), where)
         refuse_unreadable(judge, subjects, where)
         yield Rewards(judge, subjects, opened)
+
+
+# Groups: collected for a step, dropped and refilled where the method learns from mixed ones only.
 
 
 Kind = TypeVar("Kind", bound=np.generic)

@@ -1,4 +1,4 @@
-"""Traces from outside: correct answers to problems, as a JSONL of {problem, text}."""
+"""External traces for training: correct answers to problems, as JSONL of {problem, text}."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The student: a policy in training with all that a step changes, and how it is begun, saved and gone on with."""
+"""The state of a training run (policy, optimizer, problems, counters), and how it is started, saved and resumed.
+
+loop.py runs the steps on it.
+"""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence

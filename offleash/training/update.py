@@ -1,4 +1,4 @@
-"""Updates: from the groups of a step to a change of the policy's weights."""
+"""The update of a step: the loss of the method on the step's groups, its gradient, and the optimizer's step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from offleash.training.policy import Policy
 from offleash.training.recipe import Optimizer
 from offleash.training.rollouts import Taught, trace_rows, wide
 
-# The loss of a method over the tokens of samples, in torch: ratios, clips, averages, KL, tokens treated apart.
+# The loss of a method over the tokens of samples, in torch: ratios, clips, averages, KL, tokens treated separately.
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,9 @@ def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, whole: Whole)
     if average is Average.CONSTANT:
         return total_NT.sum() / (whole.samples * whole.longest)
     return (total_NT.sum(1) / real_NT.sum(1).clamp(min=1)).sum() / whole.samples
+
+
+# The step: a batch from the groups, its gradient in parts, and the optimizer.
 
 
 @dataclass(frozen=True)

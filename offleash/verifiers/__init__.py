@@ -1,1 +1,1 @@
-"""Who judges: one verifier per kind of answer, how answers are extracted, and the sandbox they run in."""
+"""Verifiers, one per kind of answer; extraction of answers from samples; and the sandbox for untrusted code."""

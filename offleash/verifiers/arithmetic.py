@@ -1,6 +1,6 @@
-"""Arithmetic of numbers with + - * / and brackets: read by our own parser, valued exactly, written in one form.
+"""Arithmetic expressions (numbers, + - * / and brackets): our own parser, exact values, and a canonical form.
 
-No text is handed to Python's `eval` or parser. Limits on length, digits, numbers and brackets bound time and memory.
+No text is passed to Python's `eval` or parser. Limits on length, digits, numbers and brackets bound time and memory.
 """
 
 import re

@@ -1,8 +1,8 @@
-r"""Multiple choice: the letter of a choice, or its text. `details` may hold `choices`: the texts, in the order A, B, C.
+r"""Multiple choice: the letter of a choice, or its text. `details` may hold `choices`: the texts in the order A, B, C.
 
-Read are `C`, `(c)`, `C.`, `C) text`, `\text{C}`, `option C`, `the answer is C`, and a choice's own text. A letter
+Recognised are `C`, `(c)`, `C.`, `C) text`, `\text{C}`, `option C`, `the answer is C`, and a choice's own text. A letter
 followed by the text of another choice, several letters, and a letter beyond the choices are wrong. When the gold answer
-is a set (`A,C`), so must the answer be. Anything that names no choice is unread.
+is a set (`A,C`), so must the answer be. An answer that names no choice is unread.
 """
 
 import re

@@ -1,8 +1,9 @@
 """Countdown: reach the target from the numbers with + - * /. Every step is checked in exact fractions.
 
-Details: {"numbers": [3, 5, 2], "target": 16}, and if wanted "all": true (every number exactly once; without it each at
-most once) and "integers": true (no fraction on the way). An answer is one expression, `(3+5)*2` or `(3+5)*2 = 16`, or
-steps, one a line or separated by commas or semicolons: `3+5=8, 8*2=16`. Nothing of the text is evaluated by Python.
+Details: {"numbers": [3, 5, 2], "target": 16}, optionally "all": true (every number exactly once; without it each at
+most once) and "integers": true (no intermediate fractions). An answer is one expression, `(3+5)*2` or `(3+5)*2 = 16`,
+or steps, one per line or separated by commas or semicolons: `3+5=8, 8*2=16`. Nothing of the text is evaluated by
+Python. `decide_steps` is a fast path for plain steps; its judgements are word for word the same.
 """
 
 import re
@@ -141,7 +142,7 @@ def _short(value: Fraction) -> str:
     return text if len(text) <= 40 else f"a number of {len(text)} digits"
 
 
-# Plain steps of whole numbers, `3 + 5 = 8 , 8 * 2 = 16`: judged in a fraction of the time that reading takes.
+# Fast path: plain steps of whole numbers, `3 + 5 = 8 , 8 * 2 = 16`, judged in a fraction of the time.
 
 
 LONGEST_STEPS, MOST = 1_000, 20  # characters of an answer that is looked at, and numbers

@@ -1,9 +1,10 @@
-"""Another model decides: for short factual answers that no rule can compare, as SimpleQA asks (Wei et al. 2024).
+"""The `referee` verifier: another model judges short factual answers that no rule can compare, as in SimpleQA.
 
-The outcomes are SimpleQA's (arXiv:2411.04368): correct, incorrect and not attempted; the prompt is our own.
+The outcomes are SimpleQA's (Wei et al. 2024, arXiv:2411.04368): correct, incorrect, not attempted; the prompt is ours.
 Not attempted becomes `unread`: "I don't know" is no answer, and counting it as wrong would mix silence with error. The
-judged answer is data written by a model that may want to win: it is bounded, defused and fenced by a mark that its
-author could not know. A reply that is not exactly one verdict is asked for again, then `failed`, which is never stored.
+judged answer is written by a model that may want to win: it is shortened, its chat-template tokens are broken up, and
+it is fenced by a marker that its author could not know. A reply that is not exactly one verdict is requested again,
+then `failed`, which is never stored.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Whether a gold answer can be judged against, asked where its verifier runs: parsing a gold answer can hang too."""
+"""Whether a gold answer can be judged against, checked where its verifier runs: parsing a gold answer can hang too.
+
+The check is wrapped as a verifier, so that the pool runs it under the same limits.
+"""
 
 from dataclasses import replace
 from importlib import import_module

@@ -71,8 +71,13 @@ VERIFIERS: dict[str, Verifier] = {
 }
 
 
+# A name that is stored in problems and run folders stays; what a user may call it as well is here.
+ALIASES = {"model_judge": "referee"}
+
+
 def verifier(name: str) -> Verifier:
     """The verifier of that name, or an error with the nearest one."""
-    if name not in VERIFIERS:
-        raise unknown("verifier", name, VERIFIERS)
-    return VERIFIERS[name]
+    stored = ALIASES.get(name, name)
+    if stored not in VERIFIERS:
+        raise unknown("verifier", name, [*VERIFIERS, *ALIASES])
+    return VERIFIERS[stored]

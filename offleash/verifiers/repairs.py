@@ -1,8 +1,8 @@
-r"""The answer repairs of the paper (arXiv:2507.14843, appendix), done to every model's answers alike.
+r"""The answer repairs of the paper (arXiv:2507.14843, appendix), applied to the answers of every model alike.
 
-LaTeX that a task's scorer cannot read is written plainly: fractions, `\times`, degrees, scientific notation, text
-wrappers, spacing, thousands, math marks, JSON fences, a full stop at the end. The text is read from left to right with
-a stack for braces: time grows with the length alone, whatever the nesting, and nothing recurses.
+LaTeX that a task's scorer cannot read is rewritten as plain text: fractions, `\times`, degrees, scientific notation,
+text wrappers, spacing, thousands, math delimiters, JSON fences, a final full stop. The text is read from left to right
+with a stack for braces: time is linear in the length, whatever the nesting, and nothing recurses.
 """
 
 import re

@@ -1,7 +1,7 @@
 r"""Words: equal after a conservative normalisation, or wrong. An answer that holds the gold among other words is wrong.
 
-Forgiven are Unicode forms (NFKC), case, white space, one final full stop, and what only surrounds an answer: quotation
-marks, backticks, markdown bold, `$...$`, `\text{...}`. Articles, inner punctuation and word order are not.
+Ignored are Unicode forms (NFKC), case, white space, one final full stop, and what only surrounds an answer: quotation
+marks, backticks, Markdown bold, `$...$`, `\text{...}`. Articles, inner punctuation and word order are not.
 `details` may hold `accepted`: other answers that are as good as the gold one.
 """
 

@@ -1,4 +1,4 @@
-"""What every verifier is: a case in, a judgement out, and where and under which limits it runs."""
+"""The interface of a verifier: a case in, a judgement out; in which process and under which limits it runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,1 +1,1 @@
-"""From samples to verdicts: cases, the judge and its cache, run folders, rows and logs."""
+"""Verifying: from samples to verdicts, for run folders, files of rows and logs, with a judge and its cache."""

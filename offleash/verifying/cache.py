@@ -1,7 +1,7 @@
-"""The cache of verdicts: what was decided once is not decided again, in no run, checkpoint or session.
+"""The cache of verdicts, in SQLite: an answer is decided once for all runs, checkpoints and processes.
 
-A verdict depends on the problem's gold answer and details, the raw answer, and the verifier with its version. The key
-is a hash of these and nothing else; a verdict `failed` says nothing of them and is never kept.
+A verdict depends on the problem (gold answer, question, details), the raw answer, and the verifier with its version.
+The key is a hash of these and nothing else; a verdict `failed` says nothing about them and is never stored.
 """
 
 import contextlib

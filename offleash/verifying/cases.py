@@ -1,4 +1,7 @@
-"""Subjects: problems as their verifiers see them, each with the verifier that judges it."""
+"""Problems paired with their verifiers, refused early if unreadable, and texts extracted and judged in bulk.
+
+Drawing, training and certificates call these functions too: every distinct text is parsed once per batch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,7 @@
-"""check: every problem's verifier accepts its gold answer and rejects corruptions of it."""
+"""`offleash check`: does each problem's verifier accept its gold answer and reject corruptions of it?
+
+Three parts: the check, the corruptions per verifier, and the result as JSON and text.
+"""
 
 import json
 import re
@@ -175,7 +178,7 @@ def _count(counts: dict[str, int], reason: str) -> None:
     counts[reason] = counts.get(reason, 0) + 1
 
 
-# Answers that must be rejected: the gold answer of a problem, changed so that it is truly another one.
+# Corruptions: the gold answer of a problem, changed so that it is certainly wrong.
 
 
 GARBAGE = "no such answer"
@@ -266,7 +269,7 @@ MAKERS: dict[str, Callable[[str, Details], list[str]]] = {
     "program": _program,
 }
 
-# What a check of problems found, for people and programs.
+# The result of a check as JSON and text.
 
 
 SHOWN = 20

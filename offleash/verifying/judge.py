@@ -1,4 +1,8 @@
-"""Judging: every distinct answer to a problem decided once, by the quickest way that is sure."""
+"""The judge: decides each distinct answer once, by the fastest sure way: exact match, cache, workers, referee.
+
+A referee is another model behind a server. It gets several questions at a time, and after ten failures in a row the
+remaining ones fail unsent.
+"""
 
 import json
 import threading
@@ -167,9 +171,6 @@ def subject_of(problem: str, gold: str | None, question: str | None, details: st
     if not isinstance(read, dict):
         raise OffleashError(f"Problem {problem!r} has details that are no JSON object: {str(details)[:80]!r}.")
     return ProblemCase(problem, gold, question or "", read, subject_hash(gold, question or "", details or ""))
-
-
-# Refereeing: many questions to another model at a time, and an end to it when the model does not answer.
 
 
 AT_ONCE = 8

@@ -1,4 +1,4 @@
-"""Verify logs: other people's samples judged anew, and where their tool's own verdicts differ from ours."""
+"""`compare --verify`: samples from other tools' logs verified here, and where the tools' own verdicts differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -121,7 +121,7 @@ def _disagreement(run: str, folder: Path, tool: str | None, done: Verified) -> D
     return Disagreement(run, tool, done, both.height, tool_only.height, ours_only.height, differences)
 
 
-# Where a log's own verdicts differ from those given now, as JSON and in words.
+# The disagreements as JSON and in the terminal.
 
 
 SHOWN = 5

@@ -1,4 +1,4 @@
-"""What a verification found, for people and programs."""
+"""Results of `offleash verify` as JSON and text, for run folders and for files of rows."""
 
 from collections import Counter
 from collections.abc import Sequence

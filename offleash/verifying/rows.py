@@ -1,4 +1,4 @@
-"""Verify rows: a JSONL file of gold answers and texts to one verdict a row, in the same order."""
+"""Verifying a JSONL file of gold answers and texts: one verdict per row, in the same order."""
 
 import json
 import time
@@ -144,9 +144,6 @@ def _told(outcomes: Iterator[Outcome], each: Callable[[Outcome], None]) -> Itera
     for outcome in outcomes:
         each(outcome)
         yield outcome
-
-
-# What a verb was given that takes run folders, or one file of rows.
 
 
 def file_among(arguments: Sequence[str], verb: str) -> Path | None:

@@ -1,4 +1,7 @@
-"""Verify: from the samples of a run folder to verdicts beside them, resumable and idempotent."""
+"""Verifying run folders: verdicts for all samples that have none or whose verifier failed, shard by shard.
+
+Resumable and idempotent. With --until, drawing verifies through the same functions; verifying/rows.py takes files.
+"""
 
 import json
 import os
@@ -252,7 +255,7 @@ def _about(judge: Judge, subjects: Subjects) -> str:
     )
 
 
-# The verb `verify` as the command line and notebooks call it: arguments in, results out.
+# Options as a user gives them, and several run folders with one judge, one pool of workers and one cache.
 
 
 def verifying(

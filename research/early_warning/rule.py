@@ -47,7 +47,7 @@ class Rule:
         return np.asarray(t.isf(self.false_alarm / self.looks, freedom))
 
 
-# Measured by `offleash lab warning -o runs/warning` (docs/warning.md): the largest change of each signal, in
+# Measured by `python -m research.early_warning -o runs/warning` (README.md): the largest change of each signal, in
 # 120 steps, of trainings in which no loss was certain. `answer` is the entropy of answers as the verifier reads them,
 # there whole ways; `value` that of final values, nearer to the answers of mathematics.
 HARMLESS = {"answer": 0.077, "value": 0.181, "token": 0.253, "reward": 1.085}

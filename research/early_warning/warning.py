@@ -31,7 +31,7 @@ def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> Warn
     mine, other = jobs[::2], jobs[1::2]
     torch.set_num_threads(1)  # the other core does the other half
     try:
-        with Lane(_commands(folder, other), folder / "other.log") as lane:
+        with Lane(_commands(folder, other), folder / "other.log", "research.early_warning") as lane:
             _all(world, plan, folder, mine, progress)
             lane.wait(lambda: progress(f"{_looked(folder):,} of {_wanted(plan):,} looks; waiting for the others"))
     finally:
@@ -58,7 +58,7 @@ def _all(world: LabWorld, plan: Plan, folder: Path, jobs: Sequence[Job], progres
 
 def _commands(folder: Path, jobs: Sequence[Job]) -> list[list[str]]:
     named = [word for job in jobs for word in ("--only", str(job))]
-    return [["lab", "warning", "-o", str(folder), *named, "--json"]] if jobs else []
+    return [["-o", str(folder), *named, "--json"]] if jobs else []
 
 
 def _wanted(plan: Plan) -> int:

@@ -22,7 +22,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_top_p_cuts_off_is_told_in_a_table_in_words_and_as_json(world: Path) -> None:
-    done = offleash("cut", world / "cert", "--top-p", "0.6,0.9", "--json")
+    done = offleash("nucleus", world / "cert", "--top-p", "0.6,0.9", "--json")
     assert done.code == 0, done.err
     (found,) = done.json["certificates"]
     assert (done.json["schema"], found["problems"], found["temperature"]) == (1, 4, 1)
@@ -33,18 +33,18 @@ def test_what_top_p_cuts_off_is_told_in_a_table_in_words_and_as_json(world: Path
     assert first["emptied"] == sum(one["left"]["0.6"] == 0 < one["correct_completions"] for one in found["by_problem"])
     known = described("decoding.md") + described("json.md") + described("certify.md")
     assert sorted({key for key in keys_of(found) if f"`{key}`" not in known}) == []
-    text = offleash("cut", world / "cert", "--top-p", "0.6,0.9", "--temperature", "0.8")
+    text = offleash("nucleus", world / "cert", "--top-p", "0.6,0.9", "--temperature", "0.8")
     assert text.code == 0, text.err
     for word in ("temperature 0.8 (certified at 1)", "problems", "to exactly zero", "however large k is"):
         assert word in " ".join(text.out.split())
     assert "epsilon" not in text.out  # it bounds nothing at another temperature
-    assert "epsilon" in offleash("cut", world / "cert", "--top-p", "0.6").out
+    assert "epsilon" in offleash("nucleus", world / "cert", "--top-p", "0.6").out
     assert "…" not in text.out
     assert max(map(len, text.out.splitlines())) <= 80
 
 
 def test_settings_are_honoured_with_and_without_a_model(world: Path) -> None:
-    asked = ("cut", world / "cert", "--top-p", "0.6", "--json")
+    asked = ("nucleus", world / "cert", "--top-p", "0.6", "--json")
     plain, other = (offleash(*asked, *more).json for more in ((), ("--set", "rows=7", "--raw")))  # no template here
     (there,), (here,) = (found["certificates"][0]["cuts"] for found in (plain, other))
     assert here["removed_completions"] == there["removed_completions"]
@@ -54,10 +54,10 @@ def test_settings_are_honoured_with_and_without_a_model(world: Path) -> None:
 
 
 def test_what_cannot_be_cut_is_refused(world: Path, tmp_path: Path) -> None:
-    refused(offleash("cut", world / "cert", "--top-p", "0.9,most"), "'most'")
-    refused(offleash("cut", world / "cert", "--top-p", "2"), "top_p is above 0", "found 2.0")
-    refused(offleash("cut", world / "cert", "--temperature", "-1"), "temperature is 0 or more; found -1.0")
-    refused(offleash("cut", world), "is no certificate", "offleash certify")
-    refused(offleash("cut", tmp_path / "nowhere"), "is no certificate")
-    refused(offleash("cut", world / "cert", "--model", "hf:/no/such/model"), "/no/such/model")
-    refused(offleash("cut", world / "cert", "--verifier", "math"), "verifier")
+    refused(offleash("nucleus", world / "cert", "--top-p", "0.9,most"), "'most'")
+    refused(offleash("nucleus", world / "cert", "--top-p", "2"), "top_p is above 0", "found 2.0")
+    refused(offleash("nucleus", world / "cert", "--temperature", "-1"), "temperature is 0 or more; found -1.0")
+    refused(offleash("nucleus", world), "is no certificate", "offleash certify")
+    refused(offleash("nucleus", tmp_path / "nowhere"), "is no certificate")
+    refused(offleash("nucleus", world / "cert", "--model", "hf:/no/such/model"), "/no/such/model")
+    refused(offleash("nucleus", world / "cert", "--verifier", "math"), "verifier")

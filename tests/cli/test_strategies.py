@@ -20,18 +20,18 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_what_became_of_the_ways_is_told_in_words_tables_and_samples(runs: tuple[Path, Path]) -> None:
-    result = offleash("ways", *runs, "--by", "steps", "--jobs", "1")
+    result = offleash("strategies", *runs, "--by", "steps", "--jobs", "1")
     assert result.code == 0, result.err
     flat = " ".join(result.out.split())
     assert "rl shows 2 of the 3 ways in which base solves" in flat
     for word in ("drawn twice", "lost: base has it", "3*5", "9 of 10 correct", "correct samples", "redrawn"):
         assert word in flat.replace("19 of 20 correct", "9 of 10 correct"), word
     assert not set(result.out) & {"\x1b", "\x07", "\u202e"}
-    assert (runs[0] / "ways" / "steps@1").is_dir()
+    assert (runs[0] / "strategies" / "steps@1").is_dir()
 
 
 def test_the_document_has_every_number_with_its_interval(runs: tuple[Path, Path]) -> None:
-    result = offleash("ways", *runs, "--by", "steps", "--json", "--at", "4", "--show", "1", "--jobs", "1")
+    result = offleash("strategies", *runs, "--by", "steps", "--json", "--at", "4", "--show", "1", "--jobs", "1")
     assert result.code == 0, result.err
     found = result.json
     assert (found["schema"], found["kind"], found["k"], found["problems"]) == (1, "ways", 4, 2)
@@ -51,12 +51,12 @@ def test_the_document_has_every_number_with_its_interval(runs: tuple[Path, Path]
 def test_a_function_of_ones_own_tells_the_ways(runs: tuple[Path, Path], tmp_path: Path) -> None:
     file = tmp_path / "methods.py"
     file.write_text("def kind(problem, text):\n    return 'sum' if '+' in text else None\n")
-    result = offleash("ways", *runs, "--by", f"{file}:kind", "--json", "--jobs", "1")
+    result = offleash("strategies", *runs, "--by", f"{file}:kind", "--json", "--jobs", "1")
     assert result.code == 0, result.err
     assert result.json["coverage"]["before"]["read"] == 16
     assert result.json["support"]["P"] == 2
     file.write_text("def kind(problem, text):\n    raise KeyError('oops')\n")
-    refused(offleash("ways", *runs, "--by", f"{file}:kind", "--jobs", "1"), "none of the correct samples", "oops")
+    refused(offleash("strategies", *runs, "--by", f"{file}:kind", "--jobs", "1"), "none of the correct samples", "oops")
 
 
 def test_logs_that_keep_texts_are_read_as_they_are(tmp_path: Path) -> None:
@@ -67,12 +67,14 @@ def test_logs_that_keep_texts_are_read_as_they_are(tmp_path: Path) -> None:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         logs.append(file)
     mapped = ["--map", "problem=problem", "--map", "text=text", "--map", "verdict=correct"]
-    result = offleash("ways", *logs, "--by", "steps", "--json", "--jobs", "1", *mapped)
+    result = offleash("strategies", *logs, "--by", "steps", "--json", "--jobs", "1", *mapped)
     assert result.code == 0, result.err
     assert (result.json["support"]["P"], result.json["support"]["S"]) == (1, 1)
     bare = tmp_path / "bare.jsonl"
     bare.write_text("".join(json.dumps({"problem": "p", "correct": True}) + "\n" for _ in range(4)))
-    refused(offleash("ways", logs[0], bare, "--by", "steps", *mapped[:2], *mapped[4:]), "keeps no texts", "--map text")
+    refused(
+        offleash("strategies", logs[0], bare, "--by", "steps", *mapped[:2], *mapped[4:]), "keeps no texts", "--map text"
+    )
 
 
 def test_what_cannot_be_told_is_refused_with_the_next_step(runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -80,30 +82,29 @@ def test_what_cannot_be_told_is_refused_with_the_next_step(runs: tuple[Path, Pat
     counts = tmp_path / "counts.csv"
     counts.write_text("problem,n,c\np,10,5\nq,10,5\n")
     unjudged = solved_run(tmp_path / "unjudged", {"p": [SUM]}, judged=False)
-    refused(offleash("ways", base, rl), "--by countdown, steps, program")
-    refused(offleash("ways", base, rl, "--by", "stepps"), "'stepps'", "Did you mean 'steps'?", "FILE.py:NAME")
-    refused(offleash("ways", base, "--by", "steps"), "two runs", "found 1")
-    refused(offleash("ways", base, counts, "--by", "steps"), "counts", "offleash import")
-    refused(offleash("ways", base, unjudged, "--by", "steps"), "offleash verify")
-    refused(offleash("ways", base, rl, "--by", "program"), "none of the correct samples", "--by")
-    refused(offleash("ways", base, rl, "--by", "steps", "--at", "99"), "99", "smaller --at")
-    refused(offleash("ways", base, rl, "--check"), "takes no runs")
+    refused(offleash("strategies", base, rl), "--by countdown, steps, program")
+    refused(offleash("strategies", base, rl, "--by", "stepps"), "'stepps'", "Did you mean 'steps'?", "FILE.py:NAME")
+    refused(offleash("strategies", base, "--by", "steps"), "two runs", "found 1")
+    refused(offleash("strategies", base, counts, "--by", "steps"), "counts", "offleash import")
+    refused(offleash("strategies", base, unjudged, "--by", "steps"), "offleash verify")
+    refused(offleash("strategies", base, rl, "--by", "program"), "none of the correct samples", "--by")
+    refused(offleash("strategies", base, rl, "--by", "steps", "--at", "99"), "99", "smaller --at")
     rewrite_budget(rl, Budget(10, until=5))
-    refused(offleash("ways", base, rl, "--by", "steps"), "stopped at success 5", "without --until")
+    refused(offleash("strategies", base, rl, "--by", "steps"), "stopped at success 5", "without --until")
 
 
 def test_runs_that_hold_no_ways_are_refused_for_what_they_are(runs: tuple[Path, Path], tmp_path: Path) -> None:
     base, rl = runs
     wrong = [solved_run(tmp_path / name, {"p": []}, {"p": [SUM] * 3}) for name in ("none", "nothing")]
-    refused(offleash("ways", *wrong, "--by", "steps"), "Neither 'none' nor 'nothing'", "correct sample")
-    refused(offleash("ways", base, f"again={base}", "--by", "steps"), "are the same", "before training")
+    refused(offleash("strategies", *wrong, "--by", "steps"), "Neither 'none' nor 'nothing'", "correct sample")
+    refused(offleash("strategies", base, f"again={base}", "--by", "steps"), "are the same", "before training")
     for folder, heat in ((base, 1.0), (rl, 0.6)):
         document = json.loads((folder / "run.json").read_text())
         document["facts"] = {**document["facts"], "decoding": json.dumps({"temperature": heat})}
         (folder / "run.json").write_text(json.dumps(document))
-    refused(offleash("ways", base, rl, "--by", "steps"), "temperature 1 and 0.6", "--allow decoding")
-    assert not (base / "ways").exists()  # refused before the work
-    result = offleash("ways", base, rl, "--by", "steps", "--allow", "decoding", "--json", "--jobs", "1")
+    refused(offleash("strategies", base, rl, "--by", "steps"), "temperature 1 and 0.6", "--allow decoding")
+    assert not (base / "strategies").exists()  # refused before the work
+    result = offleash("strategies", base, rl, "--by", "steps", "--allow", "decoding", "--json", "--jobs", "1")
     assert result.code == 0, result.err
     assert any("temperature 1 and 0.6" in note["text"] for note in result.json["notes"])
 
@@ -112,21 +113,11 @@ def test_a_run_that_is_read_worse_is_named_first_and_its_sure_losses_are_withhel
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     blurred = solved_run(tmp_path / "blurred", {"p": [SUM] * 5 + [WORDS] * 5, "q": [SUM] * 10})
-    found = offleash("ways", runs[0], blurred, "--by", "steps", "--json", "--jobs", "1").json
+    found = offleash("strategies", runs[0], blurred, "--by", "steps", "--json", "--jobs", "1").json
     assert found["finding"].startswith("Take care:")
     assert found["certain"]["lost_at_least"] is found["certain"]["new_at_least"] is None
     assert "100.0% of base and 75.0% of blurred" in found["certain"]["reason"]
-    told = offleash("ways", *runs, "--by", "steps", "--json", "--jobs", "1", "--again").json
+    told = offleash("strategies", *runs, "--by", "steps", "--json", "--jobs", "1", "--again").json
     assert told["certain"] == {"lost_at_least": 0, "new_at_least": 0, "reason": None}
     assert told["coverage"]["before"]["new"] == 20
     assert told["richness"]["correct"]["enough"] is False
-
-
-def test_the_check_prints_the_error_rates_of_every_fingerprint() -> None:
-    result = offleash("ways", "--check", "--jobs", "1")
-    assert result.code == 0, result.err
-    for word in ("countdown", "steps", "program", "of 85", "different methods"):
-        assert word in " ".join(result.out.split())
-    one = offleash("ways", "--check", "--by", "steps", "--json", "--seed", "1").json
-    assert set(one["fingerprints"]) == {"steps"}
-    assert one["fingerprints"]["steps"]["paraphrases_split"]["pairs"] == 85

@@ -221,7 +221,7 @@ def test_a_glob_that_the_shell_cut_up_is_noticed(tmp_path: Path) -> None:
         (("compare",), ("--map", "problem=x")),
         (("entropy",), ("--filter", "zzz")),
         (("plan",), ("--threshold", "0.5")),
-        (("ways", "--by", "steps"), ("--map", "text=x")),
+        (("strategies", "--by", "steps"), ("--map", "text=x")),
         (("report",), ("--log-format", "lm_eval")),
         (("view",), ("--filter", "zzz")),
         (("figure", "plane", "-o", "plane.pdf"), ("--log-format", "lm_eval")),

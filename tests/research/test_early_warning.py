@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,6 +22,7 @@ from research.early_warning.published import COUNTS, STEPS, published
 from research.early_warning.report import Course, Warned, finding, show_warning, warning_document
 from research.early_warning.thresholds import drop_of, evaluated, shipped, tied
 from research.early_warning.warning import study_part, study_warning
+from tests.places import ROOT
 
 TABLE_4 = Path(__file__).parent.parent / "stats" / "data" / "table4_training_dynamics_dapo_deepseek15b_pass256.csv"
 TINY = Plan(
@@ -146,7 +148,8 @@ def test_what_cannot_be_begun_or_gone_on_with_is_refused_before_torch_is_loaded(
     (tmp_path / "file").write_text("")
     (tmp_path / "begun").mkdir()
     settle(TINY, tmp_path / "begun")
-    code = "import sys; from offleash.cli.main import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
+    code = "import sys; from research.early_warning.__main__ import run\n"
+    code += "try: run()\nfinally: assert 'torch' not in sys.modules"
     for words, told in (
         (("file",), "file is a file, and a study of early warning is a folder; choose another with -o"),
         (("file/new",), "choose another folder with -o"),
@@ -154,8 +157,9 @@ def test_what_cannot_be_begun_or_gone_on_with_is_refused_before_torch_is_loaded(
         (("begun", "--only", "grpo-9"), "Did you mean 'grpo-1'"),
         (("begun", "--quick"), "another size"),
     ):
-        asked = [sys.executable, "-c", code, "lab", "warning", "-o", *words]
-        found = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False)
+        asked = [sys.executable, "-c", code, "-o", *words]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        found = subprocess.run(asked, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert found.returncode == 2, found.stderr
         assert told in found.stderr
         assert "Errno" not in found.stderr

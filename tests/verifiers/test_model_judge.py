@@ -11,6 +11,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint.chat import Chat
 from offleash.verifiers.model_judge import LONGEST, PROMPT, decide, identity, outcome, prompt, readable
+from offleash.verifiers.registry import verifier
 from offleash.verifiers.verifier import Case, Judgement
 from tests.samplers.endpoint.test_chat import Answer, good, serving, trouble
 
@@ -208,3 +209,8 @@ def test_a_server_that_answers_nonsense_is_failed(monkeypatch: pytest.MonkeyPatc
             found = decide(CASE, Chat(server.url, "judge", timeout=5, tries=2, pause=0.01))
         assert found.verdict == Verdict.FAILED
         assert word in found.reason
+
+
+def test_the_verifier_is_stored_under_its_old_name_and_found_under_both() -> None:
+    assert verifier("model_judge") is verifier("referee")
+    assert verifier("model_judge").name == "referee"

@@ -1,1 +1,1 @@
-"""Certificates: a small model's support above a probability, without sampling noise."""
+"""Certificates: the support of a small model above a probability, without sampling noise."""

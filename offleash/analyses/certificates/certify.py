@@ -267,7 +267,7 @@ def _expansion(problem: str, found: Expansion) -> pl.DataFrame:
     )
 
 
-# A certificate begins in an empty folder or goes on; what would mix two models or two thresholds is refused.
+# Start or resume a certificate; what would mix two models or two thresholds is refused.
 
 
 def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Compare certificates: what RL kept, lost and found by the rule `certified`, without sampling noise."""
+"""Compare certificates: which problems and completions RL kept, lost and gained, by the rule `certified`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -2,7 +2,7 @@
 
 Top-p sets the tail of every next-token distribution to zero, so a completion with one token in a tail is out of the
 support, however many samples are drawn. A certificate holds every completion above epsilon with its tokens; these are
-read again under each top-p, by the same code that draws.
+rescored under each top-p, by the same code that draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -126,6 +126,9 @@ class Rescorer:
             force(sampler.network, sampler.limits, sampler.loaded.context, prompts, given[start:stop], summing)
             start = stop
         return summing.sums_N4
+
+
+# Cuts: what each top-p leaves of a certificate's correct completions.
 
 
 # by which a token's log-probability may be another when it is read again: batches differ, weights do not

@@ -1,4 +1,4 @@
-"""A comparison of certificates, for people and programs."""
+"""Certificates as tables, text and JSON: a comparison, a single certificate, and what top-p cuts off."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -224,7 +224,7 @@ def _plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
-# What is about to be certified and what was certified, for people and programs.
+# A single certificate: what is about to be certified, and what was certified.
 
 
 REASONS_SHOWN = 3  # reasons why problems have no certificate
@@ -314,7 +314,7 @@ def certified_document(one: CertifiedRun) -> Json:
     }
 
 
-# What top-p cuts off, for people and programs.
+# What top-p cuts off.
 
 
 def cutoff_document(some: Sequence[CutOff]) -> Json:

@@ -1,4 +1,8 @@
-"""Entropy: do tokens, or answers, become more alike? The measures of Table 5 in arXiv:2507.14843, with intervals."""
+"""Do tokens, or answers, become more alike? The measures of Table 5 in arXiv:2507.14843, with intervals.
+
+Accuracy, length, token entropy and answer entropy of one or more runs, each against the first; also for the two runs of
+a comparison, from which its page, JSON and figures take them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Answer entropy against token entropy of each problem, before and after."""
+"""Figures of entropy: answers against tokens for each problem, before and after; and token entropy by position."""
 
 import altair as alt
 import numpy as np
@@ -162,7 +162,7 @@ def _words_of_one(subject: FigureInput, value_PR: Float, name: str) -> tuple[str
     return caption, f"{name} of {problems}: mean {mean[0]} in {before} and {mean[1]} in {after}."
 
 
-# Token entropy by position: how unsure each run is at its first tokens and at its last ones.
+# Token entropy by position: how uncertain each run is at its first tokens and at its last ones.
 
 
 POSITIONS_TITLE = "Where are the models unsure: at the first tokens, or at the last?"

@@ -1,4 +1,4 @@
-"""Entropy by position: where runs are unsure, at the first tokens, at forks or at the end, each by its own model."""
+"""Token entropy by position, each run under its own model: uncertain at the first tokens, at forks, or at the end?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Entropies of runs as JSON: what `offleash entropy --json` prints, and the section of a comparison."""
+"""Entropy of runs as JSON and in words: what `offleash entropy --json` prints, and the section of a comparison.
+
+The tables are in terminal.py.
+"""
 
 from collections.abc import Mapping
 
@@ -138,7 +141,7 @@ def _bins(runs: tuple[str, ...], bins: Bins) -> Json:
     return {"bin": edges, "runs": dict(each)}
 
 
-# What entropies say in words: which way tokens and answers went, how sure that is, and what it means.
+# In words: which way token and answer entropy went, how certain that is, and what it means.
 
 
 READINGS: dict[tuple[Direction, Direction], str] = {

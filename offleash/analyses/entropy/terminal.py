@@ -1,4 +1,4 @@
-"""Entropies of runs as tables in the terminal: the measures of Table 5, the 2x2, positions, distinct answers."""
+"""Entropy of runs as tables in the terminal: the measures of Table 5, the 2x2, positions, distinct answers."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Token entropies and lengths of a run's first samples, problem by problem: from its draw, or from its own scores."""
+"""Token entropy and length of a run's first samples per problem: recorded in the draw, or scored by its own model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Likelihood: how close the other model was to each solution, and how far apart the models are."""
+"""Likelihood: how close the other model was to each solution, and how far apart the two models are."""

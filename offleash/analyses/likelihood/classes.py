@@ -1,4 +1,8 @@
-"""Perplexity by class: traces of each author under both models, split by P, E, S, O (Table 2 of arXiv:2507.14843)."""
+"""Perplexity by class: samples and traces under both models, split by P, E, S, O (Table 2 of arXiv:2507.14843).
+
+First the table: means per author and class, and correct minus wrong traces of one author (style). Then the quartiles of
+each run's samples, for the figure.
+"""
 
 from dataclasses import dataclass
 
@@ -201,7 +205,7 @@ def _mean(value_T: Float, weight_T: Float, some_T: np.ndarray) -> float:
     return float(np.average(value_T[some_T], weights=weight_T[some_T]))
 
 
-# Perplexities: how likely models find the samples of both runs, by the class of their problems.
+# Quartiles of perplexity: how likely models find the samples of both runs, by the class of their problems.
 
 
 CORRECT, ALL_SAMPLES = "correct", "all"

@@ -1,4 +1,7 @@
-"""Cross-support: the chance that one model had on problems that only the other reached."""
+"""Cross-support: the chance that one model had on problems that only the other reached; and the KL between the models.
+
+Both rest on the probability of whole samples under the two models, so the decoding of each run must be known.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -264,7 +267,7 @@ def _weighing(head: pl.DataFrame) -> pl.DataFrame:
     return kept.select("place", "law_before", "law_after")
 
 
-# The length of the leash: how far apart two models are as laws of whole samples (Kullback-Leibler divergence).
+# The length of the leash: how far apart two models are as distributions of whole samples (KL divergence).
 
 
 ALL = "all"

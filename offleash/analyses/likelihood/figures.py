@@ -1,4 +1,4 @@
-"""Perplexity of scored samples by the class of their problems."""
+"""Figure of perplexity: quartiles of scored samples by class, run and scoring model."""
 
 import altair as alt
 

@@ -1,4 +1,4 @@
-"""Likelihood: how probable both models find what either of them, and others, wrote; the verb `likelihood`."""
+"""Likelihood: score what is missing, and report how probable both models find what either of them, or others, wrote."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The law of a run: which model drew it and how, and under which names scores by that law stand."""
+"""The law of a run, that is the model and decoding it was drawn from, and the stored scores that were made by it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A likelihood report for programs: one JSON document."""
+"""A likelihood report as one JSON document, and in words; the tables are in terminal.py."""
 
 from collections.abc import Sequence
 
@@ -172,7 +172,7 @@ def _pair(value: float, interval: Interval) -> Json:
     return {"value": number(value), "interval": [number(interval.low), number(interval.high)]}
 
 
-# What a likelihood report says in words: what is about to be scored, what was found, and what to be careful with.
+# In words: what is about to be scored, what was found, and what to be careful with.
 
 
 STYLE = (

@@ -1,4 +1,4 @@
-"""The samples of a run under the laws of both runs: one row a sample that was scored."""
+"""The samples of a run, scored by the models of both runs: one row per sample."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""External traces: solutions that others wrote for the problems of a run, read from a file of rows and checked."""
+"""External traces: solutions that others wrote for the problems of a run, read from JSONL, checked and scored.
+
+Scores are kept beside the run whose model gave them, so each trace is scored once; a kill loses only the current batch.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -163,7 +166,7 @@ def _wrong(path: Path, line: int, name: str, what: str, found: object) -> Offlea
     return OffleashError(f"{path}, line {line}: {name!r} should be {what}; found {str(found)[:60]!r}.")
 
 
-# Scores of external traces, kept beside the run whose model gave them; each trace is read once.
+# Scores of external traces, stored in the folder of the run whose model gave them.
 
 
 FOLDER = "traces"

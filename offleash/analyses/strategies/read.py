@@ -239,12 +239,13 @@ WAYS: dict[str, pl.DataType] = {
     "way": pl.String(),  # null: the fingerprint could not tell
     "reason": pl.String(),  # why the fingerprint failed; such a sample is tried again
 }
-FOLDER = "ways"
+FOLDER, OLD_FOLDER = "strategies", "ways"
 
 
 def ways_folder(run: Path, identity: str) -> Path:
-    """Where the ways of a run by one fingerprint stand."""
-    return run / FOLDER / folder_name(identity)
+    """Where the strategies of a run by one fingerprint are stored; a folder of the old name is kept in use."""
+    old = run / OLD_FOLDER / folder_name(identity)
+    return old if old.is_dir() else run / FOLDER / folder_name(identity)
 
 
 def scan_ways(run: Path, identity: str) -> pl.LazyFrame:

@@ -8,7 +8,6 @@ from offleash.render.escape import clean
 from offleash.render.numbers import Json, number
 from offleash.stats.intervals import Estimate
 from offleash.stats.strategies import LEAST, Basis, Richness, StrategyNovelty
-from tests.analyses.strategies.error_rates import Checked, Rate
 
 SCHEMA = 1
 
@@ -57,37 +56,6 @@ def ways_json(found: Ways) -> Json:
         "lost": [_example(way) for way in found.lost],
         "new": [_example(way) for way in found.new],
         "notes": [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in one.notes],
-    }
-
-
-def check_json(found: list[Checked]) -> Json:
-    """Error rates of fingerprints on planted pairs."""
-    return {
-        "schema": SCHEMA,
-        "kind": "ways_check",
-        "fingerprints": {
-            one.by.name: {
-                "identity": one.by.identity,
-                "about": one.by.about,
-                "paraphrases_split": _rate(one.split),
-                "methods_merged": _rate(one.merged),
-                "unread_texts": one.unread,
-                "failures": [
-                    {"same": pair.same, "how": pair.how, "first": pair.first, "second": pair.second}
-                    for pair in one.failures
-                ],
-            }
-            for one in found
-        },
-    }
-
-
-def _rate(rate: Rate) -> Json:
-    return {
-        "errors": rate.errors,
-        "pairs": rate.pairs,
-        "rate": number(rate.value),
-        "interval": rate.interval.pair(),
     }
 
 

@@ -1,1 +1,1 @@
-"""Sweep: the same models at several decodings; is it only the decoding?"""
+"""Sweep: the same models at several decodings; is a change only due to the decoding?"""

@@ -1,7 +1,7 @@
-"""The best decoding of each model against that of the other: chosen on one half of the problems, valued on the other.
+"""The best decoding of each model against that of the other: chosen on one half of the problems, tested on the other.
 
-Chosen and valued on the same problems, the best of many decodings is flattered, and more so for the model that has more
-luck. Every halving is used both ways; intervals resample problems and choose anew in every replicate.
+Chosen and tested on the same problems, the best of many decodings is overestimated, and more so for the model that has
+more luck. Every split is used both ways; intervals resample problems and choose again in every replicate.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Support against temperature (or top-p) for the models of a sweep, with the match at equal token entropy."""
+"""Figure of a sweep: pass@1 and pass@k against temperature (or top-p), with the match at equal token entropy."""
 
 from collections.abc import Mapping, Sequence
 

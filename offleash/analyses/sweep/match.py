@@ -1,6 +1,6 @@
 """Entropy-matched comparison: what RL lost at equal decoding, and what is left of it at equal token entropy.
 
-RL makes a model surer of itself, so at the same temperature it explores less. Yue et al. (arXiv:2504.13837) therefore
+RL makes a model more certain, so at the same temperature it explores less. Yue et al. (arXiv:2504.13837) therefore
 raise the temperature of the model after RL until its token entropy equals that of the base, and compare both again.
 """
 
@@ -43,7 +43,7 @@ from offleash.stats.intervals import (
 )
 from offleash.verifying.verify import Verifying
 
-# Pilots: a few samples of every problem at a temperature, with the same random numbers at all of them; kept.
+# Pilots: a few samples of every problem per temperature, with the same random numbers at all of them; cached.
 
 
 SIZE = 32  # samples of a problem: k of the paper's token entropies
@@ -266,6 +266,9 @@ def _rising(pilots: tuple[Pilot, ...]) -> bool:
 def _tidy(temperature: float) -> float:
     """A temperature in so many digits that its name and its value are the same."""
     return float(f"{temperature:.5g}")
+
+
+# The comparison: the model before, and the model after at equal decoding and at equal entropy.
 
 
 RUNS = ("before", "equal", "matched")

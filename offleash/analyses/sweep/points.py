@@ -1,4 +1,4 @@
-"""What a model shows at each decoding of a sweep: pass@1, pass@k, entropies, and what could not be read."""
+"""What a model reaches at each decoding of a sweep: pass@1, pass@k, entropies, and samples that could not be read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

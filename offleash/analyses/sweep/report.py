@@ -1,4 +1,4 @@
-"""A sweep of decodings, for people and programs: tables, what they say in words, and JSON."""
+"""A sweep as tables, text and JSON: every decoding, the best one of each model, and the entropy-matched comparison."""
 
 from collections.abc import Sequence
 
@@ -143,7 +143,7 @@ def _share(one: Estimate) -> str:
     return f"{one.value:.1%} [{one.interval.low:.1%}, {one.interval.high:.1%}]"
 
 
-# Each model at its own best decoding, for people and programs: on other problems, and on those that chose it.
+# Each model at its own best decoding: on other problems, and on those that chose it.
 
 
 SURE = {-1: "what is lost is not the decoding's doing alone", 1: "what is found is not the decoding's doing alone"}
@@ -193,7 +193,7 @@ def _signed(one: BestDecodingCounts) -> str:
     return "-" if number(one.value["NSCR"]) is None else f"{one.value['NSCR']:+.3f}"
 
 
-# The entropy-matched comparison, for people and programs.
+# The entropy-matched comparison.
 
 
 NONE = 0.05  # fewer problems than this are none
@@ -321,7 +321,7 @@ def _reading(one: EntropyMatch) -> str:
     return "; whether any of it does cannot be told from these problems"
 
 
-# Tables of a sweep, narrow enough for a terminal of 80 columns: an interval stands below its value.
+# Tables, narrow enough for a terminal of 80 columns: an interval is printed below its value.
 
 
 SHOWN = ("SRR", "NDR", "NSCR")

@@ -1,4 +1,7 @@
-"""The grid of a sweep: decodings from plain words, a label for every model, and where each run of the family stands."""
+"""The runs of a sweep: the grid of decodings, a label for every model, and a run folder per model and decoding.
+
+What a folder already holds is kept; samples of another model are refused. One model is in memory at a time.
+"""
 
 import json
 import re
@@ -136,7 +139,7 @@ def _there(folder: Path) -> dict[str, str]:
     return found
 
 
-# A family of runs: models at decodings, drawn and judged where that is not done yet, one model in memory at a time.
+# A family of runs: models at decodings, drawn and judged where samples or verdicts are missing.
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ def family(
         yield made
 
 
-# Whether a run folder of a sweep holds samples of the very model that is asked for, told without loading it.
+# Whether a run folder holds samples of exactly the model that was named, decided without loading it.
 
 
 HEAVY = ("hf", "vllm")  # samplers that load weights: not done where nothing is missing

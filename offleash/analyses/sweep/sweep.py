@@ -1,4 +1,4 @@
-"""Sweep: what one or two models reach at every decoding of a grid, and how much of a change is the decoding's."""
+"""Sweep: what one or two models reach at every decoding of a grid, and how much of a change is due to the decoding."""
 
 import time
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""A small exact world in which the paper's theory is run and tested."""
+"""The paper's theory, run and tested in small worlds whose probabilities are known exactly."""

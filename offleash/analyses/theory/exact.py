@@ -1,4 +1,4 @@
-"""What is exact in a world: success rates, pass@k, P/E/S/O at any epsilon, entropies, divergence."""
+"""Exact quantities of a world: success rates, pass@k, P/E/S/O at any epsilon, entropy, KL divergence."""
 
 from dataclasses import dataclass
 from enum import StrEnum

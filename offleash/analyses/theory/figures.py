@@ -1,4 +1,4 @@
-"""Figures of the theory: each mechanism along training, all of them side by side, the world, and the tail-miss."""
+"""Figures of the theory: each mechanism over training, all of them side by side, the world, and the tail-miss lemma."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Which mechanism shrinks support: finite groups, shared parameters, both or neither, in worlds of several seeds."""
+"""Which mechanism shrinks support: finite groups, shared parameters, both or neither, in worlds of several seeds.
+
+Then a world in which pass@1 rises and pass@k falls, and `examine`, which runs all of `offleash theory`.
+"""
 
 import time
 from collections.abc import Callable
@@ -260,7 +263,7 @@ def _make(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=4, correct=0.0)  # one correct answer each
 
 
-# Examine: every statement checked, the mechanisms told apart, and the world in which pass@k falls, with one seed.
+# All of `offleash theory`: the statements, the mechanisms, and the world in which pass@k falls, with one seed.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Policies: a table of logits, or logits that problems share through few numbers; both keep exact zeros."""
+"""Policies (a table of logits, or logits that problems share through few numbers), their gradients, and the tilt.
+
+Both kinds of policy keep exact zeros.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -104,7 +107,7 @@ def nucleus(probability_XY: Float, top_p: float) -> Float:
     return out
 
 
-# Slopes: how an update pushes the logits, from the shares of a group's rollouts; a literal dict of methods.
+# Gradients: how an update moves the logits, from the shares of a group's rollouts; METHODS by name.
 
 
 Advantage = Callable[[Flags, Float], Float]  # correct_XY, mean reward of the group (X by 1) -> advantage_XY

@@ -1,4 +1,4 @@
-"""What became of the paper's theory, for people and programs."""
+"""What `offleash theory` found, as tables, text and JSON."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""A world: X problems with Y answers each, which of them are correct, and how the base policy answers."""
+"""A world: X problems with Y answers each, which of them are correct, and how the base policy answers.
+
+Also draws samples of any policy in it, as a run or as a tally, to try the package's statistics on a known truth.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -126,7 +129,7 @@ def _normalised(mass_XY: Float) -> Float:
     return np.where(total_X > 0, mass_XY / np.where(total_X > 0, total_X, 1.0), 1.0 / mass_XY.shape[1])
 
 
-# Simulated runs: samples of a policy of the theory as a run, so that compare, report and every figure apply to it.
+# Simulated runs: samples of a policy as a run, so that compare, report and every figure apply to it.
 
 
 VERIFIER = "theory"
@@ -165,9 +168,6 @@ def _problems(world: TheoryWorld) -> pl.DataFrame:
     return as_problems(frame)
 
 
-# Drawing: independent answers from the probabilities of a policy, for all problems at once.
-
-
 def draw(probability_XY: Float, samples: int, rng: np.random.Generator) -> Integer:
     """Ids of `samples` independent answers to each problem; an answer of probability 0 is never drawn.
 
@@ -186,7 +186,7 @@ def draw(probability_XY: Float, samples: int, rng: np.random.Generator) -> Integ
     return answer_XN
 
 
-# Simulate: samples of any policy, counted as a tally, so that every statistic of a study applies to a known truth.
+# Simulated tallies: samples of any policy, counted, so that every statistic applies to a known truth.
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""The figures of a comparison, one function each."""
+"""The figures of a comparison, one function per file."""

@@ -1,4 +1,4 @@
-"""Histograms of the accuracy of both runs on each problem."""
+"""Histogram of the accuracy per problem, for both runs."""
 
 import altair as alt
 import numpy as np

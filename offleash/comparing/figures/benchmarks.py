@@ -1,4 +1,4 @@
-"""The support change of each benchmark: a forest plot."""
+"""Forest plot of the support change of each benchmark, of all problems pooled, and on average."""
 
 from math import isfinite
 

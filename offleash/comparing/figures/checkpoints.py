@@ -1,4 +1,4 @@
-"""Several checkpoints of one training: what each reaches, keeps and finds."""
+"""Several checkpoints of one training run: what each reaches (pass@1, pass@k), keeps (SRR) and gains (NDR)."""
 
 import altair as alt
 import numpy as np

@@ -1,4 +1,4 @@
-"""How many different answers k samples show, before and after."""
+"""How many different answers k samples give, before and after."""
 
 import altair as alt
 import numpy as np

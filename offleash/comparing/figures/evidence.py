@@ -1,4 +1,4 @@
-"""Losses and gains by the successes they rest on, beside what chance alone would give."""
+"""Losses and gains by the number of successes they rest on, beside what chance alone would give."""
 
 import altair as alt
 import numpy as np

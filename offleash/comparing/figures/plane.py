@@ -1,4 +1,4 @@
-"""The plane of problems: how often each was solved before and after, with the zero lines and what chance explains."""
+"""Scatter plot of problems: success rate after against before, with strips for zero and the region chance explains."""
 
 from dataclasses import dataclass
 from math import log10

@@ -1,4 +1,4 @@
-"""Coverage of a budget that is split between the run before and the run after."""
+"""Coverage of a budget k that is split between the run before and the run after."""
 
 from typing import Literal, cast
 

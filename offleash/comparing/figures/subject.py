@@ -1,4 +1,4 @@
-"""What a figure is made of, and how it looks: on the page it fills its place, on paper it has the width of a column."""
+"""The input of every figure (comparisons, and the last one in detail), and names, colours and shapes of both runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Support against the budget: P, E, S and O as k grows, and the ratios made of them."""
+"""Support against the budget k: P, E, S and O, and the ratios computed from them."""
 
 import altair as alt
 import numpy as np

@@ -1,1 +1,1 @@
-"""The page of a comparison."""
+"""The HTML page of a comparison."""

@@ -1,4 +1,7 @@
-"""Build the page: the finding, the figures, the problems, and all that is needed to read them, in one file."""
+"""Build the page: the finding, tables, figures and problems, and all that is needed to read them, in one HTML file.
+
+`report_page` embeds samples of some problems; `view_page` leaves all samples to the server in view.py.
+"""
 
 import platform
 from collections.abc import Sequence
@@ -34,7 +37,7 @@ from offleash.stats.change import METRICS
 from offleash.stats.classes import Rule
 from offleash.version import __version__
 
-# The tables of the page: other comparisons in short, steps of a training, how samples stand, where they come from.
+# Tables: other comparisons in short, checkpoints, how samples were judged, and where they come from.
 
 
 LAST = ("difference", "95% interval")
@@ -194,6 +197,9 @@ def _range(drawn_P: np.ndarray) -> str:
 
 def _value(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.3f}"
+
+
+# The page: everything put into its template.
 
 
 LIBRARIES = ("numpy", "scipy", "polars", "altair", "vl-convert-python")

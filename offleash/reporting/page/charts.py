@@ -1,4 +1,4 @@
-"""Figures as the page draws them: compiled beforehand, so that a browser has less to do, their colours left to it."""
+"""Figures as the page draws them: compiled in advance so that the browser has less to do, the colours left to it."""
 
 import re
 from collections.abc import Iterator, Mapping

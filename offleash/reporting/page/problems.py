@@ -1,4 +1,7 @@
-"""Which problems a page holds with their samples: those lost and found first, then a sample of the others."""
+"""The problems on a page: which are embedded with their samples, and the table of all of them.
+
+Lost and gained problems come first, then a selection of the others, until the page is full.
+"""
 
 import math
 from dataclasses import dataclass
@@ -97,7 +100,7 @@ def _words(detail: Detail, held: dict[int, str], total: int) -> str:
     )
 
 
-# The table of problems: a column a list, since a page of thousands of rows repeats no names.
+# The table of problems, one list per column, since a page of thousands of rows should repeat no names.
 
 
 NAME = 80  # letters of an id or the name of a benchmark

@@ -1,4 +1,4 @@
-"""What stands at the top of the page: the four classes and the rates made of them, beside what chance would give."""
+"""The top of the page: the four classes and the rates computed from them, beside what chance would give."""
 
 from dataclasses import dataclass
 

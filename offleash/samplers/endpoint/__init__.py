@@ -1,1 +1,1 @@
-"""Models behind an OpenAI-compatible server: requests, rate limits, what each server can do, and chat."""
+"""Models behind an OpenAI-compatible server: HTTP, rate limits, what each server accepts, the sampler, and chat."""

@@ -1,4 +1,7 @@
-"""A model behind an OpenAI-compatible chat endpoint, asked one prompt at a time: what a referee is handed."""
+"""One prompt in, one reply out, from an OpenAI-compatible chat endpoint: the model behind verifiers/model_judge.py.
+
+Replies are drawn at temperature 0 where the model accepts it; a failed request is retried with doubling waits.
+"""
 
 import json
 import re

@@ -1,7 +1,8 @@
-"""Asking a server over HTTP: one try with a deadline, a key from the environment alone, and what its refusals mean.
+"""HTTP requests to a server: one attempt with a deadline, the API key, and what an error response means.
 
 Standard library only. Proxies are those of the environment, as urllib reads them. The key is read from the environment
-at every call and appears nowhere else: not in the object, nor in an error, nor on another host (redirects are refused).
+on every call and appears nowhere else: not in the object, nor in an error, nor on another host (redirects are refused).
+Retries are up to the caller: rate_limit.py for draws, chat.py for the model judge.
 """
 
 import errno
@@ -89,7 +90,7 @@ class EndpointClient:
             )
 
     def ask(self, what: str, body: Mapping[str, object] | None = None) -> bytes:
-        """One try: the response to a body, or to none; a TryAgainError or a RefusedError where there is none."""
+        """One try: the response to a body, or to none; a TryAgainError or a ServerRefusedError where there is none."""
         content = {} if body is None else {"Content-Type": "application/json"}
         request = urllib.request.Request(
             address(self.url, what),

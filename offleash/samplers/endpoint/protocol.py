@@ -1,4 +1,8 @@
-"""What a server takes: the body of a request, without the fields that the server was found to refuse or to ignore."""
+"""Request bodies and replies of OpenAI-compatible servers; what a server accepts is learned from its first replies.
+
+Servers refuse or silently ignore some fields, and some return n copies of one sample. `Habits` remembers what was found
+and leaves out of later requests only what does not change the distribution; a draw that needs a refused field fails.
+"""
 
 import json
 import math
@@ -12,7 +16,7 @@ from offleash.render.escape import valid_utf8
 from offleash.samplers.endpoint.http import ServerRefusedError
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request
 
-# Reading replies of OpenAI-compatible servers: the text, finish, tokens and log-probability of every choice.
+# Replies: the text, finish reason, tokens and log-probability of every choice.
 
 
 BROKEN = {"abort", "error"}  # finish reasons of a server that went away under a sample
@@ -137,6 +141,9 @@ def _sum(steps: list[tuple[str, float]], said: str, finish: str) -> float | None
 def _total(usage: object) -> int | None:
     total = usage.get("completion_tokens") if isinstance(usage, dict) else None
     return total if isinstance(total, int) and total > 0 else None
+
+
+# Requests: the fields and the number of samples that a server accepts, and whether it returns copies.
 
 
 PROBES, RARELY = 3, 64  # identical choices are looked into so many times, then once for so many samples

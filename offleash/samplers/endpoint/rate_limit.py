@@ -1,4 +1,7 @@
-"""How fast a server is asked: so many requests at a time, and all of them slower when it says so."""
+"""Pacing of requests to a server: a thread pool, retries, and a common slowdown of all threads while it is busy.
+
+At the end, the list of models that a server has.
+"""
 
 import json
 import time
@@ -158,7 +161,7 @@ class RequestPool(Generic[T]):
                 future.set_exception(error)
 
 
-# Which models a server has.
+# The models that a server lists.
 
 
 LISTING = 30.0  # seconds that a list of models may take

@@ -1,7 +1,7 @@
-"""endpoint: models behind any OpenAI-compatible server (vLLM, SGLang, llama.cpp, a hosted one): URL#MODEL.
+"""The `endpoint:` sampler: models behind any OpenAI-compatible server (vLLM, SGLang, llama.cpp, hosted), as URL#MODEL.
 
-The server's ways are found out as it is asked (`habits`): how many samples a request may ask for, which fields it
-refuses. Whatever they are, a request comes back with exactly its samples, every part drawn with a seed of its own.
+What a server accepts is found out while drawing (`Habits` in protocol.py): how many samples a request may ask for,
+which fields it refuses. Either way a request returns exactly its samples, each part drawn with a seed of its own.
 """
 
 import os

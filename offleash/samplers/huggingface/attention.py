@@ -1,7 +1,8 @@
-"""Attention over a prompt that many rows share, plugged into transformers: no model's architecture is written anew.
+"""Attention over a prompt that many rows share, registered with transformers, and buffers of their keys and values.
 
-transformers asks a registered function for the attention of every layer (AttentionInterface). Ours keeps the keys and
-values itself: those of a prompt once, those of each row's own tokens in a slot. One row attends to both.
+transformers calls a registered function for the attention of every layer (AttentionInterface), so no architecture is
+reimplemented. The keys and values of a prompt are kept once, those of each row's own tokens in a slot; a row attends to
+both.
 """
 
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-# Slots: the keys and values of rows, one slot a row, in buffers that are written in place and grow when they must.
+# Slots: keys and values of rows, one slot per row, in buffers that are written in place and grow when they must.
 #
-# Buffers start as zeros: what is not yet written is multiplied by a chance of 0, and must be a number.
+# Buffers start as zeros: what is not yet written is multiplied by a probability of 0, and must be a number.
 
 
 @dataclass
@@ -100,6 +101,9 @@ class Slots:
         self.slots = max(slots, min(max(2 * slots, self.slots), most))
         for layer in self.layers:
             layer.resize(self.slots, self.tokens, min(rows, self.slots), have)
+
+
+# The attention function, and the layout of rows by prompt.
 
 
 NAME = "offleash"

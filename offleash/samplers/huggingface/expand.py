@@ -1,9 +1,9 @@
-"""The expansion of a prompt: every prefix more probable than epsilon goes through the model once, depth by depth.
+"""Exact expansion of a prompt: every prefix more probable than epsilon goes through the model once, depth by depth.
 
-Prefixes of one depth exclude each other, so fewer than 1/epsilon of them are alive at any depth. What is cut off is
-added up where it is cut, apart from what is found: the two must make 1, or a prefix was lost or counted twice.
-Probabilities are sums of 64-bit logarithms of what the model gives in 32 bits: each token is good to about 1e-6, so a
-completion of T tokens within a share of about T times 1e-6 of epsilon may fall on either side of it.
+Prefixes of one depth exclude each other, so fewer than 1/epsilon of them are alive at any depth. The mass that is cut
+off is summed separately from the mass that is found: the two must add up to 1, or a prefix was lost or counted twice.
+Probabilities are sums of 64-bit logarithms of the model's 32-bit outputs: each token is accurate to about 1e-6, so a
+completion of T tokens within a relative distance of about T * 1e-6 from epsilon may fall on either side of it.
 """
 
 import math

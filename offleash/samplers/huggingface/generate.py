@@ -1,6 +1,6 @@
-"""The plain engine: `generate` of transformers, for models and prompts (images) that the shared one does not do.
+"""The plain engine: `generate` of transformers, for models and prompts (images) that the shared-prefix one cannot run.
 
-Only the choice of a token is ours: by the same numbers as in the shared engine, so both give the same samples.
+Only the choice of each token is ours, by the same random numbers as in walk.py, so both engines give the same samples.
 """
 
 from collections.abc import Mapping

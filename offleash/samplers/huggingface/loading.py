@@ -1,4 +1,7 @@
-"""Loading: a model and its tokenizer from a folder or the hub, with what to do where a folder is something else."""
+"""Load a model and its tokenizer from a folder or the hub; the settings of the `hf:` sampler.
+
+A folder without weights in Hugging Face format is refused with the command that converts what it holds.
+"""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""A causal language model of transformers as the engine uses it: read prompts once, then step many rows on."""
+"""A causal language model of transformers in the shared-prefix engine: read prompts once, then extend many rows.
+
+On opening, its logits are compared with the model's own; where they differ, UnsupportedError, and generate.py is used.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

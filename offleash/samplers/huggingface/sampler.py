@@ -1,4 +1,8 @@
-"""hf: any causal language model of transformers, on a CPU or a GPU, its samples drawn together (engine/)."""
+"""The `hf:` sampler: any causal language model of transformers, on a CPU or a GPU.
+
+Requests are drawn together by the shared-prefix engine (walk.py), as many as fit in memory; models and prompts that it
+cannot run are drawn by generate.py.
+"""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

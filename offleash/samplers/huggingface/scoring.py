@@ -1,7 +1,8 @@
-"""Scoring: log-probability and entropy of given texts under a model, every token forced and none drawn.
+"""Score given texts under a model: log-probability and entropy, every token forced and none drawn.
 
-A text is read as tokens of its own after those of its prompt. Special tokens that it spells are letters like others:
-texts are written by models, and none of them can forge an end.
+A text is tokenized on its own, separately from its prompt. Special tokens that it spells out are read as plain
+characters: texts are written by models, and none of them can forge an end. Texts beyond the context are read in
+windows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from offleash.samplers.huggingface.sampler import HuggingFace
 from offleash.samplers.huggingface.walk import WalkLimits, distribution
 from offleash.samplers.sampler import About, Decoding, Request, Sampler
 
-# Forcing: given texts through the shared engine: prompts read once, pieces that bound logits, keys and values.
+# Forcing: texts through the shared-prefix engine, in pieces that bound the memory of logits, keys and values.
 
 
 Ints = NDArray[np.int64]
@@ -214,6 +215,9 @@ def _heads(network: Network) -> int:
     return int(getattr(network.model.config.get_text_config(), "num_attention_heads", 1))
 
 
+# The scorer: tokenizes texts, then runs them through `force` or the model's own forward pass.
+
+
 TOGETHER = 8192  # tokens in a forward pass of the plain engine
 LETTERS = 1 << 20  # encoded at a time
 KEEP = "logits_to_keep"
@@ -368,9 +372,6 @@ def _text_score(
         return Read(Sums(tokens, reason=trouble), entropy_T[:0])
     raw, entropy_raw, sampled, entropy_sampled = sums.tolist()
     return Read(Sums(tokens, raw, entropy_raw, sampled, entropy_sampled, max(parts, 1)), entropy_T)
-
-
-# Windows: a text that is longer than a model can read, in parts that follow what stands before them.
 
 
 @dataclass(frozen=True)

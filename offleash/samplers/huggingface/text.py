@@ -1,4 +1,4 @@
-"""Between texts and tokens: prompts in their chat template, samples as text, stop texts."""
+"""Between text and tokens: prompts in their chat template, samples as text, and stop texts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

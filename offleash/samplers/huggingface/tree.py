@@ -1,4 +1,8 @@
-"""The prefix tree of a prompt: what is known of prefixes that samples went through, so that later ones need not ask."""
+"""The prefix tree of a prompt, and the rows: the distinct prefixes that samples have reached at one depth.
+
+A node keeps the logits, keys and values of a prefix that was read, so that later samples need no forward pass for it.
+walk.py and expand.py advance the rows.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -104,7 +108,7 @@ def _grown(buffer: Tensor, rows: int) -> Tensor:
     return new
 
 
-# Rows: the distinct prefixes that samples stand on at one depth, and how they part into the rows of the next.
+# Rows: the distinct prefixes of all samples at one depth, and how they split into the rows of the next.
 
 
 Tokens = NDArray[np.int32]

@@ -1,10 +1,10 @@
-"""The walk: samples go down the tree of prefixes together; each distinct prefix goes through the model once.
+"""Drawing over the prefix tree: all samples advance together, and each distinct prefix goes through the model once.
 
-Every sample chooses each token by a number of its own (seeds.uniform), so samples that share a prefix are independent,
-and a sample is the same whatever walks beside it. What merging saves is the forward pass of a prefix that several
-samples stand on; where all have parted, rows go on alone. Batches of another shape may change the last bits of logits:
-a choice differs only where a number falls within those bits of an edge: hardly ever in float32, in a share of all
-samples in bfloat16.
+Every sample chooses each token by its own random number (seeds.uniform), so samples that share a prefix are
+independent, and a sample is the same whatever is drawn beside it. Merging saves the forward pass of a prefix that
+several samples share; once they have all diverged, each is a row of its own. A different batch shape may change the
+last bits of logits, and with them a choice whose number falls within those bits of a boundary: hardly ever in float32,
+in a share of all samples in bfloat16.
 """
 
 from collections import deque
@@ -241,7 +241,7 @@ def _stacked(trees: Sequence[Tree]) -> Stacked:
     return stacked, length
 
 
-# From logits to the distribution that is drawn from: temperature, top-k, top-p and min-p, and what is kept of both.
+# From logits to the distribution that is drawn from: temperature, top-k, top-p and min-p.
 
 
 HEAD = 1024  # tokens that are sorted for top-p at first: a whole vocabulary takes long

@@ -1,1 +1,1 @@
-"""Models in vLLM, in a process of its own."""
+"""Models in vLLM: the sampler, and the separate process that holds the engine."""

@@ -1,4 +1,7 @@
-"""The worker that holds a vLLM engine, as its parent sees it: spoken to in JSON lines, and never left behind."""
+"""The parent's side of the vLLM worker (worker.py): start it, exchange JSON lines, and never leave it running.
+
+Replies to different commands may interleave: whichever thread waits reads for all. Errors are looked up in vLLM's log.
+"""
 
 import contextlib
 import json

@@ -1,6 +1,6 @@
-"""The `vllm:` sampler: vLLM's offline engine in a process of its own, and in an environment of its own if need be.
+"""The `vllm:` sampler: vLLM's offline engine in a process of its own, with its own Python environment if needed.
 
-Every sample has a seed of its own, from its run, problem and index, so a chunk gives the same samples whatever is drawn
+Every sample has its own seed, from its run, problem and index, so a chunk gives the same samples whatever is drawn
 beside it, as far as vLLM computes the same logits: the shape of a batch may change their last bits, and with them, now
 and then, a token. Log-probabilities are those of the model's own distribution (vLLM's raw_logprobs).
 """

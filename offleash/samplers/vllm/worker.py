@@ -1,7 +1,8 @@
 """The process that holds a vLLM engine: JSON lines in, JSON lines out. Run by path, with the Python that has vLLM.
 
-It imports the standard library and vLLM alone. Every sample is a request of its own, with a seed of its own: vLLM gives
-the n samples of one request the seeds s, s + 1, ..., and keeps every token of a sample until the last of them is done.
+Started by process.py; imports only the standard library and vLLM. Every sample is a request with its own seed: vLLM
+gives the n samples of one request the seeds s, s + 1, ..., and keeps every token of a sample until the last of them is
+done.
 """
 
 import atexit

@@ -1,1 +1,1 @@
-"""From a sample's text to its final answer."""
+"""Extraction: from a sample's text to its final answer."""

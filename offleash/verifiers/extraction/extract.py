@@ -1,7 +1,8 @@
-"""Extraction: from a sample's text to the answer it gives, by a ladder of steps of which the first success wins.
+"""Extract the final answer from a sample's text: steps tried in order, of which the first success wins.
 
-The same ladder serves every model, and the step that succeeded is kept with the verdict, since a habit of format that
-one model has and the other lacks would otherwise look like a change of support. All steps are linear in the text.
+Every model gets the same steps, and the step that succeeded is stored with the verdict: a formatting habit that one
+model has and the other lacks would otherwise look like a change of support. All steps are linear in the text; the
+patterns are in marks.py and sentences.py.
 """
 
 import re

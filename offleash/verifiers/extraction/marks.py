@@ -1,4 +1,4 @@
-"""Marks that models put around an answer: <answer> tags, boxes, hashes, code fences. Linear in the text."""
+"""Answers in explicit marks: <answer> tags, LaTeX boxes, #### lines, code fences. Linear in the text."""
 
 import re
 

@@ -1,4 +1,7 @@
-"""Answers given in words: "the final answer is 5", a closing sentence, a last formula. Linear in the text."""
+"""Answers in prose: "the final answer is 5", a closing sentence, a last formula or number, the letter of a choice.
+
+Linear in the text.
+"""
 
 import re
 

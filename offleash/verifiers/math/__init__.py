@@ -1,1 +1,1 @@
-"""Answers of mathematics: LaTeX, exact arithmetic, algebra, and guards against false positives."""
+"""Mathematical answers: LaTeX clean-up, exact arithmetic, algebra (math-verify), and guards against false positives."""

@@ -1,8 +1,9 @@
-"""Math: are two mathematical expressions equal? math-verify behind structural limits, with guards of our own.
+"""The `math` verifier: are two expressions equal? math-verify behind structural limits, with guards of our own.
 
 math-verify (Kydlíček et al., 2024, github.com/huggingface/Math-Verify) parses LaTeX with an error-recovering grammar
-and compares with SymPy. What it drops while parsing, and what it rounds away, would make wrong answers right, and at
-thousands of samples a problem one of them is enough to move it into the support: see maths/guards.py.
+and compares with SymPy. What it drops while parsing, and what it rounds away, would turn wrong answers into right ones,
+and with thousands of samples per problem one is enough to move the problem into the support: see guards.py. Plain
+numbers and identical texts are decided first, without algebra (exact.py).
 """
 
 import logging

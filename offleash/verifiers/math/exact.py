@@ -1,6 +1,6 @@
-"""Exact decisions without algebra: identical texts, plain integers, decimals and fractions.
+"""Decisions without algebra (identical texts, integers, decimals, fractions), and limits on what algebra is given.
 
-They never differ from what `math` would say: what is near but not equal, and every other form, is left to it.
+A decision here never contradicts decide.py: near misses, and every other form, are left to algebra.
 """
 
 import re
@@ -64,9 +64,9 @@ def _plain_gold(gold: str) -> Fraction | None:
     return plain_number(gold)
 
 
-# Structural limits before algebra: forms whose evaluation would take longer than anyone waits, told by their text.
+# Structural limits: formulas that would take algebra too long to evaluate, recognised by their text.
 #
-# Whatever gets past them is still killed on time or memory by the pool; these only save the wait.
+# Whatever passes them is still killed at its limit of time or memory by the pool; these only save the wait.
 
 
 LENGTH = 2_000  # characters of a formula

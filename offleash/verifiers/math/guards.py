@@ -1,4 +1,4 @@
-r"""Guards: reasons to distrust math-verify's "equal". Each stands for a way in which it was seen to be wrong.
+r"""Guards: reasons to distrust math-verify's "equal", each for a way in which it was seen to be wrong.
 
 The parser recovers from errors by dropping what it does not know (`4 \foo{3}`, `4 \mid 5`, `\neq 4` all read as one
 number), ignores units and bases, and compares rounded numbers (1/2004! equals 1/2006!). An answer is not accepted when
@@ -155,7 +155,7 @@ def _same_points(one: re.Match[str], other: re.Match[str]) -> bool:
     return one[2] == other[2] or (bool(ends) and one[2] == other[2][::-1])
 
 
-# Units of numbers in formulas: told by their font or after a bare number, since a lone letter is a variable.
+# Units of numbers in formulas, recognised by font or after a bare number, since a lone letter is a variable.
 
 
 TEXT = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{([^{}]*)\}")

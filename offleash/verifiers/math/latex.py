@@ -1,4 +1,7 @@
-"""LaTeX as models write it, brought to the form that the parser reads in full. Linear; nothing is evaluated."""
+"""LaTeX as models write it, rewritten into the form that math-verify parses in full; the answer inside a gold text.
+
+Linear in the text; nothing is evaluated.
+"""
 
 import re
 from functools import lru_cache

@@ -1,6 +1,6 @@
-"""Expressions as numbers: told apart at random points before algebra is asked, and precisely after it said "equal".
+"""Expressions compared as numbers: at random points before algebra, and precisely after algebra says "equal".
 
-Two expressions that differ at a point are not equal, and a point takes a millisecond where algebra can take forever.
+Two expressions that differ at a point are not equal, and a point takes a millisecond where algebra may never finish.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 r"""Closed forms such as `\frac{2\pi}{15}` or `10\sqrt{93}` as floating-point numbers, for answers with a tolerance.
 
-A shunting-yard over at most TOKENS tokens: no recursion, no code evaluated, no number beyond a float, so no text can
-make it work long. What people read in two ways (`1/2\pi`, `\sin 2x`, an arcsine in degrees or radians) is left unread.
+A shunting-yard parser over at most TOKENS tokens: no recursion, no code evaluated, no number beyond a float, so no text
+can keep it busy. What can be read in two ways (`1/2\pi`, `\sin 2x`, an arcsine in degrees or radians) is left unread.
 """
 
 import math

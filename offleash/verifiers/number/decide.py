@@ -1,14 +1,14 @@
-r"""Numbers with tolerances and units, as SciBench, GSM8K and physics or chemistry problems need them.
+r"""The `number` verifier: numbers with tolerances and units, as in SciBench, GSM8K, physics and chemistry problems.
 
 `details` may hold `unit` (as the problem gives it, LaTeX and a power of ten allowed: `$10^{-3} \mathrm{~s}$`),
 `relative` and `absolute`. Without tolerances two numbers are equal as rationals or not at all. A relative tolerance is
-`math.isclose`'s, of the larger of the two: SciBench's own convention with 0.05 (Wang et al. 2024, arXiv:2307.10635).
-No relative tolerance reaches from 0, so a gold 0 accepts only 0 unless `absolute` is given.
+that of `math.isclose`, relative to the larger of the two: SciBench's own convention with 0.05 (Wang et al. 2024,
+arXiv:2307.10635). No relative tolerance reaches 0, so a gold 0 accepts only 0 unless `absolute` is given.
 
-* An answer without a unit is in the unit asked for; where that has a power of ten, the power may also be written out.
-* An answer in another unit of the table in `units` is converted; one that measures something else is wrong.
-* An answer whose unit is not in the table, or to a problem that names none: the number alone decides.
-* `n%` where no unit is asked for is n/100; also n, when the gold is 1 or more (problems that ask "what percentage").
+* An answer without a unit is in the expected unit; where that has a power of ten, the power may also be written out.
+* An answer in another unit of the table in units.py is converted; one that measures something else is wrong.
+* If the answer's unit is not in the table, or the problem names none, the number alone decides.
+* `n%` where no unit is expected is n/100; also n, when the gold is 1 or more (problems that ask "what percentage").
 * Several different numbers are wrong, and a comma only groups thousands: `3,5` is two. A bound (`> 5`) is wrong.
 * No number, or more than a number (`5x`, `5!`), is unread; a closed form (`2\pi`) is read where there is a tolerance.
 """

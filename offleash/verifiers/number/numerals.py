@@ -1,7 +1,7 @@
-r"""Numbers and their units in an answer's text: LaTeX, markdown and typography cleaned away, values exact.
+r"""Numbers and their units in the text of an answer: LaTeX, Markdown and typography stripped, values exact.
 
 Nothing is evaluated: a numeral is digits with an optional power (`1.2 \times 10^{3}`, `2^{10}`) over an optional
-denominator. Texts, digits and exponents are bounded first, so hostile text costs no more than honest text.
+denominator. Text, digits and exponents are bounded first, so hostile text costs no more than honest text.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Units of measurement, as far as answers need them: a small table, and the reading of texts such as `kJ mol^-1`.
+"""Units of measurement as far as answers need them: a small table, and a parser for texts such as `kJ mol^-1`.
 
-No dimension is guessed: a text with one unknown word is no unit here, and the caller compares numbers alone. Moles and
-angles are forgiven (`kJ` for `kJ/mol`, `1/s` for `rad/s`): people leave them out.
+No dimension is guessed: a text with one unknown word is not a unit, and the caller compares numbers alone. Missing
+moles and angles are accepted (`kJ` for `kJ/mol`, `1/s` for `rad/s`), since people leave them out.
 """
 
 import math

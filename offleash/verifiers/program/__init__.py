@@ -1,1 +1,1 @@
-"""Programs judged by tests."""
+"""Programs judged by tests: model-written Python, run in the sandbox."""

@@ -1,6 +1,6 @@
-"""From an answer to the sources that are run: a whole program, or what completes the one that was begun.
+"""From an answer to the source code that is run: a whole program, or the prompt's function completed.
 
-Runs inside the sandbox: parsing hostile text can exhaust or crash an interpreter too.
+Answers are parsed only inside the sandbox: parsing hostile text can exhaust or crash an interpreter too.
 """
 
 import ast

@@ -1,13 +1,13 @@
-"""Runs assertions against a program without letting the program near them: two processes that exchange plain values.
+"""Run assertions against a program that cannot tamper with them: two processes that exchange plain values.
 
-One process runs the model's code and answers calls; the other runs the tests, in which the model's functions are stand-
-ins that send the arguments over and bring the result back. So a program cannot pass by exiting, by printing, by
-replacing `check`, `len` or `assert`, by walking the stack, or by returning an object that equals everything: only
-plain values come back (unpickle.PLAIN_VALUES).
+One process runs the model's code and answers calls; the other runs the tests, in which the model's functions are
+proxies that send the arguments over and bring the result back. So a program cannot pass by exiting, by printing, by
+replacing `check`, `len` or `assert`, by walking the stack, or by returning an object that equals everything: only plain
+values come back (unpickle.PLAIN_VALUES).
 
 Not covered: tests that use a class or a constant which the problem's reference program defines (a few of MBPP's) must
 run in the program's own process. There the tests have their own copy of the builtins and success needs a secret that is
-not in any namespace of the program's, but code that walks the stack or the memory for it can pass itself. A program
+not in any namespace of the program, but code that searches the stack or the memory for it can pass itself. A program
 cannot choose this: without such a reference, whatever it defines stays in a process of its own.
 """
 
@@ -79,7 +79,7 @@ def _forked(fds: tuple[int, ...], act: Callable[..., None]) -> int:
         os._exit(0)
 
 
-# The process of the program
+# The program's process: runs the model's code and answers calls of its functions.
 
 
 def _serve(codes: list[CodeType], calls: int, answers: int) -> None:
@@ -134,7 +134,7 @@ def _carried(value: object) -> bytes:
     return file.getvalue()
 
 
-# The process of the tests
+# The tests' process: runs the assertions on proxies of the program's functions.
 
 
 def _test(codes: list[CodeType], job: Job, result: int, calls: int, answers: int) -> None:

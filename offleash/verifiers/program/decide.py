@@ -1,16 +1,16 @@
-"""`program`: is model-written Python right? Every answer runs in a fresh sandbox against the problem's tests.
+"""The `program` verifier: every answer, model-written Python, runs in a fresh sandbox against the problem's tests.
 
-A problem's details say how (`kind`):
+The problem's details say how (`kind`):
 * `check` (HumanEval): `prompt`, `test`, `entry_point`; the answer completes the prompt or is the whole function;
 * `asserts` (MBPP): `setup`, `tests`, a list of assertions;
-* `stdin` (contests): `tests` of `input` and `output`, compared as outputs.py says; `partial`: lines to be continued;
-* `call` (contests): `entry_point` and `tests` of `input` (JSON arguments, one a line) and `output` (JSON).
+* `stdin` (contests): `tests` of `input` and `output`, compared by `same_output`; `partial`: lines to be continued;
+* `call` (contests): `entry_point` and `tests` of `input` (JSON arguments, one per line) and `output` (JSON).
 `private` holds more tests of the last two, as LiveCodeBench stores them.
 
-A program that breaks a limit, of time or memory or output, has failed its tests and is wrong; `failed` is kept for our
-own troubles: the sandbox did not start. Success cannot be had by exiting, printing or changing builtins: expected
-outputs of `stdin` and `call` never enter the sandbox, and assertions run in a process of their own (program_tests.py
-says what that does not cover).
+A program that exceeds a limit of time, memory or output has failed its tests and is wrong; `failed` is for our own
+trouble only: the sandbox did not start. A program cannot pass by exiting, printing or changing builtins: expected
+outputs of `stdin` and `call` never enter the sandbox, and assertions run in a separate process (assertions.py says what
+that does not cover).
 """
 
 import json
@@ -198,11 +198,11 @@ def _shown(value: object) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
-# What a program printed or returned against what was expected, by LiveCodeBench's rules (arXiv:2403.07974).
+# Printed or returned values against expected ones, by LiveCodeBench's rules (arXiv:2403.07974).
 #
-# Printed: white space around the whole and around each line does not count; lines must be as many; a line agrees when
-# it is the same text, or when both are numbers, token by token, of exactly the same decimal values (`1.0` and `1`,
-# not `0.33` and `0.333`). Returned: equal as JSON, a tuple being a list; no tolerance for floats.
+# Printed: white space around the whole and around each line does not count; the number of lines must agree; a line
+# agrees when it is the same text, or when both are numbers, token by token, of exactly the same decimal values (`1.0`
+# and `1`, not `0.33` and `0.333`). Returned: equal as JSON, a tuple being a list; no tolerance for floats.
 
 
 def same_output(printed: str, expected: str) -> bool:

@@ -1,7 +1,8 @@
-"""Inside the sandbox: runs a model's program against its tests and tells what came out, test by test.
+"""Runs a model's program against its tests inside the sandbox, and reports what came out, test by test.
 
-The model's code always runs in a fork that holds no pipe to the outside; only this process answers. It cannot be read
-or written by its forks (PR_SET_DUMPABLE), and when one of them kills it there is no answer, which is no success.
+Started by decide.py. The model's code always runs in a fork without a pipe to the outside; only this process replies.
+Its forks cannot read or write its memory (PR_SET_DUMPABLE), and if one of them kills it there is no reply, hence no
+success.
 """
 
 import contextlib
@@ -111,7 +112,7 @@ def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, f
 
 
 def _tests(job: Job, say: Callable[[object], None]) -> None:
-    """Assertions: the program and its tests in two processes that exchange plain values (program_tests.py)."""
+    """Assertions: the program and its tests in two processes that exchange plain values (assertions.py)."""
     if job["kind"] == "check":
         sources = completed(job["prompt"], job["answer"], job["entry_point"])
     else:

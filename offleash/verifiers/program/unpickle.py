@@ -1,7 +1,7 @@
-"""Pickles from others, read without running anything of theirs: LiveCodeBench's private tests, and plain values.
+"""Read untrusted pickles without running anything in them: LiveCodeBench's private tests, and plain values.
 
-A pickle may name any function of any module and call it. These readers admit no name at all, or only names on a list of
-plain values (see "Restricting Globals" in the documentation of Python's pickle module).
+A pickle may name any function of any module and call it. These readers allow no names at all, or only those on a list
+of plain values (see "Restricting Globals" in the documentation of Python's pickle module).
 """
 
 import base64

@@ -1,7 +1,8 @@
-"""Reasoning Gym: the task's own scorer, binarised, behind guards; the graded score is kept. See gym/scorer.py.
+"""The `reasoning_gym` verifier: reads a problem's details; the scorers themselves run in scorer.py.
 
-Details hold {"task", "config", "entry": {question, answer, metadata}} as `encoded` writes them. `decide` is loaded when
-a worker asks for it as it starts: the library takes two seconds to load, and `readable` does without.
+Details hold {"task", "config", "entry": {question, answer, metadata}} as `encoded` (data/reasoning_gym.py) writes them.
+`decide` is imported only when a worker looks it up: the library takes two seconds to load, and `readable` does not need
+it.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
-"""Which texts a Reasoning Gym scorer is not asked about: those it would evaluate, or that would keep it for hours.
+"""Guards before a Reasoning Gym scorer runs: texts it would evaluate, or that would keep it busy for hours.
 
-A guard returns a reason, or nothing. Found by reading the scorers of version 0.1.25; a guard never credits.
+A guard returns a reason, or nothing, and never credits. Found by reading the scorers of version 0.1.25. The second half
+checks literals and formulas as syntax trees; guards that apply after scoring are in scorer.py.
 """
 
 import ast
@@ -180,7 +181,7 @@ BEFORE: dict[str, Guard] = {
     "string_insertion": _literal(strings=True),
 }
 
-# What a text is allowed to be before a scorer evaluates it: looked at as a syntax tree, never run.
+# What a text may be before a scorer evaluates it: checked as a syntax tree, never run.
 #
 # Several Reasoning Gym scorers call `eval` or SymPy's `parse_expr` (which calls `eval`) on the model's text. A text
 # gets there only if it is a plain literal, or a formula of known names and functions within the limits below.

@@ -1,9 +1,8 @@
-"""Reasoning Gym's scorers, asked: raw answer and repaired answer, binarised, behind guards; the graded score is kept.
+"""Run a task's scorer on an answer, as written and repaired, and refuse credit for texts that are not the answer.
 
-The raw answer is scored first, then the repaired one, and the better counts, for every model alike. Correct is a
-score of at least 0.99, but see gym/credits.py for what scorers credit that is no answer. A scorer that cannot read a
-text calls it wrong; one that runs out of memory or stack has failed. Runs in the sandbox: some scorers evaluate what a
-model wrote.
+The better of both readings counts, for every model alike. Correct is a score of at least 0.99; the graded score is
+kept. A scorer that cannot read a text calls it wrong; one that runs out of memory or stack has failed. Runs in the
+sandbox: some scorers evaluate what a model wrote.
 """
 
 import io
@@ -99,10 +98,10 @@ def scorer_of(task: str, settings: Mapping[str, object]) -> Any:
     return scorer
 
 
-# Which texts a Reasoning Gym scorer credits although they are not the answer: their credit is refused.
+# Guards after scoring: texts that a scorer credits although they are not the answer; their credit is refused.
 #
-# A guard returns a reason, or nothing. Found by reading the scorers of version 0.1.25 and by giving all 105 the same
-# garbage; docs/reasoning-gym.md lists what each credited. A guard never credits.
+# A guard returns a reason, or nothing, and never credits. Found by reading the scorers of version 0.1.25 and by giving
+# all 105 the same garbage; docs/reasoning-gym.md lists what each credited.
 
 
 ROUNDED = frozenset({"complex_arithmetic", "polynomial_equations"})  # a score of 0.99 here is a rounded number

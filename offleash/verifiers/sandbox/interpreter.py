@@ -1,4 +1,7 @@
-"""How this Python is started again: the real program, its module paths, its environment, and the files it needs."""
+"""How a fresh Python is started, in or outside the sandbox: executable, module paths, environment, and files it needs.
+
+`specification` is the JSON from which launcher.py builds a sandbox.
+"""
 
 import importlib.util
 import json

@@ -1,7 +1,7 @@
-"""Isolation by Linux namespaces alone: no network, no other processes, and a file system of read-only binds.
+"""Isolation by Linux namespaces or by bubblewrap: no network, no other processes, a file system of read-only binds.
 
-See user_namespaces(7), mount_namespaces(7), pivot_root(2). Standard library only; the calls go through libc because
-`os.unshare` is younger than the Python we support.
+See user_namespaces(7), mount_namespaces(7), pivot_root(2), bwrap(1). Called in launcher.py. Standard library only; the
+calls go through libc because `os.unshare` is newer than the Python we support.
 """
 
 import contextlib
@@ -155,7 +155,7 @@ def _call(name: str, *arguments: object) -> None:
         raise OSError(number, os.strerror(number), f"{name}{on}")
 
 
-# Isolation by bubblewrap (bwrap(1)), where it is installed: the command line that gives what namespaces.py builds.
+# Isolation by bubblewrap, where it is installed: the command line that builds the same as the namespaces above.
 
 
 SIZED = (0, 8)  # from this version --tmpfs surely takes a size; before it the supervisor alone bounds the disk

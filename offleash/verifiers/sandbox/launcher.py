@@ -1,7 +1,7 @@
-"""Started beside the program that verifies: builds the isolation, starts the command in it, ends all of it.
+"""Started by run.py in a fresh Python: builds the isolation, starts the command in it, and ends all of it.
 
-It holds one end of a lifeline, a pipe that nobody writes to. When the other end closes, because the parent asks for it
-or has died, everything it started is killed. Standard library only: it must start in milliseconds.
+It holds one end of a lifeline, a pipe that nobody writes to. When the other end closes, because the parent closed it or
+has died, everything it started is killed. Standard library only: it must start in milliseconds.
 """
 
 import contextlib

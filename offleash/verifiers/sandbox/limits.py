@@ -1,4 +1,4 @@
-"""Limits that processes put on themselves before they run what is not trusted. Standard library only."""
+"""Limits that a process sets on itself before it runs untrusted code; prctl and /proc. Standard library only."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Messages between processes: JSON behind its length, exact for every Python string, lone surrogates included."""
+"""Messages between processes: JSON with a length prefix, exact for every Python string, lone surrogates included."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Judges cases where their verifier may run: here, in warm workers that can be killed, or each in a sandbox of its own.
+"""Judge cases where their verifier may run: in this process, in warm workers that can be killed, or each in a sandbox.
 
 No case can hang, crash or exhaust the caller: at its limit the worker is killed with all its children, the case is
 `failed` with the reason, and a new worker takes the next one. Workers are started by `subprocess`, never forked from

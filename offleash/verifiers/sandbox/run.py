@@ -1,11 +1,11 @@
-"""Run a command without network, the user's files or environment, and under limits; or say what stands in the way.
+"""Run a command without network, the user's files or environment, and under limits; or say what is missing for that.
 
-`bwrap` where it is installed and works, otherwise Linux namespaces directly (namespaces.py). Inside there are: the
+`bwrap` where it is installed and works, otherwise Linux namespaces directly (isolation.py). Inside there are: the
 system's programs and libraries and this Python, read-only; a small folder of its own, /tmp; a few devices; its own
-/proc. Not there: home and data folders, /etc (so no /etc/passwd), other processes, any network, host's loopback
-included, and every environment variable of the caller's.
+/proc. Not there: home and data folders, /etc (so no /etc/passwd), other processes, any network including the host's
+loopback, and all environment variables of the caller.
 
-Limits: processor time, address space of a process and memory of all together, number of processes, size of a file and
+Limits: processor time, address space per process and memory of all together, number of processes, size of a file and
 of the folder, open files, output. Whatever happens, the command's processes end with `run`, or with this process.
 
 Not covered: a hole in the kernel itself; how much of the machine's time is used within the limits.

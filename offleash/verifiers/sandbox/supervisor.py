@@ -1,7 +1,7 @@
-"""The first process inside the isolation: starts the command under its limits and ends everything that breaks them.
+"""The first process inside the sandbox: starts the command under its limits, and ends everything that exceeds them.
 
-As process 1 of its namespace it cannot be signalled from inside, and when it ends the kernel ends all others with it.
-Standard library only.
+Reached from launcher.py, directly or through bwrap. As process 1 of its namespace it cannot be signalled from inside,
+and when it ends the kernel ends all others with it. Standard library only.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """A warm process that judges case after case: loads one verifier's module, reads cases, writes judgements.
 
-What the library or the answer prints goes nowhere: the pipes to the parent are moved away from the standard output
-first. Where the verifier evaluates model-written text every case is judged in a fork of its own, so that nothing a text
-does to the interpreter outlives its case.
+Started by worker_process.py in a fresh Python. What libraries or answers print is discarded: the pipes to the parent
+are moved away from standard output first. Where the verifier evaluates model-written text, every case is judged in its
+own fork, so that nothing a text does to the interpreter outlives its case.
 """
 
 import fcntl

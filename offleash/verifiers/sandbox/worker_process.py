@@ -1,4 +1,7 @@
-"""A warm worker as its parent sees it: started, asked, heard, ended; never waited for."""
+"""The parent's side of a warm worker (worker.py): start it, send cases, read judgements, end it, never blocking.
+
+Used by pool.py. A worker runs in a sandbox, or outside of one but tied to this process.
+"""
 
 import contextlib
 import os

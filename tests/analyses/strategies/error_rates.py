@@ -1,6 +1,12 @@
-"""Error rates of fingerprints on planted pairs: paraphrases that must merge, and different methods that must not."""
+"""Error rates of fingerprints on planted pairs: paraphrases that must merge, and different methods that must not.
 
-from collections.abc import Sequence
+python -m tests.analyses.strategies.error_rates [NAME ...] [--seed S] [--json]   prints the table of docs/strategies.md.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -12,10 +18,13 @@ from offleash.analyses.strategies.read import Reader
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
+from offleash.render.numbers import number
 from offleash.stats.intervals import Interval, wilson
 from offleash.verifiers.sandbox.pool import Pool
+from tests.analyses.strategies.planted.countdown import planted_countdown
 from tests.analyses.strategies.planted.pair import Pair
-from tests.analyses.strategies.planted.planted import PLANTED
+from tests.analyses.strategies.planted.program import planted_program
+from tests.analyses.strategies.planted.steps import planted_steps
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ def check_ways(names: Sequence[str] = (), seed: int = 0, jobs: int = 1, progress
     chosen = [fingerprint(name) for name in names or FINGERPRINTS]
     for one in chosen:
         if one.name not in PLANTED:
-            raise OffleashError(f"No pairs are planted for {one.function!r}; --check knows {', '.join(PLANTED)}.")
+            raise OffleashError(f"No pairs are planted for {one.function!r}; there are pairs for {', '.join(PLANTED)}.")
     with Pool(max(jobs, 1)) as pool:
         return [measured(one, PLANTED[one.name](seed), pool, progress) for one in chosen]
 
@@ -70,9 +79,6 @@ def measured(by: Fingerprint, pairs: Sequence[Pair], pool: Pool, progress: Progr
         unread=sum(way is None for way in told),
         failures=tuple(wrong),
     )
-
-
-# Error rates of fingerprints on planted pairs, in the terminal.
 
 
 SHOWN = 3  # failures of each fingerprint
@@ -110,3 +116,59 @@ def _words(found: Sequence[Checked]) -> str:
         for one in found
     ]
     return "; ".join(said) + ". The pairs were planted by the authors: on other texts the rates may be higher."
+
+
+PLANTED: dict[str, Callable[[int], list[Pair]]] = {
+    "countdown": planted_countdown,
+    "steps": planted_steps,
+    "program": planted_program,
+}
+
+
+def check_json(found: list[Checked]) -> dict[str, object]:
+    """Error rates of fingerprints on planted pairs."""
+    return {
+        "schema": 1,
+        "kind": "ways_check",
+        "fingerprints": {
+            one.by.name: {
+                "identity": one.by.identity,
+                "about": one.by.about,
+                "paraphrases_split": _rate(one.split),
+                "methods_merged": _rate(one.merged),
+                "unread_texts": one.unread,
+                "failures": [
+                    {"same": pair.same, "how": pair.how, "first": pair.first, "second": pair.second}
+                    for pair in one.failures
+                ],
+            }
+            for one in found
+        },
+    }
+
+
+def _rate(rate: Rate) -> dict[str, object]:
+    return {
+        "errors": rate.errors,
+        "pairs": rate.pairs,
+        "rate": number(rate.value),
+        "interval": rate.interval.pair(),
+    }
+
+
+def main(words: Sequence[str]) -> None:
+    """The rates, as a table or as JSON."""
+    parser = argparse.ArgumentParser(prog="error_rates", description="Error rates of fingerprints on planted pairs.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="fingerprints; all of them where none is named")
+    parser.add_argument("--seed", type=int, default=0, help="plants other pairs")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(words)
+    found = check_ways(given.names, given.seed)
+    if given.json:
+        print(json.dumps(check_json(found)))
+    else:
+        show_check(Console(markup=False, emoji=False, highlight=False), found)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

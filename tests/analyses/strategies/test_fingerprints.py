@@ -15,7 +15,7 @@ from offleash.analyses.strategies.fingerprints.fingerprint import (
 )
 from offleash.errors import OffleashError
 from offleash.verifiers.registry import VERIFIERS
-from tests.analyses.strategies.planted.planted import PLANTED
+from tests.analyses.strategies.error_rates import PLANTED
 from tests.places import SHARED_DATA
 
 REAL = SHARED_DATA / "outputs"

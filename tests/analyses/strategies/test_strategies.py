@@ -1,5 +1,6 @@
 """Ways of runs: told once, stored, resumed, compared; trouble of a user's function named."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from offleash.analyses.strategies.strategies import ways
 from offleash.errors import OffleashError
 from offleash.stats.strategies import Basis
 from offleash.verifiers.sandbox.pool import Pool
+from tests.analyses.strategies import error_rates
 from tests.analyses.strategies.error_rates import check_ways
 from tests.analyses.strategies.strategies_world import PRODUCT, SUM, WORDS, judge, solved_run
 
@@ -261,6 +263,27 @@ def test_ways_are_told_anew_on_request_and_where_a_helper_of_the_function_change
         assert tell_run(folder, Reader(by, pool)).new == 0
 
 
+def test_strategies_that_were_stored_under_the_old_folder_name_are_read_and_added_to(tmp_path: Path) -> None:
+    folder = solved_run(tmp_path / "run", {"p": [SUM] * 3 + [PRODUCT]})
+    with Pool(1) as pool:
+        assert tell_run(folder, Reader(fingerprint("steps"), pool)).new == 4
+        (folder / "strategies").rename(folder / "ways")
+        assert tell_run(folder, Reader(fingerprint("steps"), pool)).new == 0
+        assert tell_run(folder, Reader(fingerprint("steps"), pool), again=True).new == 4
+    assert not (folder / "strategies").exists()
+
+
 def test_a_check_of_a_function_of_ones_own_is_refused() -> None:
     with pytest.raises(OffleashError, match="No pairs are planted"):
         check_ways(["mine.py:way"])
+
+
+def test_the_check_prints_the_error_rates_of_every_fingerprint(capsys: pytest.CaptureFixture[str]) -> None:
+    error_rates.main([])
+    shown = " ".join(capsys.readouterr().out.split())
+    for word in ("countdown", "steps", "program", "of 85", "different methods"):
+        assert word in shown
+    error_rates.main(["steps", "--json", "--seed", "1"])
+    one = json.loads(capsys.readouterr().out)
+    assert set(one["fingerprints"]) == {"steps"}
+    assert one["fingerprints"]["steps"]["paraphrases_split"]["pairs"] == 85

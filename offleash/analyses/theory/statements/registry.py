@@ -1,4 +1,4 @@
-"""The statements that `offleash theory` checks, in the order of the paper."""
+"""STATEMENTS: what `offleash theory` checks, in the order of the paper."""
 
 from offleash.analyses.theory.statements.reweighting import BEST, LIMIT, MISSING, NARROWING, NEVER_SHRINKS
 from offleash.analyses.theory.statements.statement import Statement

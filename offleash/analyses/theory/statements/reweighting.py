@@ -1,4 +1,7 @@
-"""C.4, C.5 and what follows from them: the tilt is the best policy under a KL leash, and it never shrinks support."""
+"""Statements C.4 to C.6 and the tail-miss lemma: what the tilt, and finite groups, do to support and entropy.
+
+The tilt is the best policy under a KL leash, and it never shrinks support.
+"""
 
 from functools import partial
 from itertools import product
@@ -131,7 +134,7 @@ NEVER_SHRINKS = Statement(
     check_never_shrinks,
 )
 
-# The tail-miss lemma: how often a group of rollouts learns something and misses a rare correct answer.
+# The tail-miss lemma: how often a group of rollouts has a gradient and misses a rare correct answer.
 
 
 CASES = 300  # random (tau, mu, N) that are enumerated

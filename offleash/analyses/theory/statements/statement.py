@@ -1,4 +1,7 @@
-"""A statement: what the paper says, what it assumes, and a check that ends in a ruling with its evidence."""
+"""A statement: what the paper says, what it assumes, and a check that ends in a ruling with its evidence.
+
+Also the search for counterexamples that the checks use.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,7 +58,7 @@ class Statement:
     check: Callable[[int], StatementResult]  # a seed: the same seed gives the same finding
 
 
-# Search for counterexamples over random worlds, and shrink what is found to the fewest problems and answers.
+# The search for counterexamples over random worlds, shrunk to the fewest problems and answers.
 
 
 Violation = Callable[[TheoryWorld], float]  # above 0: the world refutes the statement, and by how much

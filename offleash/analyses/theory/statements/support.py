@@ -1,4 +1,4 @@
-"""C.1 and C.2: does on-policy training keep the support, and with it the ceiling of pass@k, inside the base's?"""
+"""Statements C.1 to C.3: does on-policy training keep the support, and so the ceiling of pass@k, inside the base's?"""
 
 from collections.abc import Callable
 from functools import cache
@@ -168,7 +168,7 @@ CEILING_STATEMENT = Statement(
     check_ceiling,
 )
 
-# C.3: is an answer at or below epsilon kept there by a finite training, and does the printed bound say so?
+# C.3: does finite training keep an answer at or below epsilon there, and does the printed bound say so?
 
 
 DRIFT_WORLDS = 100

@@ -13,7 +13,6 @@ import numpy as np
 
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
 from tests.analyses.strategies.planted.pair import Pair
-from tests.analyses.strategies.planted.planted_by_hand import STEPS_DIFFERENT, STEPS_SAME
 
 COUNT = 60  # made pairs of each kind
 Operand = int | str  # a given number (with its unit where it has one), or `#0`: the result of an operation
@@ -201,3 +200,56 @@ OPENINGS = (
 )
 UNITS = ("apples", "dollars", "eggs a day", "metres", "pieces")
 NAMES = ("total", "rest", "cost", "amount left", "result")
+
+# Worked texts written by hand for the fingerprint `steps`: (gold answer, one text, another text).
+
+
+STEPS_SAME: tuple[tuple[str, str, str], ...] = (
+    ("15", "3 boxes hold 5 pens each, so 3*5=15 pens.", "Each box has 5 pens. 5 × 3 = 15."),
+    ("1500", "1,000 + 500 = 1,500 dollars.", "500 + 1000 = 1500."),
+    ("10", "20% of 50 is 10.", "0.2 * 50 = 10"),
+    ("10", "\\frac{1}{5} \\cdot 50 = 10", "0.2 * 50 = 10"),
+    ("8", "Half of 16 is 8.", "16 / 2 = 8"),
+    ("8", "\\(\\frac{16}{2} = 8\\)", "16 ÷ 2 = 8 apples"),
+    ("9", "16 - 3 - 4 = 9 eggs are left.", "16 - 3 = 13 and 13 - 4 = 9."),
+    ("18", "She sells 16 - 7 = 9 eggs. 9 * $2 = $18.", "(16 - 7) * 2 = 9 * 2 = 18"),
+    ("18", "He gets $2/egg * 9 eggs = $18.", "9 * 2 = 18"),
+    ("24", "4! is not needed: 4 * 6 = 24.", "We multiply: 6 * 4 = 24.\n\nTherefore the answer is 24."),
+    ("42", "Total = 6*7 = 42", "Total: 7*6\n= 42"),
+    ("25", "5^2 = 25", "5 * 5 = 25"),
+    ("25", "The square has area 5² = 25.", "Area: $5 \\times 5 = 25$"),
+    ("12", "2 + 4 + 6 = 12", "2 + 4 = 6. 6 + 6 = 12."),
+    ("70", "She had 100 - 30 = 70. So she has 70 left.", "100-30=70. Let me double check: 100-30=70. Yes."),
+    ("7", "Solve x + 3 = 10. Then x = 10 - 3 = 7.", "x+3=10, so x=10-3=7"),
+    ("4", "2x = 8, so x = 8/2 = 4.", "From $2x = 8$ we get $x = \\frac{8}{2} = 4$."),
+    ("3", "He works 24 / 8 = 3 days.", "24 hours divided by 8 hours per day is 3 days."),
+    ("60", "There are twenty boys and 40 girls: 20 + 40 = 60.", "40 girls + 20 boys = 60 children"),
+    ("45", "The first takes 15 minutes, the second 30 minutes, 15 + 30 = 45.", "It takes 30+15=45 min."),
+    ("6.25", "2.5 * 2.5 = 6.25", "2.50 × 2.50 = 6.25"),
+    ("0.5", "1 - 0.5 = 0.5", "1 - 1/2 = 1/2"),
+    ("100", "10 * 10 = 100", "Ten rows of ten: ten times ten is a hundred."),
+    ("36", "(4 + 5) * 4 = 36", "4 + 5 = 9\n9 * 4 = 36"),
+    ("11", "x = 5 and y = 6, so x + y = 5 + 6 = 11", "x + y = 6 + 5 = 11"),
+)
+STEPS_DIFFERENT: tuple[tuple[str, str, str], ...] = (
+    ("15", "1 + 2 + 3 + 4 + 5 = 15", "5 * 6 / 2 = 15"),
+    ("40", "50 - 10 = 40", "50 * 0.8 = 40"),
+    ("40", "20% of 50 is 10. 50 - 10 = 40.", "100% - 20% = 80%. 80% of 50 is 40."),
+    ("20", "4 * 5 = 20", "5 + 5 + 5 + 5 = 20"),
+    ("28", "2 * 8 + 2 * 6 = 28", "2 * (8 + 6) = 28"),
+    ("90", "60 * 1.5 = 90", "60 / 60 = 1. 1 * 90 = 90."),
+    ("12", "3 + 9 = 12", "3 * 4 = 12"),
+    ("99", "100 * 99 / 100 = 99", "100 - 1 = 99"),
+    ("24", "4 * 3 = 12. 12 * 2 = 24.", "4 * 5 = 20. 20 + 4 = 24."),
+    ("48", "8 * 6 = 48", "8 * 5 = 40. 40 + 8 = 48."),
+    ("16", "2^4 = 16", "20 - 4 = 16"),
+    ("7", "x = 10 - 3 = 7", "3 + 4 = 7, so x must be 4 more than 3, 7."),
+    ("21", "7 * 3 = 21", "6 * 3 = 18 and 18 + 3 = 21"),
+    ("2550", "50 * 51 = 2,550", "(2 + 100) * 50 / 2 = 2550"),
+    ("5", "25 / 5 = 5", "10 / 2 = 5"),
+    ("72", "9 * 8 = 72", "10 * 8 = 80. 80 - 8 = 72."),
+    ("36", "Half of 72 is 36.", "12 * 3 = 36"),
+    ("150", "\\frac{300}{2} = 150", "100 + 50 = 150"),
+    ("13", "5^2 - 12 = 13", "5 + 8 = 13"),
+    ("64", "4 * 4 = 16. 16 * 4 = 64.", "8 * 8 = 64"),
+)

@@ -1,0 +1,72 @@
+"""python -m research.early_warning: how early do answer entropy, token entropy and reward announce lost support?"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offleash.cli.output import AsJson, console, needs_local, print_json, progress, warn
+from offleash.errors import OffleashError
+from research.early_warning.plan import QUICK, Plan, named_jobs, settle, settled
+
+
+def main(
+    into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where everything goes.")],
+    seeds: Annotated[int, typer.Option(metavar="N", min=2, help="Trainings of each kind; thresholds need two.")] = 5,
+    steps: Annotated[int, typer.Option(metavar="N", min=20, help="Of each training.")] = 120,
+    every: Annotated[int, typer.Option(metavar="N", min=1, help="Steps from one look to the next.")] = 10,
+    quick: Annotated[bool, typer.Option("--quick", help="Very small, to see that it runs: it shows nothing.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Do this training of a study that was begun (grpo-0).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How early do answer entropy, token entropy and reward announce that a training loses support?
+
+    Trains Countdown with GRPO and, as a control, with a strong KL penalty; looks now and then with a small draw, as a
+    monitor would, and with a large one, which is the truth. The threshold for each seed is chosen on the others. Ten
+    trainings and their draws: long. Ctrl-C loses nothing: run it again. What was fixed beforehand: README.md.
+
+    \b
+    Examples:
+      python -m research.early_warning -o runs/warning
+      python -m research.early_warning -o runs/start --steps 40 --every 2      (the start of a training, closely)
+      python -m research.early_warning -o runs/try --quick --json
+    """
+    needs_local("research.early_warning")
+    plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps, every=every)
+    if only:
+        named_jobs(settled(into), only)
+    else:
+        settle(plan, into)
+    from research.early_warning.warning import (  # loads torch: what is refused is refused by now
+        study_part,
+        study_warning,
+    )
+
+    with progress(as_json) as tell:
+        if only:
+            study_part(into, only, tell)
+            return
+        done = study_warning(plan, into, tell)
+    from research.early_warning.report import show_warning, warning_document
+
+    if as_json:
+        print_json(warning_document(done))
+        return
+    show_warning(console(), done)
+
+
+def run() -> None:
+    """The command; what a user can fix is one message."""
+    try:
+        typer.run(main)
+    except OffleashError as error:
+        warn(f"early_warning: {error}")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    run()
