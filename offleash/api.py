@@ -24,14 +24,14 @@ from offleash.loading.problem_set import problem_set
 from offleash.logs.format import Options
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import DECODINGS, Decoding
-from offleash.studies import Studied, TwoModels, study
-from offleash.verifying.verify import Verified, verifying
+from offleash.studies import StudyRequest, StudyResult, study
+from offleash.verifying.verify import VerifyResult, verifying
 from offleash.verifying.verify import verify as verify_run
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from offleash.training.loop import Trained
+    from offleash.training.loop import Training
 
 WIDTH = 520  # of a figure in a notebook
 
@@ -81,7 +81,7 @@ def verify(
     jobs: int = 0,
     trust_code: bool = False,
     cache: bool = True,
-) -> Verified:
+) -> VerifyResult:
     """Judge the samples of a run folder that have no verdict yet; each problem by its own verifier, or all by one."""
     return verify_run(Path(folder), verifying(verifier, last_number, opened, jobs, trust_code, cache))
 
@@ -118,11 +118,11 @@ def run_study(
     settings: Mapping[str, str] | None = None,
     raw: bool = False,
     verifier: str | None = None,
-) -> Studied:
+) -> StudyResult:
     """Draw two models into into/base and into/rl, verify and compare: `.comparison` is what `compare` returns."""
     asked = problems if isinstance(problems, pl.DataFrame) else problem_set(problems)
     pair = (model_of(base, settings, raw), model_of(rl, settings, raw))
-    return study(TwoModels(asked, pair, decoding, str(k), until, seed), Path(into), verifying(verifier))
+    return study(StudyRequest(asked, pair, decoding, str(k), until, seed), Path(into), verifying(verifier))
 
 
 # The page of a comparison, its figures as charts, and training.
@@ -132,11 +132,11 @@ def write_report(path: str | Path, comparison: Comparison | Sequence[Comparison]
     """Write the page of a comparison, or of several with one base; `command` is what the page says made it."""
     from offleash.render.output import check_place, write_text
     from offleash.reporting.figures import subject
-    from offleash.reporting.page.build import Telling, report_page
+    from offleash.reporting.page.build import PageText, report_page
 
     place = Path(path)
     check_place(place)
-    write_text(place, report_page(subject(_several(comparison)), Telling(command=command)))
+    write_text(place, report_page(subject(_several(comparison)), PageText(command=command)))
     return place
 
 
@@ -165,7 +165,7 @@ def _several(comparison: Comparison | Sequence[Comparison]) -> list[Comparison]:
     return several
 
 
-def train(recipe: str | Path | Mapping[str, object], into: str | Path, overrides: Sequence[str] = ()) -> "Trained":
+def train(recipe: str | Path | Mapping[str, object], into: str | Path, overrides: Sequence[str] = ()) -> "Training":
     """Train by a recipe, a YAML file or its content, into a folder; what stands there already is gone on with."""
     from offleash.training.loop import train as train_by
     from offleash.training.recipe import read_recipe, recipe_of, set_by_name

@@ -15,8 +15,8 @@ from offleash.comparing.runs import compare_arguments
 from offleash.data.folder import is_run
 from offleash.drawing.draw import (
     Announce,
-    Drawing,
     DrawnRun,
+    DrawRequest,
     budget,
     check_draw,
     check_model,
@@ -33,7 +33,7 @@ from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding, decoding_text
 from offleash.samplers.seeds import seed_of
 from offleash.verifying.cases import refuse_unreadable, subjects_of
-from offleash.verifying.verify import Verified, Verifying, judge_of, verify_with
+from offleash.verifying.verify import VerifyOptions, VerifyResult, judge_of, verify_with
 
 NAMES = ("base", "rl")  # the folders of the two runs
 
@@ -51,7 +51,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class TwoModels:
+class StudyRequest:
     """What is to be compared."""
 
     problems: pl.DataFrame
@@ -62,7 +62,7 @@ class TwoModels:
     seed: int = 0
 
     def cost(self) -> Cost:
-        k = Drawing("", budget(self.k, self.problems), self.until, self.seed).k
+        k = DrawRequest("", budget(self.k, self.problems), self.until, self.seed).k
         least = min(self.until or k, k)
         N = self.problems.height
         return Cost(N, k, self.until, 2 * N * least, 2 * N * k, self.decoding.max_tokens)
@@ -74,24 +74,24 @@ class TwoModels:
 
 
 @dataclass(frozen=True)
-class Studied:
+class StudyResult:
     """Both runs and what is said of them; no comparison while samples are missing."""
 
     folder: Path
     drawn: tuple[DrawnRun, ...]
-    verified: tuple[Verified, ...]
+    verified: tuple[VerifyResult, ...]
     comparison: Comparison | None
 
 
 def study(
-    asked: TwoModels,
+    asked: StudyRequest,
     folder: Path,
-    verifying: Verifying | None = None,
+    verifying: VerifyOptions | None = None,
     question: Question | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
     drawn: Callable[[DrawnRun], None] = lambda _: None,
-) -> Studied:
+) -> StudyResult:
     """Draw both models into folder/base and folder/rl, verify and compare; again after a kill, it goes on."""
     check_study(asked, folder, verifying, progress)
     runs: list[DrawnRun] = []
@@ -101,15 +101,15 @@ def study(
         drawn(runs[-1])
     # a problem without any sample is left out of a comparison; one with a gap would be counted by what it lacks
     if any(run.stuck > run.barren or not run.samples for run in runs):
-        return Studied(folder, tuple(runs), (), None)
-    judged = () if asked.until else _verified(folder, verifying or Verifying(), progress)
+        return StudyResult(folder, tuple(runs), (), None)
+    judged = () if asked.until else _verified(folder, verifying or VerifyOptions(), progress)
     reached = [f"{name}={folder / name}" for name in NAMES]
     comparisons, _ = compare_arguments(reached, asked=question, progress=progress)
-    return Studied(folder, tuple(runs), judged, comparisons[0])
+    return StudyResult(folder, tuple(runs), judged, comparisons[0])
 
 
 def check_study(
-    asked: TwoModels, folder: Path, verifying: Verifying | None = None, progress: Progress = silent
+    asked: StudyRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
 ) -> None:
     """Refuse what can be told before the first sample: of both folders, both models, and what samples are judged by."""
     if folder.is_file():
@@ -121,19 +121,19 @@ def check_study(
     for model in {str(one): one for one in asked.models}.values():
         progress(f"looking at {model}")
         check_model(model)
-    options, where = verifying or Verifying(), "this study"
+    options, where = verifying or VerifyOptions(), "this study"
     subjects = subjects_of(askable(asked.problems), options.verifier, options.ladder, where)
     progress("reading gold answers")
     with judge_of(options) as judge:
         refuse_unreadable(judge, subjects, where)
 
 
-def _verified(folder: Path, options: Verifying, progress: Progress) -> tuple[Verified, ...]:
+def _verified(folder: Path, options: VerifyOptions, progress: Progress) -> tuple[VerifyResult, ...]:
     with judge_of(options, progress) as judge:
         return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)
 
 
-def cost_text(asked: TwoModels, cost: Cost) -> str:
+def cost_text(asked: StudyRequest, cost: Cost) -> str:
     """What a study may cost, before anything is loaded."""
     until = (
         f"{many(cost.least, 'sample')} if all were correct, {cost.most:,} if none were: "
@@ -147,7 +147,7 @@ def cost_text(asked: TwoModels, cost: Cost) -> str:
     )
 
 
-def studied_document(one: Studied, page: Path | None = None) -> dict[str, object]:
+def studied_document(one: StudyResult, page: Path | None = None) -> dict[str, object]:
     """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
     found = document([one.comparison]) if one.comparison is not None else {"schema": 1}
     drawn = [drawn_document(run) for run in one.drawn]

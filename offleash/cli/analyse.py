@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from offleash.cli.option_groups import taking
-from offleash.cli.options import Decoded, Jobs, Logs, Opened, Sized, Verifier, named_columns
+from offleash.cli.options import BudgetOptions, DecodingOptions, Jobs, LogOptions, ModelOptions, Verifier, named_columns
 from offleash.cli.output import AsJson, console, print_json, progress, say, warn
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
     from offleash.analyses.likelihood.models import ModelOverride
-    from offleash.analyses.theory.mechanisms import Examined
+    from offleash.analyses.theory.mechanisms import TheoryReport
 
 At = Annotated[int | None, typer.Option(metavar="K", help="The first K samples of each problem (the paper: 32).")]
 
@@ -24,8 +24,8 @@ def entropy(
         list[str],
         typer.Argument(metavar="RUN...", help="Run folders, log files, folders, quoted globs; NAME=PATH. Base first."),
     ],
-    sized: Sized,
-    logs: Logs,
+    sized: BudgetOptions,
+    logs: LogOptions,
     as_json: AsJson = False,
 ) -> None:
     """Token entropy and answer entropy of runs: can local uncertainty rise while global diversity falls?
@@ -70,9 +70,9 @@ ClassesAt = Annotated[int | None, typer.Option(metavar="K", help="Classes at thi
 def likelihood(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="The run folder of the model before.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="The run folder of the model after.")],
-    decoded: Decoded,
-    opened: Opened,
-    sized: Sized,
+    decoded: DecodingOptions,
+    opened: ModelOptions,
+    sized: BudgetOptions,
     traces: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help='Traces of others: rows {"problem", "text", "author", "correct"?}.'),
@@ -123,7 +123,7 @@ def likelihood(
         show_likelihood(console(), found)
 
 
-def _given(model: str | None, decoding: str | None, decoded: Decoded, opened: Opened) -> "ModelOverride":
+def _given(model: str | None, decoding: str | None, decoded: DecodingOptions, opened: ModelOptions) -> "ModelOverride":
     """What the command line says of a run's law."""
     from offleash.analyses.likelihood.models import ModelOverride
 
@@ -140,7 +140,7 @@ def plan(
     runs: Annotated[
         list[str], typer.Argument(metavar="PILOT...", help="Pilot runs: folders, logs or counts; NAME=PATH.")
     ],
-    logs: Logs,
+    logs: LogOptions,
     settle: Annotated[float, typer.Option(metavar="SHARE", help="Share of the reached problems to settle.")] = 0.9,
     until: Annotated[
         int | None, typer.Option(metavar="M", help="Stop a problem at M successes, not at those needed.")
@@ -220,7 +220,7 @@ def _examine(seed: int, figures: Path | None, as_json: bool) -> None:
         (warn if as_json else say)(str(path))
 
 
-def _drawn(found: "Examined", figures: Path, as_json: bool) -> list[Path]:
+def _drawn(found: "TheoryReport", figures: Path, as_json: bool) -> list[Path]:
     from offleash.analyses.theory.figures import write_figures
 
     with progress(as_json) as tell:
@@ -236,8 +236,8 @@ Seed = Annotated[int, typer.Option(help="Seed of the intervals, and of the plant
 
 @taking("split_by", seed=Seed)
 def strategies(
-    sized: Sized,
-    logs: Logs,
+    sized: BudgetOptions,
+    logs: LogOptions,
     runs: Annotated[
         list[str] | None,
         typer.Argument(metavar="BEFORE AFTER", help="Two run folders, or logs that keep texts; NAME=PATH."),

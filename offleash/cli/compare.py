@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from offleash.cli.option_groups import taking
-from offleash.cli.options import Jobs, LogFormat, Logs, QuestionOptions, Runs, TrustCode
+from offleash.cli.options import Jobs, LogFormat, LogOptions, QuestionOptions, Runs, TrustCode
 from offleash.cli.output import AsJson, console, print_json, progress, say
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
     from offleash.comparing.compare import Comparison
-    from offleash.comparing.figures.subject import FigureInput
+    from offleash.comparing.figures.figure_input import FigureInput
     from offleash.comparing.flips import Flips
     from offleash.comparing.runs import Union
     from offleash.progress import Progress
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def compare(
     runs: Runs,
     asked: QuestionOptions,
-    logs: Logs,
+    logs: LogOptions,
     certified: Annotated[
         str | None,
         typer.Option("--question", help="Of certificates: completion (default) or mass; both are shown."),
@@ -62,7 +62,7 @@ def compare(
     from offleash.analyses.entropy.entropy import read_now
     from offleash.comparing.flips import can_flip, flippable
     from offleash.comparing.runs import compare_arguments, flips_arguments, verified_first
-    from offleash.loading.import_logs import Readable, with_texts
+    from offleash.loading.import_logs import ReadableArguments, with_texts
     from offleash.render.output import PAGES, check_place
 
     if named_certificates(runs, asked.rule, certified):
@@ -77,7 +77,7 @@ def compare(
     with (
         progress(as_json) as tell,
         verified_first(runs, logs.reading(), verify, jobs, trust_code, tell) as (named, how, judged),
-        nullcontext(Readable(named)) if page is None else with_texts(named, how, tell) as read,
+        nullcontext(ReadableArguments(named)) if page is None else with_texts(named, how, tell) as read,
     ):
         comparisons, together = compare_arguments(read.arguments, how, question, *asked.names, tell, read.notes)
         if verify is not None or page is not None:
@@ -114,13 +114,13 @@ def _write_page(
     from offleash.cli.output import command_line
     from offleash.render.output import write_text
     from offleash.reporting.figures import subject
-    from offleash.reporting.page.build import Telling, report_page
+    from offleash.reporting.page.build import PageText, report_page
 
-    write_text(path, report_page(subject(comparisons, together, turned), Telling(command=command_line()), tell))
+    write_text(path, report_page(subject(comparisons, together, turned), PageText(command=command_line()), tell))
 
 
 def _compare_certificates(
-    runs: list[str], asked: QuestionOptions, logs: Logs, word: str, chosen: dict[str, bool], as_json: bool
+    runs: list[str], asked: QuestionOptions, logs: LogOptions, word: str, chosen: dict[str, bool], as_json: bool
 ) -> None:
     from offleash.analyses.certificates.compare import certified_question, compare_certificates
     from offleash.analyses.certificates.report import certified_json, show_certified
@@ -169,7 +169,7 @@ def figure(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which figure: {', '.join(NAMES)}.")],
     runs: Runs,
     asked: QuestionOptions,
-    logs: Logs,
+    logs: LogOptions,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="A file .pdf, .svg or .png.")],
     width: Annotated[
         int | None, typer.Option(metavar="PX", help="Width of the figure; default: a column of a paper, 236.")
@@ -229,7 +229,7 @@ FORMATS = ("html", "md", "latex")
 def report(
     runs: Runs,
     asked: QuestionOptions,
-    logs: Logs,
+    logs: LogOptions,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="Where it goes; report.html unless another format is asked."),
@@ -309,9 +309,9 @@ def _written(kind: str, subject: "FigureInput", intervals: bool, tell: "Progress
         from offleash.reporting.latex import latex
 
         return latex(subject.comparisons, intervals)
-    from offleash.reporting.page.build import Telling, report_page
+    from offleash.reporting.page.build import PageText, report_page
 
-    return report_page(subject, Telling(command=command), tell)
+    return report_page(subject, PageText(command=command), tell)
 
 
 def _say(path: Path | None, kind: str, text: str, found: str, as_json: bool) -> None:
@@ -330,7 +330,7 @@ def _say(path: Path | None, kind: str, text: str, found: str, as_json: bool) -> 
 def view(
     runs: Runs,
     asked: QuestionOptions,
-    logs: Logs,
+    logs: LogOptions,
     port: Annotated[int, typer.Option(metavar="N", help="The port of 127.0.0.1 to serve on; 0: any free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     as_json: AsJson = False,
@@ -349,8 +349,8 @@ def view(
     """
     from offleash.cli.output import command_line
     from offleash.reporting.figures import subject_of
-    from offleash.reporting.page.build import Telling, view_page
-    from offleash.reporting.samples import Shelf
+    from offleash.reporting.page.build import PageText, view_page
+    from offleash.reporting.samples import SampleStore
     from offleash.reporting.view import ViewServer, check_port
 
     check_port(port)
@@ -359,8 +359,8 @@ def view(
             subject = held.enter_context(
                 subject_of(runs, logs.reading(), asked.question(), *asked.names, texts=True, progress=tell)
             )
-            page = view_page(subject, Telling(command=command_line()), tell)
-        server = held.enter_context(ViewServer(Shelf(subject.one), page, port))
+            page = view_page(subject, PageText(command=command_line()), tell)
+        server = held.enter_context(ViewServer(SampleStore(subject.one), page, port))
         _serve(server, open_, as_json)
 
 

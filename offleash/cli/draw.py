@@ -8,12 +8,12 @@ import typer
 
 from offleash.cli.option_groups import taking
 from offleash.cli.options import (
-    Decoded,
+    DecodingOptions,
     JudgingOptions,
     K,
     ModelName,
-    Opened,
-    Posed,
+    ModelOptions,
+    ProblemOptions,
     ProblemsName,
     Seed,
     Until,
@@ -22,10 +22,10 @@ from offleash.cli.options import (
 from offleash.cli.output import AsJson, console, print_json, progress, say, warn
 
 if TYPE_CHECKING:
-    from offleash.analyses.sweep.sweep import Swept
+    from offleash.analyses.sweep.sweep import SweepResult
     from offleash.progress import Progress
     from offleash.samplers.sampler import Decoding
-    from offleash.studies import Cost, Studied
+    from offleash.studies import Cost, StudyResult
 
 UntilVerifier = Annotated[
     str | None, typer.Option(metavar="NAME", help="With --until: judge with it, not with each problem's own.")
@@ -38,9 +38,9 @@ def draw(
     model: ModelName,
     k: K,
     into: Annotated[Path, typer.Option("-o", "--into", metavar="RUN", help="The run folder to begin or go on with.")],
-    decoded: Decoded,
-    opened: Opened,
-    posed: Posed,
+    decoded: DecodingOptions,
+    opened: ModelOptions,
+    posed: ProblemOptions,
     judged: JudgingOptions,
     until: Until = 0,
     seed: Annotated[
@@ -87,9 +87,9 @@ def certify(
     problems: ProblemsName,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="hf:PATH@REVISION+ADAPTER.")],
     into: Annotated[Path, typer.Option("-o", "--into", metavar="CERT", help="The folder to begin or go on with.")],
-    decoded: Decoded,
-    opened: Opened,
-    posed: Posed,
+    decoded: DecodingOptions,
+    opened: ModelOptions,
+    posed: ProblemOptions,
     judged: JudgingOptions,
     epsilon: Annotated[
         float | None, typer.Option(metavar="P", help="Find every completion that is more probable than this.")
@@ -135,7 +135,7 @@ def nucleus(
     certificates: Annotated[
         list[Path], typer.Argument(metavar="CERT...", help="Certificates made with top-p 1 (offleash certify).")
     ],
-    opened: Opened,
+    opened: ModelOptions,
     top_p: Annotated[str, typer.Option("--top-p", metavar="P,P,...", help="What to cut with.")] = "0.8,0.9,0.95,0.99",
     temperature: Annotated[
         float | None, typer.Option(metavar="T", help="Cut the law of this temperature, not the certificate's own.")
@@ -183,9 +183,9 @@ def study(
     rl: Annotated[str, typer.Argument(metavar="RL", help="The model after RL.")],
     k: K,
     into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where the two runs go: DIR/base, DIR/rl.")],
-    decoded: Decoded,
-    opened: Opened,
-    posed: Posed,
+    decoded: DecodingOptions,
+    opened: ModelOptions,
+    posed: ProblemOptions,
     judged: JudgingOptions,
     until: Until = 0,
     seed: Seed = 0,
@@ -204,13 +204,13 @@ def study(
       offleash study aime24 vllm:org/base vllm:org/rl -k paper --set tensor_parallel_size=2 -o runs/aime --dry-run
     """
     from offleash.drawing.report import drawn_text, prospect_text
-    from offleash.studies import TwoModels, check_study, cost_text, studied_document
+    from offleash.studies import StudyRequest, check_study, cost_text, studied_document
     from offleash.studies import study as run
 
     pair, way, judging = (opened.model(base), opened.model(rl)), decoded.way(), judged.judging()
     with progress(as_json) as tell:
         frame = posed.frame(problems, tell)
-        asked = TwoModels(frame, pair, way, k, until, seed)
+        asked = StudyRequest(frame, pair, way, k, until, seed)
         cost = asked.cost()
         warn(cost_text(asked, cost))
         if dry:
@@ -233,17 +233,17 @@ def study(
         raise typer.Exit(1)
 
 
-def _page(done: "Studied", tell: "Progress") -> Path | None:
+def _page(done: "StudyResult", tell: "Progress") -> Path | None:
     """The page of a study, in its folder; none while samples are missing."""
     if done.comparison is None:
         return None
     from offleash.cli.output import command_line
     from offleash.render.output import write_text
     from offleash.reporting.figures import subject
-    from offleash.reporting.page.build import Telling, report_page
+    from offleash.reporting.page.build import PageText, report_page
 
     path = done.folder / "report.html"
-    write_text(path, report_page(subject([done.comparison]), Telling(command=command_line()), tell))
+    write_text(path, report_page(subject([done.comparison]), PageText(command=command_line()), tell))
     return path
 
 
@@ -264,9 +264,9 @@ Label = "NAME=MODEL names its folder."
 def sweep(
     problems: ProblemsName,
     model: Annotated[str, typer.Argument(metavar="MODEL", help=f"hf:, vllm:, endpoint: or scripted:. {Label}")],
-    decoded: Decoded,
-    opened: Opened,
-    posed: Posed,
+    decoded: DecodingOptions,
+    opened: ModelOptions,
+    posed: ProblemOptions,
     judged: JudgingOptions,
     after: Annotated[
         str | None, typer.Argument(metavar="MODEL2", help="The model after RL, compared with the first.")
@@ -340,7 +340,7 @@ def _grid(way: "Decoding", temperature: str | None, top_p: str | None, match: bo
     return grid(way, temperatures, (way.top_p,) if top_p is None else numbers(top_p, "--top-p"))
 
 
-def _draw(found: "Swept", figure: Path) -> None:
+def _draw(found: "SweepResult", figure: Path) -> None:
     from offleash.analyses.sweep.figures import support_by_decoding
     from offleash.render.export import write_figure
 

@@ -11,7 +11,7 @@ RUNS = "runs"
 
 
 @runtime_checkable
-class Fitted(Protocol):
+class RunDependentOptions(Protocol):
     """A group whose options go with some runs only."""
 
     def fit(self, runs: Sequence[str], flags: Mapping[str, str]) -> None:
@@ -22,7 +22,7 @@ def taking(*without: str, **instead: object) -> Callable[[Callable[..., None]], 
     """Spread every group among a verb's parameters into its options, and gather what was typed into the group again.
 
     `without` leaves options out, which keep their defaults; `instead` declares some otherwise, by name. In the help a
-    verb's own options come first and --json last. A group that is `Fitted` checks itself against the verb's runs.
+    verb's own options come first and --json last. A group that is `RunDependentOptions` checks itself against the verb's runs.
     """
 
     def given(verb: Callable[..., None]) -> Callable[..., None]:
@@ -40,7 +40,7 @@ def taking(*without: str, **instead: object) -> Callable[[Callable[..., None]], 
         def command(**typed: object) -> None:
             for name, options in groups.items():
                 group = own[name].annotation(**{option.name: typed.pop(option.name) for option in options})
-                if isinstance(group, Fitted) and isinstance(runs := typed.get(RUNS), list):
+                if isinstance(group, RunDependentOptions) and isinstance(runs := typed.get(RUNS), list):
                     group.fit(runs, {option.name: _flag(option) for option in options})
                 typed[name] = group
             verb(**typed)

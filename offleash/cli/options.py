@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from offleash.progress import Progress
     from offleash.samplers.registry import Model
     from offleash.samplers.sampler import Decoding
-    from offleash.verifying.verify import Verifying
+    from offleash.verifying.verify import VerifyOptions
 
 Runs = Annotated[
     list[str],
@@ -32,7 +32,7 @@ LogFormat = Annotated[
 
 
 @dataclass(frozen=True)
-class Logs:
+class LogOptions:
     """How logs are read, where they do not say it themselves."""
 
     columns: Annotated[
@@ -87,7 +87,7 @@ class Logs:
 
 
 @dataclass(frozen=True)
-class Sized:
+class BudgetOptions:
     """At which budget, what may differ, and how its intervals are made."""
 
     at: Annotated[
@@ -107,7 +107,7 @@ class Sized:
 
 
 @dataclass(frozen=True)
-class QuestionOptions(Sized):
+class QuestionOptions(BudgetOptions):
     """Also what is counted and when a problem is reached, and which runs are compared."""
 
     rule: Annotated[
@@ -172,7 +172,7 @@ class JudgingOptions:
     ] = None
     referee_model: Annotated[str | None, typer.Option(metavar="NAME", help="The model that the referee asks.")] = None
 
-    def judging(self, last_number: bool = False, opened: bool = False, problems: str | None = None) -> "Verifying":
+    def judging(self, last_number: bool = False, opened: bool = False, problems: str | None = None) -> "VerifyOptions":
         """How to verify."""
         from offleash.verifying.verify import verifying
 
@@ -194,7 +194,7 @@ Seed = Annotated[int, typer.Option(metavar="S", help="The same seed gives the sa
 
 
 @dataclass(frozen=True)
-class Opened:
+class ModelOptions:
     """How models are opened."""
 
     settings: Annotated[
@@ -225,7 +225,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodingOptions:
     """How tokens are drawn: a decoding by name, with what is said otherwise."""
 
     decoding: Annotated[
@@ -275,7 +275,7 @@ ProblemSeed = Annotated[int, typer.Option(metavar="S", help="Seed of the sample,
 
 
 @dataclass(frozen=True)
-class Posed:
+class ProblemOptions:
     """Which of a set of problems, and where it is read from."""
 
     size: Annotated[int | None, typer.Option(metavar="N", help="A random sample of this many problems.")] = None

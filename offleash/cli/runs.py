@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from offleash.cli.option_groups import taking
-from offleash.cli.options import Logs
+from offleash.cli.options import LogOptions
 from offleash.cli.output import AsJson, console, print_json, progress, say
 
 
@@ -70,7 +70,7 @@ def import_(
         str, typer.Argument(metavar="LOGS", help="A file, a folder or a quoted glob; NAME=PATH names the run.")
     ],
     into: Annotated[Path, typer.Option("-o", "--out", metavar="RUN", help="The run folder to write.")],
-    reading: Logs,
+    reading: LogOptions,
     texts: Annotated[
         bool, typer.Option("--texts/--no-texts", help="Keep the samples' texts, or verdicts only.")
     ] = True,

@@ -9,10 +9,10 @@ import typer
 
 from offleash.cli.option_groups import taking
 from offleash.cli.options import (
-    Decoded,
+    DecodingOptions,
     JudgingOptions,
-    Opened,
-    Posed,
+    ModelOptions,
+    ProblemOptions,
     ProblemSeed,
     ProblemsName,
     Verifier,
@@ -24,7 +24,7 @@ from offleash.errors import OffleashError
 if TYPE_CHECKING:
     from offleash.samplers.registry import Model
     from offleash.samplers.sampler import Decoding
-    from offleash.verifying.verify import Verified, Verifying
+    from offleash.verifying.verify import VerifyOptions, VerifyResult
 
 
 @taking()
@@ -76,7 +76,7 @@ def verify(
     _show(done, as_json)
 
 
-def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
+def _verify_file(file: Path, options: "VerifyOptions", as_json: bool) -> None:
     import sys
     from collections import Counter
 
@@ -106,7 +106,7 @@ def _verify_file(file: Path, options: "Verifying", as_json: bool) -> None:
         raise OffleashError(f"{len(refused)} rows have a gold answer that cannot be judged against:\n{lines}")
 
 
-def _show(done: "list[Verified]", as_json: bool) -> None:
+def _show(done: "list[VerifyResult]", as_json: bool) -> None:
     from offleash.verifying.report import verified_document, verified_text
 
     if as_json:
@@ -121,7 +121,7 @@ def _show(done: "list[Verified]", as_json: bool) -> None:
 @taking("problem_seed", "columns", "no_cache", "referee", "referee_model")
 def check(
     problems: ProblemsName,
-    posed: Posed,
+    posed: ProblemOptions,
     judged: JudgingOptions,
     seed: ProblemSeed = 0,
     as_json: AsJson = False,
@@ -154,7 +154,7 @@ def check(
 
 @taking("problem_seed")
 def problems(
-    posed: Posed,
+    posed: ProblemOptions,
     name: Annotated[
         str | None,
         typer.Argument(metavar="[NAME]", help="A benchmark, reasoning_gym:TASK or a file; none lists the benchmarks."),
@@ -221,8 +221,8 @@ Map = Annotated[
 def score(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or one JSONL file of rows.")],
     model: Annotated[str, typer.Option(metavar="MODEL", help="Who scores: hf:PATH@REVISION+ADAPTER.")],
-    decoded: Decoded,
-    opened: Opened,
+    decoded: DecodingOptions,
+    opened: ModelOptions,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Keep the scores under this name, not under the model's.")
     ] = None,

@@ -179,19 +179,19 @@ def _mean(value_P: Float) -> float:
 
 
 @dataclass(frozen=True)
-class Graded:
+class MaxAtK:
     """max@k of two runs, mean over the problems whose samples all have a score."""
 
     before_K: Float
     after_K: Float
 
 
-def graded(runs: Sequence[Run], counted: AlignedTally, k_K: Integer) -> Graded | None:
+def graded(runs: Sequence[Run], counted: AlignedTally, k_K: Integer) -> MaxAtK | None:
     """max@k of both runs; None when no score lies between 0 and 1, since then it is pass@k."""
     if any(run.verdicts is None or run.budget.until for run in runs) or not any(_partial(run) for run in runs):
         return None
     before, after = (_best(run, names, counted, k_K) for run, names in zip(runs, counted.own, strict=True))
-    return Graded(before, after)
+    return MaxAtK(before, after)
 
 
 def _partial(run: Run) -> bool:

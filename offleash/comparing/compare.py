@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from offleash.comparing.align import same_decoding
-from offleash.comparing.answers import Diversity, Graded, answers, diversity, graded, tally_of_answers
+from offleash.comparing.answers import Diversity, MaxAtK, answers, diversity, graded, tally_of_answers
 from offleash.comparing.evidence import Evidence, evidence
 from offleash.comparing.guessing import Guessing, guessing
 from offleash.comparing.per_benchmark import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
@@ -66,7 +66,7 @@ class Comparison:
     forecasts: dict[str, Forecast]
     guessing: Guessing
     diversity: Diversity | None
-    graded: Graded | None
+    graded: MaxAtK | None
     benchmarks: tuple[BenchmarkChange, ...]
     macro: Macro | None
     undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right

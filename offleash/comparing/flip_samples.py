@@ -60,7 +60,7 @@ class WindowCounts:
 
 
 @dataclass(frozen=True)
-class Said:
+class VerifierOpinion:
     """What a verifier said of a sample."""
 
     verdict: str | None  # None: it has not judged it
@@ -80,7 +80,7 @@ class DecidingSample:
     step: str | None
     finish: str | None
     alike: int  # deciding samples of this problem and run with the same answer, this one included
-    others: dict[str, Said]  # by verifier
+    others: dict[str, VerifierOpinion]  # by verifier
     text: str | None  # the end of the text, around the answer; None: not kept
 
 
@@ -179,13 +179,13 @@ def fetched(
     samples = kept if window.run.samples is None else window.run.samples
     told = told.join(_at(samples, where, "finish", "text"), on=_KEY, how="left")
     views = {
-        name: {(row[0], row[1]): Said(*map(_short, row[2:])) for row in _at(frame, where, *_SAID).rows()}
+        name: {(row[0], row[1]): VerifierOpinion(*map(_short, row[2:])) for row in _at(frame, where, *_SAID).rows()}
         for name, frame in others.items()
     }
     out: dict[int, list[DecidingSample]] = {}
     for one in told.sort("row", "index").iter_rows(named=True):
         key = one["problem"], one["index"]
-        seen = {name: found.get(key, Said(None, None, None)) for name, found in views.items()}
+        seen = {name: found.get(key, VerifierOpinion(None, None, None)) for name, found in views.items()}
         out.setdefault(one["row"], []).append(_sample(window.run.name, one, seen))
     return {row: tuple(samples) for row, samples in out.items()}
 
@@ -215,7 +215,7 @@ def _at(frame: pl.LazyFrame, where: pl.DataFrame, *columns: str) -> pl.DataFrame
     return found.unique(_KEY, keep="last").collect(engine="streaming")
 
 
-def _sample(run: str, one: dict[str, object], others: dict[str, Said]) -> DecidingSample:
+def _sample(run: str, one: dict[str, object], others: dict[str, VerifierOpinion]) -> DecidingSample:
     text, answer = _text(one["text"]), _text(one["answer"])
     read = next((found for found in (answer, *(said.answer for said in others.values())) if found), None)
     return DecidingSample(

@@ -65,7 +65,7 @@ class StoredVerdicts:
 
 
 @dataclass(frozen=True)
-class Untried:
+class UntriedAlternative:
     """An alternative that these runs cannot tell, why, and what would make it possible."""
 
     what: str
@@ -115,11 +115,11 @@ def sides_of(one: Comparison, judged: Sequence[StoredVerdicts], own: Sequence[pl
 
 def ways_of(
     one: Comparison, sides: Sequence[Side]
-) -> tuple[JudgingAlternative, list[JudgingAlternative], list[Untried]]:
+) -> tuple[JudgingAlternative, list[JudgingAlternative], list[UntriedAlternative]]:
     """The way the samples are judged now, every other way that these runs can tell, and what they cannot tell."""
     correct_PR, judged_PR = (_both(sides, name) for name in ("correct_P", "judged_P"))
     now = _way(one, None, "as judged now", None, correct_PR, judged_PR)
-    untried: list[Untried] = []
+    untried: list[UntriedAlternative] = []
     ways = [
         *_by_verifier(one, now, sides, untried),
         *_by_step(one, now, sides, untried),
@@ -175,7 +175,7 @@ def _letters(state_PR: State) -> Letters:
 
 
 def _by_verifier(
-    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[Untried]
+    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     known = [set(side.judged.verdicts) for side in sides]
     present = {side.run.verifier for side in sides}
@@ -184,14 +184,16 @@ def _by_verifier(
     for side in sides:
         if not side.judged.folder:
             step = f"offleash import {side.place} -o RUN, then offleash verify RUN --also {also}"
-            untried.append(Untried("another verifier", f"{side.run.name} is no run folder", step))
+            untried.append(UntriedAlternative("another verifier", f"{side.run.name} is no run folder", step))
     if not shared and all(side.judged.folder for side in sides):
         step = f"offleash verify {sides[BEFORE].place} {sides[AFTER].place} --also {also}"
-        untried.append(Untried("another verifier", "only one verifier has judged both runs", step))
+        untried.append(UntriedAlternative("another verifier", "only one verifier has judged both runs", step))
     for side, other, names in ((sides[0], sides[1], known[0] - known[1]), (sides[1], sides[0], known[1] - known[0])):
         for name in sorted(names - present) if other.judged.folder else ():
             again = f"offleash verify {other.place} --also {name.split('@')[0]}" if "@" in name else None
-            untried.append(Untried(f"verifier {name}", f"it judged {side.run.name} and not {other.run.name}", again))
+            untried.append(
+                UntriedAlternative(f"verifier {name}", f"it judged {side.run.name} and not {other.run.name}", again)
+            )
     ways = []
     for name in shared:
         counts = [held(side.window, side.judged.verdicts[name]) for side in sides if side.window is not None]
@@ -201,12 +203,12 @@ def _by_verifier(
 
 
 def _by_step(
-    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[Untried]
+    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     for side in sides:
         if not side.now.names_steps:
             step = f"offleash verify {side.place}" if side.judged.folder else None
-            untried.append(Untried("extraction steps", f"the verdicts of {side.run.name} name none", step))
+            untried.append(UntriedAlternative("extraction steps", f"the verdicts of {side.run.name} name none", step))
     steps = sorted({step for side in sides for step in side.now.by_step if step})
     if not steps:
         return []
@@ -224,15 +226,15 @@ def _by_step(
 
 
 def _without_truncated(
-    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[Untried]
+    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     what, truncated_PR = "truncated samples", one.tally.truncated_PR
     for r, side in enumerate(sides):
         if not truncated_PR[:, r].any() and not tells_endings(side.run):
-            untried.append(Untried(what, f"{side.run.name} does not say how its samples ended"))
+            untried.append(UntriedAlternative(what, f"{side.run.name} does not say how its samples ended"))
     if not truncated_PR.any():
         if not untried or untried[-1].what != what:
-            untried.append(Untried(what, "no sample was cut at the token limit"))
+            untried.append(UntriedAlternative(what, "no sample was cut at the token limit"))
         return []
     # by the rule `seen` a problem is lost only if every correct sample was cut: the others need no join
     candidate_PR = (truncated_PR > 0) & (now.correct_PR > 0)
@@ -247,11 +249,11 @@ def _without_truncated(
 
 
 def _with_failed(
-    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[Untried]
+    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     failed_PR = _both(sides, "failed_P")
     if not failed_PR.any():
-        untried.append(Untried("failed verdicts", "no verdict failed"))
+        untried.append(UntriedAlternative("failed verdicts", "no verdict failed"))
         return []
     return [_way(one, now, "failed as correct", AlternativeKind.FAILED, now.correct_PR + failed_PR, now.judged_PR)]
 
@@ -300,7 +302,7 @@ class Flips:
     k: int
     now: Alternative
     alternatives: tuple[Alternative, ...]
-    untried: tuple[Untried, ...]
+    untried: tuple[UntriedAlternative, ...]
     problems: tuple[Flip, ...]
 
     @property

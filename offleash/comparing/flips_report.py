@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from offleash.comparing.flip_samples import DecidingSample, Said
+from offleash.comparing.flip_samples import DecidingSample, VerifierOpinion
 from offleash.comparing.flips import Alternative, Flip, Flips
 from offleash.render.escape import clean
 from offleash.render.numbers import Json, number
@@ -163,7 +163,7 @@ def _sample(sample: DecidingSample) -> list[str]:
     return [", ".join(said), *([f"  {sample.text}"] if sample.text else [])]
 
 
-def _said(other: Said) -> str:
+def _said(other: VerifierOpinion) -> str:
     read = "" if other.answer is None else f" ({other.answer})"
     return f"{other.verdict or 'not judged'}{read}{f', {other.reason}' if other.reason else ''}"
 

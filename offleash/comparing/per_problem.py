@@ -25,7 +25,7 @@ UNKNOWN_CLASS = "?"
 
 
 @dataclass(frozen=True)
-class Detail:
+class ProblemDetail:
     """A row a problem, in the order of `problems`; columns of runs: before, after."""
 
     comparison: Comparison
@@ -56,11 +56,11 @@ class Detail:
         return k_K, np.stack([one[known_P].mean(axis=0) for one in every], axis=1), int(known_P.sum())
 
 
-def detail(one: Comparison) -> Detail:
+def detail(one: Comparison) -> ProblemDetail:
     """The detail of a comparison; what takes a scan of the samples is read when first asked for."""
     counted = one.counted
     sure = set(one.evidence.lost) | set(one.evidence.gained)
-    return Detail(
+    return ProblemDetail(
         comparison=one,
         problems=counted.problems,
         tally=counted.tally,

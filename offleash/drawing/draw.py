@@ -14,10 +14,10 @@ import polars as pl
 
 from offleash.data.folder import RunFolder, claim_run, is_run, refuse_other_folder
 from offleash.data.run import Budget, Origin
-from offleash.drawing.loop import DrawProgress, Exchange, Verification
-from offleash.drawing.resume import Stands, askable, begin, drop_orphans, origin_of, refuse_other_words, standing
+from offleash.drawing.loop import DrawLoop, DrawProgress, Verification
+from offleash.drawing.resume import StoredSamples, askable, begin, drop_orphans, origin_of, refuse_other_words, standing
 from offleash.drawing.schedule import Schedule, Stage
-from offleash.drawing.workers import Bench
+from offleash.drawing.workers import JudgeQueue
 from offleash.errors import OffleashError
 from offleash.problems.benchmarks import GYM, PROBLEMS
 from offleash.progress import Progress, peak_memory_mb, silent
@@ -26,13 +26,13 @@ from offleash.samplers.registry import EXTRAS, Model, open_sampler
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import Subjects, Verifying, judge_of, stored_name, verify_shards
+from offleash.verifying.verify import Subjects, VerifyOptions, judge_of, stored_name, verify_shards
 
 MOST = 16_384 * 64  # samples a problem
 
 
 @dataclass(frozen=True)
-class Drawing:
+class DrawRequest:
     """What is to be drawn."""
 
     model: str  # as the user names it: part of the run's seeds
@@ -54,7 +54,7 @@ class DrawEstimate:
     """What is about to be drawn."""
 
     folder: Path
-    drawing: Drawing
+    drawing: DrawRequest
     decoding: Decoding
     problems: int
     settled: int  # that need no more samples
@@ -68,7 +68,7 @@ class DrawnRun:
     """What a draw came to. Samples, tokens and truncated are those of the whole run."""
 
     folder: Path
-    drawing: Drawing
+    drawing: DrawRequest
     problems: int
     samples: int
     new: int  # samples of this draw
@@ -100,8 +100,8 @@ def draw(
     problems: pl.DataFrame,
     sampler: Sampler,
     decoding: Decoding,
-    drawing: Drawing,
-    verifying: Verifying | None = None,
+    drawing: DrawRequest,
+    verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
 ) -> DrawnRun:
@@ -109,7 +109,7 @@ def draw(
     refuse_copies(decoding, drawing.k)
     with claim_run(folder) as run:
         origin = origin_of(sampler, drawing.model, decoding, drawing.seed, drawing.until, problems)
-        with _judging(str(folder), problems, origin, drawing.until, verifying or Verifying()) as panel:
+        with _judging(str(folder), problems, origin, drawing.until, verifying or VerifyOptions()) as panel:
             begun = begin(run, problems, origin, Budget(drawing.k, drawing.until))
             drop_orphans(run)
             verification = panel.verification(run, progress) if panel else None
@@ -117,7 +117,7 @@ def draw(
             names = begun.problems["problem"].to_list()
             schedule = Schedule(names, stands.problems, begun.chunks, drawing.k, drawing.until)
             announce(_prospect(folder, drawing, decoding, stands, schedule, verification))
-            exchange = Exchange(run, begun, sampler, decoding, schedule, verification)
+            exchange = DrawLoop(run, begun, sampler, decoding, schedule, verification)
             pace = DrawProgress(progress, schedule, stands.samples)
             exchange.work(pace)
             seconds = time.monotonic() - pace.started
@@ -165,12 +165,12 @@ class _Panel:
         """Who judges what is drawn, with all that stands in the run judged."""
         name = stored_name(self.judge, [verifier for _, verifier in self.subjects.values()])
         verify_shards(run, self.judge, self.subjects, self.opened, progress)
-        return Verification(name, lambda crew: Bench(self.judge, self.subjects, self.opened, crew.events))
+        return Verification(name, lambda crew: JudgeQueue(self.judge, self.subjects, self.opened, crew.events))
 
 
 @contextmanager
 def _judging(
-    where: str, problems: pl.DataFrame, origin: Origin, until: int, options: Verifying
+    where: str, problems: pl.DataFrame, origin: Origin, until: int, options: VerifyOptions
 ) -> Iterator[_Panel | None]:
     """The judge of a draw that stops early; refused, before anything is written, where a problem cannot be judged."""
     if not until:
@@ -185,9 +185,9 @@ def _judging(
 
 def _prospect(
     folder: Path,
-    drawing: Drawing,
+    drawing: DrawRequest,
     decoding: Decoding,
-    stands: Stands,
+    stands: StoredSamples,
     schedule: Schedule,
     verification: Verification | None,
 ) -> DrawEstimate:
@@ -229,7 +229,7 @@ def draw_arguments(
     k: str,
     until: int = 0,
     seed: int = 0,
-    verifying: Verifying | None = None,
+    verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
 ) -> DrawnRun:
@@ -242,10 +242,10 @@ def draw_arguments(
 
 def check_draw(
     folder: Path, problems: pl.DataFrame, model: Model, decoding: Decoding, k: str, until: int, seed: int
-) -> Drawing:
+) -> DrawRequest:
     """What is to be drawn; refused where that can be told from the words and the folder alone."""
     askable(problems)
-    drawing = Drawing(str(model), budget(k, problems), until, seed)
+    drawing = DrawRequest(str(model), budget(k, problems), until, seed)
     refuse_copies(decoding, drawing.k)
     refuse_other_folder(folder)
     if is_run(folder):

@@ -37,7 +37,7 @@ class FsckFinding:
 
 
 @dataclass(frozen=True)
-class Inspected:
+class FsckReport:
     """What is to be said of a run folder."""
 
     folder: Path
@@ -51,7 +51,7 @@ class Inspected:
         return not any(finding.wrong for finding in self.findings)
 
 
-def fsck(folder: Path, progress: Progress = silent) -> Inspected:
+def fsck(folder: Path, progress: Progress = silent) -> FsckReport:
     """Read all of a run folder and check it; nothing is changed."""
     if not folder.is_dir() or not is_run(folder):
         raise OffleashError(
@@ -59,7 +59,7 @@ def fsck(folder: Path, progress: Progress = silent) -> Inspected:
         )
     inspection = _Inspection(folder)
     findings = [*inspection.facts(), *inspection.samples(progress), *inspection.verdicts(), *inspection.leftovers()]
-    return Inspected(folder, inspection.rows, inspection.shards, inspection.unsealed, tuple(findings))
+    return FsckReport(folder, inspection.rows, inspection.shards, inspection.unsealed, tuple(findings))
 
 
 class _Inspection:
@@ -265,7 +265,7 @@ def _some(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
         yield FsckFinding(f"and {more:,} more of this kind")
 
 
-def fsck_document(runs: Sequence[Inspected]) -> dict[str, object]:
+def fsck_document(runs: Sequence[FsckReport]) -> dict[str, object]:
     """Inspected runs as JSON."""
     return {
         "schema": 1,
@@ -286,7 +286,7 @@ def fsck_document(runs: Sequence[Inspected]) -> dict[str, object]:
     }
 
 
-def fsck_text(one: Inspected) -> str:
+def fsck_text(one: FsckReport) -> str:
     """An inspected run in words."""
     wrong = sum(finding.wrong for finding in one.findings)
     state = "good" if one.good else f"{wrong} thing{'s' if wrong > 1 else ''} wrong"

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from offleash.data.folder import RunFolder
 from offleash.data.verdict import Verdict
 from offleash.drawing.duplicates import Duplicates
-from offleash.drawing.resume import Begun, problem_seed
+from offleash.drawing.resume import OpenRun, problem_seed
 from offleash.drawing.schedule import Chunk, Schedule, Stage
-from offleash.drawing.workers import Bench, Broken, Event, Rested, SamplerWorkers, VerdictsReady
+from offleash.drawing.workers import BatchDone, Event, JudgeQueue, JudgingFailed, SamplerWorkers, VerdictsReady
 from offleash.drawing.writer import Writer
 from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.render.numbers import duration
-from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
+from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sampler
 
 OFTEN = 0.5  # seconds between two words
 
@@ -67,16 +67,16 @@ class Verification:
     """Who judges, where a draw stops early."""
 
     name: str
-    start: Callable[[SamplerWorkers], Bench]
+    start: Callable[[SamplerWorkers], JudgeQueue]
 
 
-class Exchange:
+class DrawLoop:
     """One draw, in the thread that writes."""
 
     def __init__(
         self,
         run: RunFolder,
-        begun: Begun,
+        begun: OpenRun,
         sampler: Sampler,
         decoding: Decoding,
         schedule: Schedule,
@@ -121,7 +121,7 @@ class Exchange:
                 if bench is not None:
                     bench.stop(patience)
 
-    def _give(self, crew: SamplerWorkers, bench: Bench | None) -> None:
+    def _give(self, crew: SamplerWorkers, bench: JudgeQueue | None) -> None:
         """Keep the sampler busy, unless the judge is far behind."""
         appetite = self._sampler.appetite
         while crew.idle and (bench is None or bench.backlog < BACKLOG):
@@ -138,11 +138,11 @@ class Exchange:
         again = first + size < self._schedule.k
         return Request(problem, prompt, first, size, problem_seed(self._key, problem), images, again)
 
-    def _take(self, event: Event, crew: SamplerWorkers, bench: Bench | None) -> None:
+    def _take(self, event: Event, crew: SamplerWorkers, bench: JudgeQueue | None) -> None:
         match event:
-            case Drawn() if event.trouble:
+            case DrawnChunk() if event.trouble:
                 self._failed(event, crew)
-            case Drawn():
+            case DrawnChunk():
                 self._good += 1
                 self.duplicates.add(event.request, event.samples)
                 self.writer.add(event)
@@ -156,13 +156,13 @@ class Exchange:
                 self.writer.judged(event.request, event.verdicts)
                 hits = int((event.verdicts["verdict"] == Verdict.CORRECT.value).sum())
                 self._close(self._schedule.done(event.request.problem, event.request.size, hits), event.request, crew)
-            case Rested() if event.error is not None:
+            case BatchDone() if event.error is not None:
                 self._sound = True
                 raise event.error
-            case Broken():
+            case JudgingFailed():
                 raise event.error
 
-    def _failed(self, drawn: Drawn, crew: SamplerWorkers) -> None:
+    def _failed(self, drawn: DrawnChunk, crew: SamplerWorkers) -> None:
         self.writer.failed(drawn)
         self.reasons[drawn.trouble] += 1
         self.missing += drawn.request.size
@@ -174,7 +174,7 @@ class Exchange:
         if closed:
             crew.forget(request.problem)
 
-    def _keep_late(self, late: list[Drawn]) -> None:
+    def _keep_late(self, late: list[DrawnChunk]) -> None:
         if self._sound:
             for drawn in late:
                 if not drawn.trouble:

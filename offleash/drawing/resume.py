@@ -17,7 +17,7 @@ from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
 from offleash.data.shards import DAMAGE, check_schema, damaged
 from offleash.data.tables import PROBLEMS, SAMPLES, TRUNCATED, as_problems
 from offleash.data.verdict import Verdict
-from offleash.drawing.schedule import Chunks, Span, Standing, chunks_for, overlap
+from offleash.drawing.schedule import Chunks, Span, StoredProgress, chunks_for, overlap
 from offleash.errors import OffleashError
 from offleash.samplers.chat_template import opens_reasoning
 from offleash.samplers.sampler import Decoding, Sampler
@@ -28,7 +28,7 @@ PROBE = "What is 1 + 1?"  # the prompt by which a template is known
 
 
 @dataclass(frozen=True)
-class Begun:
+class OpenRun:
     """A run that is open for drawing."""
 
     problems: pl.DataFrame
@@ -37,7 +37,7 @@ class Begun:
     budget: Budget  # as it is stored from now on
 
 
-def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget) -> Begun:
+def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget) -> OpenRun:
     """Write a new run's facts, or check that those of the run in the folder are the same."""
     problems = askable(problems)
     if is_run(run.path):
@@ -47,7 +47,7 @@ def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget
         model, decoding = origin.model, json.dumps(dict(origin.decoding))
         facts = {"model": model, "tool": "offleash draw", "decoding": decoding}
         run.begin(run.path.resolve().name, problems, facts, budget, origin)
-        return Begun(problems, origin, _grid(origin), budget)
+        return OpenRun(problems, origin, _grid(origin), budget)
     if read_origin(run.path) is not None:
         # before their hashes are compared: it tells which problem
         refuse_other_problems(run.path, read_problems(run.path), problems, "run", "draw", OTHER_GOLD)
@@ -56,7 +56,7 @@ def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget
     now = Budget(max(was.k or 0, budget.k or 0), budget.until)
     if now != was:
         run.raise_budget(now)
-    return Begun(read_problems(run.path), old, _grid(old), now)
+    return OpenRun(read_problems(run.path), old, _grid(old), now)
 
 
 def is_bare(folder: Path) -> bool:
@@ -217,16 +217,16 @@ def shown(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Stands:
+class StoredSamples:
     """The samples of a run before a draw adds to them."""
 
-    problems: dict[str, Standing]
+    problems: dict[str, StoredProgress]
     samples: int
     tokens: int
     truncated: int
 
 
-def standing(run: RunFolder, verifier: str | None) -> Stands:
+def standing(run: RunFolder, verifier: str | None) -> StoredSamples:
     """What a run holds; with a verifier also its successes."""
     spans: dict[str, list[Span]] = defaultdict(list)
     hits: dict[str, int] = defaultdict(int)
@@ -248,8 +248,8 @@ def standing(run: RunFolder, verifier: str | None) -> Stands:
             raise OffleashError(
                 f"{run.path} holds sample {twice[0]} of problem {problem!r} twice; see: offleash fsck {run.path}"
             )
-    found = {problem: Standing(tuple(sorted(some)), hits[problem]) for problem, some in spans.items()}
-    return Stands(found, samples, tokens, truncated)
+    found = {problem: StoredProgress(tuple(sorted(some)), hits[problem]) for problem, some in spans.items()}
+    return StoredSamples(found, samples, tokens, truncated)
 
 
 def drop_orphans(run: RunFolder) -> None:

@@ -79,7 +79,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class Standing:
+class StoredProgress:
     """What there is of a problem when a draw begins."""
 
     spans: tuple[Span, ...] = ()
@@ -87,7 +87,7 @@ class Standing:
 
 
 @dataclass
-class Record:
+class ProblemRecord:
     """A problem in the course of a draw."""
 
     problem: str
@@ -105,11 +105,11 @@ class Schedule:
     """The records of a run. With `until`, a problem's next round is asked for when all of its last one is judged."""
 
     def __init__(
-        self, problems: Sequence[str], standing: Mapping[str, Standing], chunks: Chunks, k: int, until: int
+        self, problems: Sequence[str], standing: Mapping[str, StoredProgress], chunks: Chunks, k: int, until: int
     ) -> None:
         self.k, self.until, self.chunks = k, until, chunks
         self.records = {
-            problem: self._record(problem, order, standing.get(problem, Standing()))
+            problem: self._record(problem, order, standing.get(problem, StoredProgress()))
             for order, problem in enumerate(problems)
         }
         self._waiting = deque(record for record in self.records.values() if record.stage is Stage.WAITING)
@@ -176,17 +176,17 @@ class Schedule:
                 total += min(left, max(0.0, wanted))
         return total
 
-    def _record(self, problem: str, order: int, standing: Standing) -> Record:
+    def _record(self, problem: str, order: int, standing: StoredProgress) -> ProblemRecord:
         """A problem as it stands. The round that its samples reach into is completed, as if nothing had stopped it."""
         high = max((right for _, right in standing.spans), default=0)
         end = self.k if not self.until else min(self.k, self.chunks.round_end(max(0, high - 1)))
         drawn = sum(right - left for left, right in standing.spans)
-        record = Record(problem, order, holes(standing.spans, end), end, drawn, standing.hits)
+        record = ProblemRecord(problem, order, holes(standing.spans, end), end, drawn, standing.hits)
         if not record.holes:
             self._next_round(record)
         return record
 
-    def _ask(self, record: Record) -> None:
+    def _ask(self, record: ProblemRecord) -> None:
         """Open a problem, or its next round: its chunks are ready."""
         record.stage = Stage.OPEN
         for left, right in record.holes:
@@ -196,7 +196,7 @@ class Schedule:
                 record.left += 1
         record.holes = []
 
-    def _one_less(self, record: Record) -> bool:
+    def _one_less(self, record: ProblemRecord) -> bool:
         record.left -= 1
         if record.left:
             return False
@@ -210,7 +210,7 @@ class Schedule:
         self.unfinished -= 1
         return True
 
-    def _next_round(self, record: Record) -> None:
+    def _next_round(self, record: ProblemRecord) -> None:
         """After a whole round: the problem is settled, or its next round is what is to be drawn."""
         if record.end >= self.k or (self.until and record.hits >= self.until):
             record.stage = Stage.SETTLED

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import Decoding, Drawn, Request, Sample, Sampler
+from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sample, Sampler
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import Subjects, judged_rows
 
@@ -21,7 +21,7 @@ HELD = 4  # answers that may wait for the writer; then samplers wait: of long te
 
 
 @dataclass(frozen=True)
-class Rested:
+class BatchDone:
     """A thread has done its batch; with the error that ended it, where there was one."""
 
     error: BaseException | None = None
@@ -36,13 +36,13 @@ class VerdictsReady:
 
 
 @dataclass(frozen=True)
-class Broken:
+class JudgingFailed:
     """Judging ended with an error."""
 
     error: BaseException
 
 
-Event = Drawn | VerdictsReady | Rested | Broken
+Event = DrawnChunk | VerdictsReady | BatchDone | JudgingFailed
 
 
 class SamplerWorkers:
@@ -86,23 +86,23 @@ class SamplerWorkers:
             event = self.events.get(timeout=seconds)
         except queue.Empty:
             return None
-        if isinstance(event, Rested):
+        if isinstance(event, BatchDone):
             self._busy -= 1
         return event
 
-    def stop(self, patience: float) -> list[Drawn]:
+    def stop(self, patience: float) -> list[DrawnChunk]:
         """End the threads. What the sampler answers meanwhile is returned; one that takes too long is left behind."""
         self._stopping.set()
         for _ in self._threads:
             self._batches.put(None)
-        late: list[Drawn] = []
+        late: list[DrawnChunk] = []
         limit = time.monotonic() + patience
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < limit:
             event = self.next(0.02)
-            if isinstance(event, Drawn):
+            if isinstance(event, DrawnChunk):
                 late.append(event)
         while (event := self.next(0)) is not None:
-            if isinstance(event, Drawn):
+            if isinstance(event, DrawnChunk):
                 late.append(event)
         if not any(thread.is_alive() for thread in self._threads):
             for problem in self._forgotten:
@@ -116,7 +116,7 @@ class SamplerWorkers:
                 self._answer(*given)
             except BaseException as caught:  # it belongs to the caller's thread
                 error = caught
-            self.events.put(Rested(error))
+            self.events.put(BatchDone(error))
 
     def _answer(self, requests: list[Request], forgotten: list[str]) -> None:
         for problem in forgotten:
@@ -133,18 +133,18 @@ class SamplerWorkers:
             if self._stopping.is_set():
                 return
         for request in left.values():
-            self.events.put(Drawn(request, trouble="the sampler gave no answer"))
+            self.events.put(DrawnChunk(request, trouble="the sampler gave no answer"))
 
 
-def checked(request: Request, drawn: Drawn) -> Drawn:
+def checked(request: Request, drawn: DrawnChunk) -> DrawnChunk:
     """An answer whose samples are those that were asked for, with texts that can be written; else its trouble."""
     if drawn.trouble:
         return replace(drawn, request=request)
     samples = sorted(drawn.samples, key=lambda sample: sample.index)
     found = [sample.index for sample in samples]
     if found != list(range(request.first, request.first + request.size)):
-        return Drawn(request, trouble=f"the sampler gave {len(found)} samples where {request.size} were asked for")
-    return Drawn(request, tuple(_writable(sample) for sample in samples))
+        return DrawnChunk(request, trouble=f"the sampler gave {len(found)} samples where {request.size} were asked for")
+    return DrawnChunk(request, tuple(_writable(sample) for sample in samples))
 
 
 def _writable(sample: Sample) -> Sample:
@@ -162,19 +162,19 @@ def _writable(sample: Sample) -> Sample:
 TOGETHER = 2_000  # samples judged at a time: their distinct answers are decided side by side
 
 
-class Bench:
+class JudgeQueue:
     """One thread that judges what was drawn, as it comes."""
 
     def __init__(self, judge: Judge, subjects: Subjects, opened: bool, events: queue.Queue[Event]) -> None:
         self._judge, self._subjects, self._opened, self._events = judge, subjects, opened, events
-        self._waiting: queue.SimpleQueue[tuple[Drawn, int] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[DrawnChunk, int] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self.backlog = 0  # bytes of text that wait
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="offleash-judge", daemon=True)
         self._thread.start()
 
-    def give(self, drawn: Drawn) -> None:
+    def give(self, drawn: DrawnChunk) -> None:
         size = sum(len(sample.text) for sample in drawn.samples)
         with self._lock:
             self.backlog += size
@@ -200,14 +200,14 @@ class Bench:
             try:
                 frames = self._verdicts([drawn for drawn, _ in some])
             except BaseException as caught:  # it belongs to the caller's thread
-                self._events.put(Broken(caught))
+                self._events.put(JudgingFailed(caught))
                 return
             for (drawn, size), frame in zip(some, frames, strict=True):
                 with self._lock:
                     self.backlog -= size
                 self._events.put(VerdictsReady(drawn.request, frame))
 
-    def _verdicts(self, some: Sequence[Drawn]) -> list[pl.DataFrame]:
+    def _verdicts(self, some: Sequence[DrawnChunk]) -> list[pl.DataFrame]:
         whole = judged_rows(self._judge, self._subjects, pl.concat([rows_of(drawn) for drawn in some]), self._opened)
         frames, start = [], 0
         for drawn in some:
@@ -216,7 +216,7 @@ class Bench:
         return frames
 
 
-def rows_of(drawn: Drawn) -> pl.DataFrame:
+def rows_of(drawn: DrawnChunk) -> pl.DataFrame:
     """What is needed to judge samples: problem, index, text and finish."""
     return pl.DataFrame(
         {

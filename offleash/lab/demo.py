@@ -26,7 +26,7 @@ from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import DECODINGS, Decoding
-from offleash.training.loop import Trained, train
+from offleash.training.loop import Training, train
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 from offleash.verifying.verify import verify
 
@@ -51,13 +51,13 @@ QUICK = DemoSize(problems=60, k=512, steps=50, groups=32)
 
 
 @dataclass(frozen=True)
-class Demonstrated:
+class DemoResult:
     """What a demo came to. All comparisons are of problems that neither corpus nor training held."""
 
     world: str
     plan: DemoSize
     folder: Path
-    trained: Trained
+    trained: Training
     plain: Comparison  # base and RL at temperature 1, per problem
     solutions: Comparison  # the same, per solution
     paper: Comparison  # at the paper's decoding, per problem
@@ -79,7 +79,7 @@ def recipe_of(world: LabWorld, plan: DemoSize, folder: Path) -> Recipe:
     )
 
 
-def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress = silent) -> Demonstrated:
+def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress = silent) -> DemoResult:
     """Train, draw, verify, compare; what stands in the folder already is not done again."""
     import torch
 
@@ -88,7 +88,7 @@ def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progres
     try:
         asked = _problems(world, plan, folder)
         base = f"hf:{base_of(world.name)}"
-        with Lane(_base_commands(plan, folder, base, world.longest), folder / "base.log") as lane:
+        with BackgroundCommands(_base_commands(plan, folder, base, world.longest), folder / "base.log") as lane:
             trained = train(recipe_of(world, plan, folder), folder / TRAINING, progress)
             rl = f"hf:{trained.model}"
             plain = replace(DECODINGS["plain"], max_tokens=world.longest)
@@ -107,7 +107,7 @@ def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progres
     finally:
         torch.set_num_threads(threads)
     seconds = time.monotonic() - started
-    return Demonstrated(world.name, plan, folder, trained, plainly, by_solution, papered, null, seconds)
+    return DemoResult(world.name, plan, folder, trained, plainly, by_solution, papered, null, seconds)
 
 
 def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> pl.DataFrame:
@@ -155,7 +155,7 @@ LOOK = 2.0  # seconds between two looks at a lane that is waited for
 GENTLE = 20.0  # seconds that a command has to end by itself
 
 
-class Lane:
+class BackgroundCommands:
     """Commands that run meanwhile; left, the one at work is ended gently, and can be run again."""
 
     def __init__(self, commands: Sequence[Sequence[str]], log: Path, module: str = "offleash") -> None:
@@ -166,7 +166,7 @@ class Lane:
         self._stop = Event()
         self._thread = Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> "Lane":
+    def __enter__(self) -> "BackgroundCommands":
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._thread.start()
         return self

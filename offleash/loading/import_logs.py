@@ -27,7 +27,7 @@ SHARD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What went into a run folder."""
 
     folder: Path
@@ -40,7 +40,7 @@ class Imported:
     unverified_hint: str
 
 
-def import_logs(argument: str, into: Path, reading: Reading | None = None, progress: Progress = silent) -> Imported:
+def import_logs(argument: str, into: Path, reading: Reading | None = None, progress: Progress = silent) -> ImportResult:
     """Read logs twice: once to number their samples, once to copy their texts in bounded memory."""
     reading = reading or Reading(Options(texts=True))
     named = parse_argument(argument)
@@ -70,7 +70,7 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
                     verdict = ["verdict", "answer", "solution", "score"]
                     run.write_verdicts(verifier, shard.select("problem", "index", *verdict))
                 progress(f"{part.path.name}: {done:,} samples written")
-    return Imported(
+    return ImportResult(
         folder=into,
         problems=problems.height,
         samples=rows.height,
@@ -106,7 +106,7 @@ def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield pl.concat(held)
 
 
-def imported_document(done: Imported) -> dict[str, object]:
+def imported_document(done: ImportResult) -> dict[str, object]:
     """The import as JSON."""
     return {
         "schema": 1,
@@ -122,7 +122,7 @@ def imported_document(done: Imported) -> dict[str, object]:
     }
 
 
-def imported_text(done: Imported) -> str:
+def imported_text(done: ImportResult) -> str:
     """The import in words."""
     lines = [
         f"{done.folder}: {done.samples:,} samples of {done.problems:,} problems, read as {done.format}",
@@ -144,7 +144,7 @@ COUNTS = "counts"
 
 
 @dataclass(frozen=True)
-class Readable:
+class ReadableArguments:
     """What to compare instead of the arguments given, and the notes of the logs that were copied, by run."""
 
     arguments: Sequence[str]
@@ -152,14 +152,14 @@ class Readable:
 
 
 @contextmanager
-def with_texts(arguments: Sequence[str], reading: Reading, progress: Progress = silent) -> Iterator[Readable]:
+def with_texts(arguments: Sequence[str], reading: Reading, progress: Progress = silent) -> Iterator[ReadableArguments]:
     """The same runs, logs of samples in run folders of a scratch place; run folders and counts stay where they are.
 
     One file that holds several runs (`split_by`) stays as it is too: its texts cannot be shown.
     """
     parsed = distinct_paths([parse_argument(argument) for argument in arguments])
     if reading.options.split_by is not None or all(_stays(one, reading) for one in parsed):
-        yield Readable(arguments)
+        yield ReadableArguments(arguments)
         return
     names = distinct_names([one.name for one in parsed])
     whole = replace(reading, options=replace(reading.options, texts=True))
@@ -172,7 +172,7 @@ def with_texts(arguments: Sequence[str], reading: Reading, progress: Progress = 
                 if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
                     place, notes[name] = str(done.folder), done.notes
             out.append(f"{name}={place}")
-        yield Readable(out, notes)
+        yield ReadableArguments(out, notes)
 
 
 def _stays(one: Argument, reading: Reading) -> bool:

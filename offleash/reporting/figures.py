@@ -16,11 +16,11 @@ from offleash.comparing.figures.benchmarks import benchmarks
 from offleash.comparing.figures.checkpoints import checkpoints
 from offleash.comparing.figures.distinct import distinct
 from offleash.comparing.figures.evidence import evidence
+from offleash.comparing.figures.figure_input import Draw, FigureInput
 from offleash.comparing.figures.guessing import guessing
 from offleash.comparing.figures.pass_at_k import passes
 from offleash.comparing.figures.plane import plane
 from offleash.comparing.figures.portfolio import portfolio
-from offleash.comparing.figures.subject import Draw, FigureInput
 from offleash.comparing.figures.support import support
 from offleash.comparing.flips import Flips, can_flip
 from offleash.comparing.per_problem import detail

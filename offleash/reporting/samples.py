@@ -38,7 +38,7 @@ class SampleView:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnswerCount:
     """How often an answer was given; None: no answer was found."""
 
     answer: str | None
@@ -52,12 +52,12 @@ class RunAnswers:
 
     kinds: dict[str, int]  # how many samples have each verdict
     different: int  # answers, of which the most frequent follow
-    answers: list[Answered]
+    answers: list[AnswerCount]
     samples: list[SampleView]  # some of each verdict, different answers first
 
 
 @dataclass(frozen=True)
-class Much:
+class DetailLimits:
     """How much to tell of a problem: samples of each verdict, letters of both ends of their texts, and answers."""
 
     each: int
@@ -67,7 +67,7 @@ class Much:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class SampleStore:
     """The samples of the runs before (0) and after (1) of a comparison, by row of its problems."""
 
     one: Comparison
@@ -79,7 +79,7 @@ class Shelf:
         """The id that a run itself gives to a problem."""
         return self._own[r][row]
 
-    def told(self, rows: Sequence[int], r: int, much: Much) -> dict[int, RunAnswers]:
+    def told(self, rows: Sequence[int], r: int, much: DetailLimits) -> dict[int, RunAnswers]:
         """What a run said to some problems; its files are scanned once for all of them."""
         if self.run(r).verdicts is None:
             return {row: RunAnswers({}, 0, [], []) for row in rows}
@@ -130,13 +130,13 @@ class Shelf:
         if some:
             yield some
 
-    def _told(self, rows: list[int], r: int, much: Much) -> Iterator[tuple[int, RunAnswers]]:
+    def _told(self, rows: list[int], r: int, much: DetailLimits) -> Iterator[tuple[int, RunAnswers]]:
         own = pl.Series("problem", [self.own(row, r) for row in rows])
         near = self._verdicts(r).filter(_one_of(own)).collect() if len(rows) > 1 else self._near(own[0], r)
         grouped = near.group_by(_ANSWER).agg(pl.col("index").min(), count=pl.len())
         out = {problem: RunAnswers({}, 0, [], []) for problem in own}
         for problem, answer, verdict, count in _most_frequent(grouped, much.answers).iter_rows():
-            out[problem].answers.append(Answered(answer, verdict, count))
+            out[problem].answers.append(AnswerCount(answer, verdict, count))
         page = _different_first(near, grouped, much.each).join(near, on=_KEY, how="left", maintain_order="left")
         for problem, sample in self._written(page, r, much.head, much.tail):
             out[problem].samples.append(sample)
@@ -248,32 +248,37 @@ RUNS = (0, 1)  # before, after
 CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
-def problem_document(shelf: Shelf, row: int) -> Json:
+def problem_document(shelf: SampleStore, row: int) -> Json:
     """All that is told of one problem."""
     return problem_documents(shelf, [row])[row]
 
 
 def problem_documents(
-    shelf: Shelf, rows: Sequence[int], each: int = EACH, head: int = HEAD, tail: int = TAIL, answers: int = ANSWERS
+    shelf: SampleStore,
+    rows: Sequence[int],
+    each: int = EACH,
+    head: int = HEAD,
+    tail: int = TAIL,
+    answers: int = ANSWERS,
 ) -> dict[int, Json]:
     """All that is told of some problems, by row; the samples of a run are looked for once, for all of them."""
-    found = [shelf.told(rows, r, Much(each, head, tail, answers)) for r in RUNS]
+    found = [shelf.told(rows, r, DetailLimits(each, head, tail, answers)) for r in RUNS]
     return {row: _asked(shelf, row) | {"runs": [_run(shelf, row, r, found[r][row]) for r in RUNS]} for row in rows}
 
 
-def samples_document(shelf: Shelf, row: int, r: int, verdict: str | None, start: int, size: int) -> Json:
+def samples_document(shelf: SampleStore, row: int, r: int, verdict: str | None, start: int, size: int) -> Json:
     """Some samples of a problem in the order of their index, and how many there are."""
     page, total = shelf.page(row, r, verdict, start, size, HEAD, TAIL)
     return {"samples": [_sample(one) for one in page], "total": total}
 
 
-def text_document(shelf: Shelf, row: int, r: int, index: int, start: int, size: int) -> Json | None:
+def text_document(shelf: SampleStore, row: int, r: int, index: int, start: int, size: int) -> Json | None:
     """A part of the text of one sample; None where there is no such text."""
     found = shelf.text(row, r, index, start, size)
     return None if found is None else {"text": found[0], "start": start, "letters": found[1]}
 
 
-def _asked(shelf: Shelf, row: int) -> Json:
+def _asked(shelf: SampleStore, row: int) -> Json:
     """What was asked; the whole lengths say how much of it was cut."""
     asked = shelf.one.counted.problems.select("problem", "benchmark", "question", "gold").row(row)
     problem, benchmark, question, gold = asked
@@ -288,7 +293,7 @@ def _asked(shelf: Shelf, row: int) -> Json:
     }
 
 
-def _run(shelf: Shelf, row: int, r: int, told: RunAnswers) -> Json:
+def _run(shelf: SampleStore, row: int, r: int, told: RunAnswers) -> Json:
     """What a run answered to a problem."""
     tally = shelf.one.counted.tally
     return {
@@ -303,7 +308,7 @@ def _run(shelf: Shelf, row: int, r: int, told: RunAnswers) -> Json:
     }
 
 
-def _answer(one: Answered) -> Json:
+def _answer(one: AnswerCount) -> Json:
     return {"answer": _clipped(one.answer, ANSWER), "verdict": one.verdict, "count": one.count}
 
 

@@ -18,7 +18,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.render.escape import script_json
 from offleash.render.numbers import Json
-from offleash.reporting.samples import RUNS, UNVERIFIED, Shelf, problem_document, samples_document, text_document
+from offleash.reporting.samples import RUNS, UNVERIFIED, SampleStore, problem_document, samples_document, text_document
 
 # Routes: what each address returns. No address names a file: rows and indices are numbers, and checked.
 
@@ -47,7 +47,7 @@ class BadRequestError(Exception):
         self.status = status
 
 
-def answer(shelf: Shelf, page: bytes, target: str) -> HttpResponse:
+def answer(shelf: SampleStore, page: bytes, target: str) -> HttpResponse:
     """The page, a document, or an error that says what is right."""
     path, _, query = target.partition("?")  # compared as it stands: an encoded dot is no dot
     if path == "/":
@@ -75,15 +75,15 @@ def refusal(status: int, message: str) -> HttpResponse:
 class Route:
     """A document, and the names that its query may have."""
 
-    document: Callable[[Shelf, Mapping[str, str]], Json]
+    document: Callable[[SampleStore, Mapping[str, str]], Json]
     names: tuple[str, ...]
 
 
-def _problem(shelf: Shelf, asked: Mapping[str, str]) -> Json:
+def _problem(shelf: SampleStore, asked: Mapping[str, str]) -> Json:
     return problem_document(shelf, _row(shelf, asked))
 
 
-def _samples(shelf: Shelf, asked: Mapping[str, str]) -> Json:
+def _samples(shelf: SampleStore, asked: Mapping[str, str]) -> Json:
     row, r = _row(shelf, asked), _number(asked, "run", RUNS[0], RUNS[-1])
     verdict = asked.get("verdict", ALL)
     if verdict not in VERDICTS:
@@ -93,7 +93,7 @@ def _samples(shelf: Shelf, asked: Mapping[str, str]) -> Json:
     return samples_document(shelf, row, r, None if verdict == ALL else verdict, start, size)
 
 
-def _text(shelf: Shelf, asked: Mapping[str, str]) -> Json:
+def _text(shelf: SampleStore, asked: Mapping[str, str]) -> Json:
     row, r = _row(shelf, asked), _number(asked, "run", RUNS[0], RUNS[-1])
     index = _number(asked, "index", 0, LARGEST)
     start = _number(asked, "start", 0, LARGEST, 0)
@@ -127,7 +127,7 @@ def _asked(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
     return dict(pairs)
 
 
-def _row(shelf: Shelf, asked: Mapping[str, str]) -> int:
+def _row(shelf: SampleStore, asked: Mapping[str, str]) -> int:
     return _number(asked, "row", 0, shelf.one.counted.problems.height - 1)
 
 
@@ -167,7 +167,7 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'"
 class ViewServer:
     """Serves a page and the samples of a shelf on 127.0.0.1 until it is closed."""
 
-    def __init__(self, shelf: Shelf, page: str, port: int = 0) -> None:
+    def __init__(self, shelf: SampleStore, page: str, port: int = 0) -> None:
         check_port(port)
         try:
             self._listener = _Listener(shelf, page.encode(), port)
@@ -221,7 +221,7 @@ class _Listener(ThreadingHTTPServer):
     block_on_close = False  # a browser keeps connections open; Ctrl-C does not wait for it
     allow_reuse_port = False
 
-    def __init__(self, shelf: Shelf, page: bytes, port: int) -> None:
+    def __init__(self, shelf: SampleStore, page: bytes, port: int) -> None:
         self.shelf, self.page = shelf, page
         super().__init__((HERE, port), _Request)
         names = (HERE, "localhost")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from offleash.samplers.huggingface.expand import Leaves
     from offleash.samplers.huggingface.loading import LoadedModel
     from offleash.samplers.huggingface.network import Network
-    from offleash.samplers.huggingface.text import Asking
+    from offleash.samplers.huggingface.text import PromptEncoder
     from offleash.samplers.huggingface.walk import WalkLimits
 
 FREE = (
@@ -95,7 +95,7 @@ class _Shared:
 
     loaded: "LoadedModel"
     network: "Network"
-    asking: "Asking"
+    asking: "PromptEncoder"
     limits: "WalkLimits"
 
     @property
@@ -109,7 +109,7 @@ class _Shared:
     def expand(
         self, request: Request, decoding: Decoding, epsilon: float, tell: ExpansionProgress = no_progress
     ) -> Expansion:
-        from offleash.samplers.huggingface.expand import Expanding
+        from offleash.samplers.huggingface.expand import PrefixExpansion
         from offleash.samplers.huggingface.text import stop_finder
         from offleash.samplers.huggingface.tree import Tree
 
@@ -121,7 +121,7 @@ class _Shared:
             return Expansion(trouble=trouble)
         decoding, before = replace(decoding, max_tokens=min(room, decoding.max_tokens)), self.network.forwarded
         ((layers, logits),) = self.network.read([tokens])
-        expanding = Expanding(
+        expanding = PrefixExpansion(
             self.network,
             decoding,
             np.array(self.loaded.ends, np.int64),

@@ -98,7 +98,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnChunk:
     """What became of a request: all its samples, by index, or none and why."""
 
     request: Request
@@ -141,7 +141,7 @@ class Sampler(Protocol):
         """The whole text that the model reads for a prompt; None where a server makes it."""
         ...
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
         """Every request once, in any order, as each is done. Trouble of one request is told in its Drawn; trouble
         that every request would have (no server, no memory) is an OffleashError."""
         ...

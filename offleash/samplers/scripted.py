@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from offleash.errors import OffleashError, unknown
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Decoding, Drawn, Request, Sample
+from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Decoding, DrawnChunk, Request, Sample
 from offleash.samplers.seeds import sample_seeds, seed_of, uniform
 
 ANY = "*"
@@ -87,17 +87,17 @@ class Scripted:
     def asked(self, prompt: str) -> str | None:
         return self._script.template.replace("{prompt}", prompt)
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
         for request in requests:
             if self._behaviour.delay:
                 time.sleep(self._behaviour.delay)
             if seed_of(request.seed, "fail", request.first) < self._behaviour.fail * 2**64:
-                yield Drawn(request, trouble=f"the script says that {self._behaviour.fail:g} of all requests fail")
+                yield DrawnChunk(request, trouble=f"the script says that {self._behaviour.fail:g} of all requests fail")
                 continue
             samples = tuple(self._samples(request, decoding))
             with self._lock:
                 self._forwarded += sum(sample.tokens or 0 for sample in samples)
-            yield Drawn(request, samples)
+            yield DrawnChunk(request, samples)
 
     def forget(self, problem: str) -> None:
         """Nothing is remembered of a problem."""

@@ -38,7 +38,7 @@ from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding
 from offleash.scoring.rows import ScoredRow, check_rows, score_rows
-from offleash.scoring.shards import KEY, Selection, Shards, asked, frame_of
+from offleash.scoring.shards import KEY, RunScorer, Selection, asked, frame_of
 from offleash.version import __version__
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def score_run(
         drop_without_samples(folder, positions_folder(folder, scoring.name))
         chosen = selection or Selection()
         right = _right(run, chosen) if chosen.correct else None
-        work = Shards(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)
+        work = RunScorer(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)
         new = work.all(shards)
     if not any(scores_folder(folder, scoring.name).glob(SHARD)):
         raise OffleashError(f"{folder} has no sample that is asked for (--first, --only): nothing was scored.")

@@ -26,7 +26,7 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True)
-class WayCounts:
+class StrategyCounts:
     """How often each way was seen in the run before and in the run after."""
 
     count_W2: Integer
@@ -79,7 +79,7 @@ class Richness:
 
 
 def novelty(
-    counts: WayCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0
+    counts: StrategyCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0
 ) -> StrategyNovelty | None:
     """Novelty at up to k samples a side, as many as leave a redraw of the run before; None where there are too few.
 
@@ -102,7 +102,9 @@ def novelty(
     return StrategyNovelty(basis, n, problems, ways, again, more, mass, mass_again, mass_more)
 
 
-def richness(counts: WayCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0) -> Richness | None:
+def richness(
+    counts: StrategyCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0
+) -> Richness | None:
     """Richness rarefied to k drawn samples, or to the correct samples of the run that has fewer of them."""
     total_P2 = counts.drawn_P2 if basis is Basis.DRAWN else counts.correct_P2
     n_P = total_P2.min(axis=1)
@@ -132,7 +134,7 @@ def _moved(value_P4: Float) -> Float:
     return np.array([[middle - move / 2, middle + move / 2, move, 1.0] for move in (size, -size)])
 
 
-def _novelty_columns(counts: WayCounts, total_P2: Integer, n_P: Integer) -> Float:
+def _novelty_columns(counts: StrategyCounts, total_P2: Integer, n_P: Integer) -> Float:
     """New and all, of ways and of mass, of the run after and of a second draw of the run before: P x 8."""
     n_W, total_W2 = n_P[counts.problem_W], total_P2[counts.problem_W]
     (base_W, rl_W), (all_W, drawn_W) = counts.count_W2.T, total_W2.T
@@ -186,5 +188,5 @@ def _seen(total_W: Integer, count_W: Integer, n_W: Integer) -> Float:
     return np.nan_to_num(0.0 - np.expm1(log_miss(total_W, count_W, n_W)))
 
 
-def _per_problem(counts: WayCounts, value_W: NDArray[np.float64]) -> Float:
+def _per_problem(counts: StrategyCounts, value_W: NDArray[np.float64]) -> Float:
     return np.bincount(counts.problem_W, weights=value_W, minlength=len(counts.drawn_P2)).astype(np.float64)

@@ -19,15 +19,15 @@ from offleash.render.numbers import duration
 from offleash.training.checkpoints import Checkpoint
 from offleash.training.metrics import Metrics
 from offleash.training.recipe import Recipe
-from offleash.training.rollouts import Lesson
-from offleash.training.trainer import Student, opened
-from offleash.training.update import Moved, batch_of, batch_seed, supervise, update
+from offleash.training.rollouts import StepRollouts
+from offleash.training.trainer import Trainer, opened
+from offleash.training.update import UpdateStats, batch_of, batch_seed, supervise, update
 
 QUIET = 5  # steps in a row with nothing to learn, after which a training is stopped
 
 
 @dataclass(frozen=True)
-class Trained:
+class Training:
     """What a training came to."""
 
     folder: Path
@@ -39,7 +39,7 @@ class Trained:
     note: str = ""
 
 
-def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
+def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Training:
     """Train by a recipe into a folder; what stands there already is gone on with."""
     started = time.monotonic()
     with opened(recipe, folder, progress) as student, _still():
@@ -67,7 +67,7 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Trained:
         finally:
             metrics.close()
         model = student.finish()
-    return Trained(folder, model, max(first, recipe.steps), first, time.monotonic() - started, last, metrics.note)
+    return Training(folder, model, max(first, recipe.steps), first, time.monotonic() - started, last, metrics.note)
 
 
 @contextmanager
@@ -81,12 +81,12 @@ def _still() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _learn(student: Student, lesson: Lesson, step: int) -> Moved:
+def _learn(student: Trainer, lesson: StepRollouts, step: int) -> UpdateStats:
     """The policy gradient on the groups of a step."""
     recipe = student.recipe
     student.set_rate(step)
     if not lesson.groups:
-        return Moved(0.0, 0.0)
+        return UpdateStats(0.0, 0.0)
     batch = batch_of(lesson.groups, student.method, batch_seed(recipe.seed, step))
     temperature = student.collecting.decoding.temperature
     return update(
@@ -94,7 +94,7 @@ def _learn(student: Student, lesson: Lesson, step: int) -> Moved:
     )
 
 
-def _supervised(student: Student, lesson: Lesson, step: int) -> dict[str, float]:
+def _supervised(student: Trainer, lesson: StepRollouts, step: int) -> dict[str, float]:
     """Every few steps, supervised ones on traces of problems that no sample solved."""
     schedule = student.method.schedule
     if not schedule.sft_every:
@@ -109,7 +109,7 @@ def _supervised(student: Student, lesson: Lesson, step: int) -> dict[str, float]
     return {"sft/loss": moved.loss, "sft/samples": float(moved.trained)} if moved else {}
 
 
-def _validated(student: Student, step: int) -> dict[str, float]:
+def _validated(student: Trainer, step: int) -> dict[str, float]:
     """Now and then, the share of correct samples on problems that are not trained on; resets where it stalls."""
     every = student.recipe.validation.every
     if not every or (step + 1) % every or student.validation is None:
@@ -118,7 +118,7 @@ def _validated(student: Student, step: int) -> dict[str, float]:
     return {"validation/pass@1": found, "validation/resets": float(student.heed(found))}
 
 
-def _measured(lesson: Lesson, moved: Moved) -> dict[str, float]:
+def _measured(lesson: StepRollouts, moved: UpdateStats) -> dict[str, float]:
     groups = [taught.group.own() for taught in lesson.groups]
     tokens = max(1, sum(int(group.length_G.sum()) for group in groups))
     mixed = sum(0 < group.reward_G.sum() < group.size for group in groups)
@@ -141,13 +141,13 @@ def _measured(lesson: Lesson, moved: Moved) -> dict[str, float]:
     }
 
 
-def _taught(student: Student, lesson: Lesson, moved: Moved, supervised: bool) -> bool:
+def _taught(student: Trainer, lesson: StepRollouts, moved: UpdateStats, supervised: bool) -> bool:
     """Whether a step had anything to learn from: samples of different reward, or traces from outside."""
     outside = supervised or bool(student.failed) or any(taught.group.expert_G.any() for taught in lesson.groups)
     return outside or (moved.signal and lesson.verdicts["correct"] > 0)
 
 
-def _constant(lesson: Lesson, steps: int) -> OffleashError:
+def _constant(lesson: StepRollouts, steps: int) -> OffleashError:
     """Nothing can be learned where every sample has the same reward."""
     if lesson.verdicts["correct"] == lesson.samples:
         return OffleashError(
@@ -185,7 +185,7 @@ def _told(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:
     )
 
 
-def trained_text(one: Trained) -> str:
+def trained_text(one: Training) -> str:
     """A few lines: how far it got, its last step, and what to do with the model."""
     resumed = f", {one.resumed:,} of them before" if one.resumed else ""
     shown = ("reward", "entropy/token", "validation/pass@1")
@@ -198,7 +198,7 @@ def trained_text(one: Trained) -> str:
     return "\n".join(lines + ([f"  {one.note}"] if one.note else []))
 
 
-def trained_document(one: Trained) -> dict[str, object]:
+def trained_document(one: Training) -> dict[str, object]:
     """A training as JSON."""
     return {
         "schema": 1,

@@ -29,11 +29,11 @@ class RolloutGroup:
     answer_G: tuple[str, ...]  # what each answered, solutions of one form written alike; "" where none was read
     longest: int  # tokens that a sample may have
     expert_G: Flags  # traces that came from outside: their log-probabilities are those of the policy
-    greedy: float = 0.0  # reward of the greedy sample; drawn only where Schedule.greedy asks for it
+    greedy: float = 0.0  # reward of the greedy sample; drawn only where MethodSchedule.greedy asks for it
     seen: Mapping[str, int] = field(default_factory=dict)  # how often answers were given to the problem before
     batch_mean: float = 0.0  # reward over all samples of the step
     batch_std: float = 1.0
-    reached: bool = True  # by the frozen base; looked at only where Schedule.base_samples asks for it
+    reached: bool = True  # by the frozen base; looked at only where MethodSchedule.base_samples asks for it
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import NAME, UnsupportedError
 from offleash.samplers.huggingface.loading import LoadedModel, loaded, settings_of
 from offleash.samplers.huggingface.network import Network, network
-from offleash.samplers.huggingface.text import Asking, decoded
+from offleash.samplers.huggingface.text import PromptEncoder, decoded
 from offleash.samplers.huggingface.tree import Tree
 from offleash.samplers.huggingface.walk import Walk, WalkLimits
 from offleash.samplers.registry import model_of
@@ -48,7 +48,7 @@ class Policy:
 
     loaded: LoadedModel
     network: Network
-    asking: Asking
+    asking: PromptEncoder
     limits: WalkLimits
     plain: str  # the attention with which gradients are computed: the model's own
     trees: bool | None = None  # whether gradients go by trees; None: not seen yet
@@ -148,7 +148,7 @@ def open_policy(name: str) -> Policy:
             f"{name} cannot be drawn from by the fast engine ({error}), which this trainer needs; train it with TRL."
         ) from None
     limits = WalkLimits(memory=int(float(settings["memory"]) * 2**30), rows=int(float(settings["rows"])))
-    return Policy(found, shared, Asking(found.tokenizer, None, model.raw), limits, plain)
+    return Policy(found, shared, PromptEncoder(found.tokenizer, None, model.raw), limits, plain)
 
 
 def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:

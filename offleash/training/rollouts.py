@@ -16,9 +16,9 @@ from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import Ints, MethodSchedule, RolloutGroup, TokenBatch
 from offleash.training.policy import Policy, Samples
-from offleash.verifying.cases import Ladder, judged_texts, refuse_unreadable, subjects_of
+from offleash.verifying.cases import ExtractionOptions, judged_texts, refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import Subjects, Verifying, judge_of
+from offleash.verifying.verify import Subjects, VerifyOptions, judge_of
 
 # Rewards: 1 for a sample that its verifier calls correct, 0 for any other, judged as every run is.
 
@@ -54,8 +54,8 @@ class Rewards:
 @contextmanager
 def rewards_for(problems: pl.DataFrame, where: str, opened: bool = False) -> Iterator[Rewards]:
     """The rewards of a set of problems; refused where one of them cannot be judged."""
-    with judge_of(Verifying(cache=False)) as judge:  # samples of a policy that changes are hardly ever seen again
-        subjects = subjects_of(problems, None, Ladder(opened=opened), where)
+    with judge_of(VerifyOptions(cache=False)) as judge:  # samples of a policy that changes are hardly ever seen again
+        subjects = subjects_of(problems, None, ExtractionOptions(opened=opened), where)
         refuse_unreadable(judge, subjects, where)
         yield Rewards(judge, subjects, opened)
 
@@ -67,7 +67,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 @dataclass(frozen=True)
-class Pupil:
+class TrainingProblem:
     """A problem that is trained on."""
 
     problem: str
@@ -76,19 +76,19 @@ class Pupil:
 
 
 @dataclass(frozen=True)
-class Taught:
+class TrainingGroup:
     """A problem with its group, and the tokens of the group's samples."""
 
-    pupil: Pupil
+    pupil: TrainingProblem
     group: RolloutGroup
     token_GT: Ints
 
 
 @dataclass
-class Collecting:
+class RolloutCollector:
     """How groups are collected, and what is remembered from step to step."""
 
-    pupils: Sequence[Pupil]
+    pupils: Sequence[TrainingProblem]
     rewards: Rewards
     schedule: MethodSchedule
     decoding: Decoding
@@ -100,9 +100,9 @@ class Collecting:
     asked: int = 0  # problems so far
     seen: dict[str, dict[str, int]] = field(default_factory=dict)  # answers so far, by problem
 
-    def step(self, policy: Policy, step: int) -> "Lesson":
+    def step(self, policy: Policy, step: int) -> "StepRollouts":
         """The groups of one step. Every sample depends on the seed, the step and its problem alone."""
-        lesson = Lesson([], Counter(), 0, 0)
+        lesson = StepRollouts([], Counter(), 0, 0)
         for round_ in range(self.refill if self.schedule.mixed_only else 1):
             for taught in self._drawn(policy, self._next(self.problems), (step, round_), lesson):
                 mixed = 0 < taught.group.reward_G.sum() < taught.group.size
@@ -114,9 +114,9 @@ class Collecting:
                 break
         return lesson
 
-    def _next(self, count: int) -> list[Pupil]:
+    def _next(self, count: int) -> list[TrainingProblem]:
         """The next problems: each once in every pass over them, in an order of its own a pass."""
-        chosen, P = list[Pupil](), len(self.pupils)
+        chosen, P = list[TrainingProblem](), len(self.pupils)
         while len(chosen) < count:
             turn, place = divmod(self.asked, P)
             order = np.random.default_rng([self.seed, turn]).permutation(P)[place : place + count - len(chosen)]
@@ -124,7 +124,9 @@ class Collecting:
             self.asked += len(order)
         return chosen
 
-    def _drawn(self, policy: Policy, pupils: list[Pupil], when: tuple[int, int], lesson: "Lesson") -> Iterator[Taught]:
+    def _drawn(
+        self, policy: Policy, pupils: list[TrainingProblem], when: tuple[int, int], lesson: "StepRollouts"
+    ) -> Iterator[TrainingGroup]:
         prompts = [pupil.prompt for pupil in pupils]
         seeds = [seed_of(self.seed, *when, place, pupil.problem) for place, pupil in enumerate(pupils)]
         samples = policy.draw(prompts, self.size, seeds, self.decoding)
@@ -144,7 +146,7 @@ class Collecting:
             taught = replace(taught, group=group)
             yield self._joined(policy, taught, seeds[place])
 
-    def _joined(self, policy: Policy, taught: Taught, seed: int) -> Taught:
+    def _joined(self, policy: Policy, taught: TrainingGroup, seed: int) -> TrainingGroup:
         """The group with traces from outside, where the method asks for them and there are any."""
         pupil, group = taught.pupil, taught.group
         count = min(self.schedule.experts, len(pupil.traces))
@@ -168,9 +170,9 @@ class Collecting:
             answer_G=(*group.answer_G, *answers),
             expert_G=np.concatenate([group.expert_G, np.ones(count, np.bool_)]),
         )
-        return Taught(pupil, joined, np.concatenate([wide(taught.token_GT, T), wide(rows.token_NT, T)]))
+        return TrainingGroup(pupil, joined, np.concatenate([wide(taught.token_GT, T), wide(rows.token_NT, T)]))
 
-    def _greedy(self, policy: Policy, pupils: list[Pupil]) -> Sequence[float]:
+    def _greedy(self, policy: Policy, pupils: list[TrainingProblem]) -> Sequence[float]:
         """The reward of the most likely sample of each problem, where the method asks for it."""
         if not self.schedule.greedy:
             return [0.0] * len(pupils)
@@ -178,7 +180,7 @@ class Collecting:
         one = policy.draw([pupil.prompt for pupil in pupils], 1, [0] * len(pupils), greedy)
         return self.rewards.of([pupil.problem for pupil in pupils], one.texts, one.truncated_N.tolist()).rewards
 
-    def _reached(self, pupils: list[Pupil], seeds: Sequence[int]) -> Sequence[bool]:
+    def _reached(self, pupils: list[TrainingProblem], seeds: Sequence[int]) -> Sequence[bool]:
         """Whether the frozen base solves each problem in so many samples, where the method asks for it."""
         size = self.schedule.base_samples
         if not size or self.base is None:
@@ -191,10 +193,10 @@ class Collecting:
 
 
 @dataclass
-class Lesson:
+class StepRollouts:
     """What a step learns from, and what was seen on the way to it."""
 
-    groups: list[Taught]
+    groups: list[TrainingGroup]
     verdicts: Counter[str]
     truncated: int
     dropped: int
@@ -209,7 +211,9 @@ class Lesson:
         return self.verdicts["correct"] / max(1, self.samples)
 
 
-def _taught(pupil: Pupil, samples: Samples, judged: RewardBatch, mine: slice, decoding: Decoding) -> Taught:
+def _taught(
+    pupil: TrainingProblem, samples: Samples, judged: RewardBatch, mine: slice, decoding: Decoding
+) -> TrainingGroup:
     """One problem's part of what was drawn."""
     length_G = samples.rows.length_N[mine]
     T = int(length_G.max())
@@ -222,7 +226,7 @@ def _taught(pupil: Pupil, samples: Samples, judged: RewardBatch, mine: slice, de
         longest=decoding.max_tokens,
         expert_G=np.zeros(len(length_G), np.bool_),
     )
-    return Taught(pupil, group, samples.rows.token_NT[mine, :T])
+    return TrainingGroup(pupil, group, samples.rows.token_NT[mine, :T])
 
 
 def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> TokenBatch:

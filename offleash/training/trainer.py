@@ -26,14 +26,14 @@ from offleash.training.method import Method
 from offleash.training.methods.registry import method as method_of
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
 from offleash.training.recipe import ProblemSource, Recipe, differences, read_recipe, write_recipe
-from offleash.training.rollouts import Collecting, Lesson, Pupil, Rewards, rewards_for
+from offleash.training.rollouts import Rewards, RolloutCollector, StepRollouts, TrainingProblem, rewards_for
 from offleash.training.traces import read_traces
 
 RECIPE, MODEL = "recipe.yaml", "model"
 LARGEST = 1e38  # rate that torch takes
 
 
-class Kept(TypedDict):
+class TrainerState(TypedDict):
     """What a checkpoint holds beside the weights."""
 
     optimizer: dict[str, object]
@@ -48,7 +48,7 @@ class Kept(TypedDict):
 
 
 @dataclass
-class Student:
+class Trainer:
     """A policy in training."""
 
     recipe: Recipe
@@ -56,15 +56,17 @@ class Student:
     method: Method
     policy: Policy
     optimizer: torch.optim.Optimizer
-    collecting: Collecting
+    collecting: RolloutCollector
     reference: Policy | None
-    validation: tuple[list[Pupil], Rewards] | None
+    validation: tuple[list[TrainingProblem], Rewards] | None
     data: str
     step: int = 0
     best: float = -1.0  # of the validations since the last reset
     stalled: int = 0  # validations since the best one
     resets: int = 0
-    failed: dict[str, Pupil] = field(default_factory=dict)  # problems that no sample solved, with their traces
+    failed: dict[str, TrainingProblem] = field(
+        default_factory=dict
+    )  # problems that no sample solved, with their traces
 
     def set_rate(self, step: int) -> None:
         """The learning rate of a step: it rises over the warm-up, then stays."""
@@ -73,7 +75,7 @@ class Student:
         for group in self.optimizer.param_groups:
             group["lr"] = options.rate * share
 
-    def remember_failed(self, lesson: Lesson) -> None:
+    def remember_failed(self, lesson: StepRollouts) -> None:
         """Problems of a lesson that no sample of their own solved, where there are traces for them."""
         for taught in lesson.groups:
             own = taught.group.reward_G[~taught.group.expert_G]
@@ -115,7 +117,7 @@ class Student:
         if not self.policy.sound(self.collecting.pupils[0].prompt):
             raise OffleashError("The model gives NaN: the training went astray.")
         reset = self.reference is not None and self.resets > 0
-        state: Kept = {
+        state: TrainerState = {
             "optimizer": self.optimizer.state_dict(),
             "asked": self.collecting.asked,
             "seen": self.collecting.seen,
@@ -142,7 +144,7 @@ class Student:
 
 
 @contextmanager
-def opened(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Student]:
+def opened(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Trainer]:
     """A student at its first step, or where its folder says that it was; its judge is closed at the end."""
     last = _going_on(recipe, folder)
     method = method_of(recipe.method, recipe.options)
@@ -161,7 +163,7 @@ def opened(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Student
         rewards = stack.enter_context(rewards_for(problems, recipe.problems.name, _opens(start, problems)))
         pupils = _pupils(policy, problems, _traces(recipe, method, rewards))
         check_round_trip(policy, [*problems["prompt"], *(text for one in pupils for text in one.traces)])
-        student = Student(
+        student = Trainer(
             recipe=recipe,
             folder=folder,
             method=method,
@@ -202,8 +204,8 @@ def _going_on(recipe: Recipe, folder: Path) -> Checkpoint | None:
     return last
 
 
-def _resume(student: Student, last: Checkpoint) -> None:
-    state = cast(Kept, checkpoints.load_state(last))
+def _resume(student: Trainer, last: Checkpoint) -> None:
+    state = cast(TrainerState, checkpoints.load_state(last))
     if state["data"] != student.data:
         raise OffleashError(
             f"{student.recipe.problems.name}, its traces or {student.recipe.model} changed since the training in "
@@ -219,7 +221,7 @@ def _resume(student: Student, last: Checkpoint) -> None:
         student.reference.loaded.model.load_state_dict(state["reference"])
 
 
-def _data(recipe: Recipe, pupils: Sequence[Pupil]) -> str:
+def _data(recipe: Recipe, pupils: Sequence[TrainingProblem]) -> str:
     """A hash of problems, prompts, traces and the weights that a training begins with."""
     model = recipe.model.removeprefix("hf:")
     return f"{seed_of(*((pupil.problem, pupil.prompt, pupil.traces) for pupil in pupils)):016x} {fingerprint(model)}"
@@ -257,25 +259,27 @@ def _traces(recipe: Recipe, method: Method, rewards: Rewards) -> Mapping[str, Se
     return found
 
 
-def _pupils(policy: Policy, problems: pl.DataFrame, traces: Mapping[str, Sequence[str]]) -> list[Pupil]:
+def _pupils(policy: Policy, problems: pl.DataFrame, traces: Mapping[str, Sequence[str]]) -> list[TrainingProblem]:
     return [
-        Pupil(name, policy.tokens(prompt), tuple(traces.get(name, ())))
+        TrainingProblem(name, policy.tokens(prompt), tuple(traces.get(name, ())))
         for name, prompt in problems.select("problem", "prompt").iter_rows()
     ]
 
 
-def _collecting(recipe: Recipe, method: Method, policy: Policy, pupils: list[Pupil], rewards: Rewards) -> Collecting:
+def _collecting(
+    recipe: Recipe, method: Method, policy: Policy, pupils: list[TrainingProblem], rewards: Rewards
+) -> RolloutCollector:
     sampling, schedule = recipe.sampling, method.schedule
     longest = max(len(pupil.prompt) for pupil in pupils)
     room = sampling.max_tokens if policy.loaded.context is None else policy.loaded.context - longest
     tokens = max(1, min(sampling.max_tokens, room))  # no more than the model can read
     decoding = Decoding(temperature=sampling.temperature * schedule.temperature, max_tokens=tokens)
-    return Collecting(
+    return RolloutCollector(
         pupils, rewards, schedule, decoding, sampling.problems, sampling.group, recipe.refill, recipe.seed
     )
 
 
-def _validation(recipe: Recipe, policy: Policy, stack: ExitStack) -> tuple[list[Pupil], Rewards] | None:
+def _validation(recipe: Recipe, policy: Policy, stack: ExitStack) -> tuple[list[TrainingProblem], Rewards] | None:
     asked = recipe.validation.problems
     if asked is None or not recipe.validation.every:
         return None

@@ -12,7 +12,7 @@ from offleash.samplers.seeds import seed_of
 from offleash.training.method import Average, Flags, Floats, Loss, Method, Ratio, TokenBatch, TokenSelection
 from offleash.training.policy import Policy
 from offleash.training.recipe import Optimizer
-from offleash.training.rollouts import Taught, trace_rows, wide
+from offleash.training.rollouts import TrainingGroup, trace_rows, wide
 
 # The loss of a method over the tokens of samples, in torch: ratios, clips, averages, KL, tokens treated separately.
 
@@ -32,7 +32,7 @@ class LossInputs:
 
 
 @dataclass(frozen=True)
-class Whole:
+class StepTotals:
     """The step that the samples are a part of: gradients of parts add up to that of the whole."""
 
     samples: int
@@ -40,7 +40,7 @@ class Whole:
     longest: int  # tokens that a sample may have
 
 
-def policy_loss(loss: Loss, terms: LossInputs, whole: Whole) -> Tensor:
+def policy_loss(loss: Loss, terms: LossInputs, whole: StepTotals) -> Tensor:
     """The part of the step's loss that these samples bring."""
     policy_NT = -_objective(loss, terms)
     if loss.anchor:
@@ -127,7 +127,7 @@ def k3(new_NT: Tensor, other_NT: Tensor, real_NT: Tensor) -> Tensor:
     return change_NT.exp() - change_NT - 1
 
 
-def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, whole: Whole) -> Tensor:
+def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, whole: StepTotals) -> Tensor:
     total_NT = torch.where(real_NT, total_NT, 0.0)
     if average is Average.TOKEN:
         return total_NT.sum() / whole.tokens
@@ -150,11 +150,11 @@ class Batch:
     expert_N: Flags
     anchored_N: Flags
     signal: bool  # whether any sample has an advantage
-    whole: Whole  # counts the samples too whose advantage is zero, though they need no forward pass
+    whole: StepTotals  # counts the samples too whose advantage is zero, though they need no forward pass
 
 
 @dataclass(frozen=True)
-class Moved:
+class UpdateStats:
     """What a step of the optimizer was."""
 
     loss: float
@@ -165,11 +165,11 @@ class Moved:
     signal: bool = False  # whether there was anything to learn
 
 
-NOTHING = Moved(0.0, 0.0)
+NOTHING = UpdateStats(0.0, 0.0)
 CELLS = 1 << 28  # logits in one forward pass: a gigabyte
 
 
-def batch_of(groups: Sequence[Taught], method: Method, seed: int) -> Batch:
+def batch_of(groups: Sequence[TrainingGroup], method: Method, seed: int) -> Batch:
     """The advantages of all groups, and the samples that have a gradient."""
     reward = np.concatenate([taught.group.reward_G for taught in groups])
     mean, std = float(reward.mean()), float(reward.std())
@@ -194,7 +194,7 @@ def batch_of(groups: Sequence[Taught], method: Method, seed: int) -> Batch:
         np.concatenate([one.group.expert_G for one in groups]),
         np.repeat([not one.group.reached for one in groups], size),
         bool(np.where(real_NT, advantage_NT, 0).any()),
-        Whole(len(rows.length_N), int(rows.length_N.sum()), groups[0].group.longest),
+        StepTotals(len(rows.length_N), int(rows.length_N.sum()), groups[0].group.longest),
     )
     if loss.kl or loss.anchor:
         return batch
@@ -210,7 +210,7 @@ def update(
     options: Optimizer,
     temperature: float,
     reference: Policy | None = None,
-) -> Moved:
+) -> UpdateStats:
     """Move the weights along the gradient of the loss, `updates` times on the same samples."""
     if not len(batch.rows.length_N):
         return NOTHING
@@ -230,13 +230,13 @@ def update(
             clipped += _outside(method, terms)
             tokens += int(one.rows.length_N.sum())
         gradient = step(policy, optimizer, options, loss)
-        moved = Moved(loss, gradient, kl / tokens, clipped / tokens, len(batch.rows.length_N), batch.signal)
+        moved = UpdateStats(loss, gradient, kl / tokens, clipped / tokens, len(batch.rows.length_N), batch.signal)
     return moved
 
 
 def supervise(
     policy: Policy, optimizer: torch.optim.Optimizer, pairs: Sequence[tuple[list[int], str]], options: Optimizer
-) -> Moved:
+) -> UpdateStats:
     """One supervised step on traces behind their prompts: the mean log-probability of their tokens grows."""
     rows = trace_rows(policy, pairs)
     tokens, loss = int(rows.length_N.sum()), 0.0
@@ -248,7 +248,7 @@ def supervise(
         value = -torch.where(real.to(new.device), new, 0.0).sum() / tokens
         value.backward()
         loss += value.item()
-    return Moved(loss, step(policy, optimizer, options, loss), trained=len(pairs))
+    return UpdateStats(loss, step(policy, optimizer, options, loss), trained=len(pairs))
 
 
 def step(policy: Policy, optimizer: torch.optim.Optimizer, options: Optimizer, loss: float) -> float:
@@ -268,7 +268,7 @@ def _room(policy: Policy, options: Optimizer) -> int:
     return max(1, min(options.tokens, CELLS // vocabulary))
 
 
-def _spread(method: Method, taught: Taught) -> Floats:
+def _spread(method: Method, taught: TrainingGroup) -> Floats:
     """A group's advantages per token."""
     advantage = method.advantages(taught.group)
     if advantage.ndim == 1:

@@ -3,7 +3,7 @@
 from offleash.errors import unknown
 from offleash.verifiers.countdown import decide_steps
 from offleash.verifiers.math.exact import decide_exactly
-from offleash.verifiers.verifier import Room, Verifier
+from offleash.verifiers.verifier import Isolation, Verifier
 
 GIB = 1 << 30
 
@@ -31,7 +31,7 @@ VERIFIERS: dict[str, Verifier] = {
         revision="1",
         ladder=("tag", "boxed", "hashes", "expression", "stated", "concluded", "formula"),
         module="offleash.verifiers.math.decide",
-        room=Room.WORKER,
+        room=Isolation.WORKER,
         seconds=2.5,
         library="math-verify",
         quick=decide_exactly,
@@ -41,7 +41,7 @@ VERIFIERS: dict[str, Verifier] = {
         revision="1",
         ladder=("tag", "boxed", "after_think", "whole"),
         module="offleash.verifiers.reasoning_gym.decide",
-        room=Room.SANDBOX,
+        room=Isolation.SANDBOX,
         library="reasoning-gym",
         extra="gym",
     ),
@@ -57,7 +57,7 @@ VERIFIERS: dict[str, Verifier] = {
         revision="1",
         ladder=("code", "program"),
         module="offleash.verifiers.program.decide",
-        room=Room.ALONE,
+        room=Isolation.ALONE,
         seconds=9.0,
     ),
     "referee": Verifier(
@@ -65,7 +65,7 @@ VERIFIERS: dict[str, Verifier] = {
         revision="1",
         ladder=("tag", "boxed", "stated", "after_think", "whole"),
         module="offleash.verifiers.model_judge",
-        room=Room.ASKS,
+        room=Isolation.ASKS,
         seconds=60.0,
     ),
 }

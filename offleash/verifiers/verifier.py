@@ -29,7 +29,7 @@ class Judgement:
     seconds: float = 0.0  # that the decision took, where it was made in a process of its own
 
 
-class Room(StrEnum):
+class Isolation(StrEnum):
     """Where a verifier may run."""
 
     HERE = "here"  # plain comparisons: cannot hang, evaluate nothing
@@ -47,7 +47,7 @@ class Verifier:
     revision: str  # raised when its verdicts change
     ladder: tuple[str, ...]  # steps of extraction, in order: see reading.extract.STEPS
     module: str  # with `decide(case) -> Judgement` and `readable(case) -> str`, "" or why the gold cannot be read
-    room: Room = Room.HERE
+    room: Isolation = Isolation.HERE
     seconds: float = 4.0  # of wall clock a case
     memory: int = 2 << 30  # bytes of address space of its process
     library: str | None = None  # the distribution whose version is part of ours

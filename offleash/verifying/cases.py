@@ -20,7 +20,7 @@ UNREAD = Judgement(Verdict.UNREAD)
 
 
 @dataclass(frozen=True)
-class Ladder:
+class ExtractionOptions:
     """Options of extraction. They change verdicts, so they are part of a verifier's name."""
 
     last_number: bool = False  # also take a text's last number for its answer
@@ -37,7 +37,7 @@ class Ladder:
 
 
 def subjects_of(
-    problems: pl.DataFrame, wanted: str | None, ladder: Ladder, where: str
+    problems: pl.DataFrame, wanted: str | None, ladder: ExtractionOptions, where: str
 ) -> dict[str, tuple[ProblemCase, Verifier]]:
     """Every problem of a table with its verifier: the one wanted for all, else its own."""
     chosen = named(wanted) if wanted else None

@@ -18,7 +18,7 @@ from offleash.files.rows import shown
 from offleash.render.escape import clean
 from offleash.verifiers.registry import verifier
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 from offleash.verifying.judge import Judge, ProblemCase, subject_of
 
 Tell = Callable[[str], None]
@@ -83,7 +83,7 @@ def check(
             raise OffleashError(
                 f"Problem {shown(values['problem'])}, row {row}, names no verifier. Name one for all: --verifier math."
             )
-        if verifier(chosen).room is Room.ASKS:
+        if verifier(chosen).room is Isolation.ASKS:
             _count(unchecked, "not checked: asks a model")
             continue
         subject = subject_of(values["problem"], values["gold"], values["question"], values["details"])
@@ -144,7 +144,7 @@ def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str,
 def _unusable(pool: Pool, kind: Verifier, subjects: list[tuple[int, ProblemCase]]) -> dict[int, Fault]:
     """Problems that their verifier cannot judge at all, by row; those without a gold answer may still be usable."""
     rows = {subject.problem: row for row, subject in subjects}
-    asked = [subject for _, subject in subjects if subject.gold is not None or kind.room is not Room.WORKER]
+    asked = [subject for _, subject in subjects if subject.gold is not None or kind.room is not Isolation.WORKER]
     return {
         rows[subject.problem]: Fault(
             rows[subject.problem],

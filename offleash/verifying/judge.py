@@ -19,7 +19,7 @@ from offleash.progress import Progress, silent
 from offleash.verifiers.model_judge import decide
 from offleash.verifiers.readability import MODULE, asking
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 from offleash.verifying.cache import Cache, key_of, subject_hash
 
 Ask = Callable[[str], str]
@@ -56,7 +56,7 @@ class Judge:
     _held: int = 0
 
     def identity(self, verifier: Verifier) -> str:
-        return self.asked if verifier.room is Room.ASKS else verifier.identity
+        return self.asked if verifier.room is Isolation.ASKS else verifier.identity
 
     def forget(self) -> None:
         """Free the memory of what was decided, once it is large: the cache on disk remembers."""
@@ -82,9 +82,9 @@ class Judge:
 
     def unreadable(self, verifier: Verifier, subjects: Sequence[ProblemCase]) -> list[tuple[ProblemCase, str]]:
         """Problems whose gold answer the verifier cannot read, with the reason."""
-        if verifier.room is Room.ASKS:
+        if verifier.room is Isolation.ASKS:
             self._referee()
-        if verifier.room in (Room.ASKS, Room.ALONE, Room.SANDBOX):
+        if verifier.room in (Isolation.ASKS, Isolation.ALONE, Isolation.SANDBOX):
             module = import_module(verifier.module)
             found = ((subject, str(module.readable(subject.case("")))) for subject in subjects)
             return [(subject, why) for subject, why in found if why]
@@ -142,7 +142,7 @@ class Judge:
     def _run(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         if not cases:
             return
-        if verifier.room is not Room.ASKS:
+        if verifier.room is not Isolation.ASKS:
             yield from self.pool.judge(verifier, cases)
             return
 

@@ -18,7 +18,7 @@ from offleash.progress import Progress, silent
 from offleash.render.escape import clean
 from offleash.render.numbers import Json
 from offleash.verifying.report import notes
-from offleash.verifying.verify import Verified, Verifying, judge_of, verify_with
+from offleash.verifying.verify import VerifyOptions, VerifyResult, judge_of, verify_with
 
 EXAMPLES = 20
 
@@ -42,7 +42,7 @@ class Disagreement:
 
     run: str
     tool: str | None  # whose verdicts the log had; None: it had none
-    verified: Verified
+    verified: VerifyResult
     compared: int  # samples with both verdicts
     tool_only: int  # correct for the tool alone
     ours_only: int  # correct for us alone
@@ -50,7 +50,7 @@ class Disagreement:
 
 
 def verify_before_comparing(
-    arguments: Sequence[str], reading: Reading, options: Verifying, scratch: Path, progress: Progress = silent
+    arguments: Sequence[str], reading: Reading, options: VerifyOptions, scratch: Path, progress: Progress = silent
 ) -> tuple[list[str], str, list[Disagreement]]:
     """Judge what the arguments name: logs are imported into the scratch folder first, run folders keep the verdicts.
 
@@ -87,7 +87,7 @@ def _folder(text: str, argument: Argument, into: Path, reading: Reading, progres
     return import_logs(text, into, replace(reading, options=options), progress).folder
 
 
-def _disagreement(run: str, folder: Path, tool: str | None, done: Verified) -> Disagreement:
+def _disagreement(run: str, folder: Path, tool: str | None, done: VerifyResult) -> Disagreement:
     if tool is None:
         return Disagreement(run, None, done, 0, 0, 0, ())
     ours, theirs = open_run(folder, verifier=done.verifier), open_run(folder, verifier=tool)

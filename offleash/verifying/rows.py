@@ -15,7 +15,7 @@ from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Verifier
 from offleash.verifying.cases import judged_texts, unreadable
 from offleash.verifying.judge import Judge, ProblemCase, subject_of
-from offleash.verifying.verify import Verifying, judge_of, kept
+from offleash.verifying.verify import VerifyOptions, judge_of, kept
 
 CHUNK = 2_000  # rows judged at a time; the seconds of a row are its decision's and its share of the reading
 
@@ -50,7 +50,7 @@ def is_rows(path: Path) -> bool:
     return path.is_file() or path.suffix in (".jsonl", ".json", ".ndjson")
 
 
-def verify_rows(judge: Judge, path: Path, options: Verifying, progress: Progress = silent) -> Iterator[Outcome]:
+def verify_rows(judge: Judge, path: Path, options: VerifyOptions, progress: Progress = silent) -> Iterator[Outcome]:
     """The outcomes of all rows, in order; a row whose gold answer cannot be read is `failed` with the reason."""
     if options.verifier is None:
         raise OffleashError(f"{path} names no verifier; choose one with --verifier NAME, for example --verifier math.")
@@ -133,7 +133,7 @@ def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: boo
 
 
 def verify_file(
-    path: Path, options: Verifying, each: Callable[[Outcome], None], progress: Progress = silent
+    path: Path, options: VerifyOptions, each: Callable[[Outcome], None], progress: Progress = silent
 ) -> list[Outcome]:
     """Verify a file of rows; `each` gets every outcome as it is there. Returns those whose gold could not be read."""
     with judge_of(options, progress) as judge:

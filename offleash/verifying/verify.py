@@ -29,7 +29,7 @@ from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Verifier
 from offleash.verifying.cache import Cache
-from offleash.verifying.cases import Ladder, judged_texts, refuse_unreadable, subjects_of, told_by
+from offleash.verifying.cases import ExtractionOptions, judged_texts, refuse_unreadable, subjects_of, told_by
 from offleash.verifying.judge import Ask, Judge, ProblemCase
 
 CHUNK = 20_000  # samples judged at a time: bounds memory, and paces the progress
@@ -39,11 +39,11 @@ Subjects = Mapping[str, tuple[ProblemCase, Verifier]]
 
 
 @dataclass(frozen=True)
-class Verifying:
+class VerifyOptions:
     """How samples are to be verified."""
 
     verifier: str | None = None  # for all problems; None: each problem's own
-    ladder: Ladder = field(default_factory=Ladder)
+    ladder: ExtractionOptions = field(default_factory=ExtractionOptions)
     jobs: int = 0  # worker processes; 0: one a core
     trust_code: bool = False
     cache: Path | bool = True  # where verdicts are kept for other runs; False: nowhere
@@ -53,7 +53,7 @@ class Verifying:
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifyResult:
     """What became of the samples of one run."""
 
     folder: Path
@@ -70,7 +70,7 @@ class Verified:
 
 
 @contextmanager
-def judge_of(options: Verifying, progress: Progress = silent) -> Iterator[Judge]:
+def judge_of(options: VerifyOptions, progress: Progress = silent) -> Iterator[Judge]:
     """A judge with its workers and its cache, both closed at the end."""
     cache = Cache(options.cache if isinstance(options.cache, Path) else None) if options.cache else None
     try:
@@ -81,14 +81,14 @@ def judge_of(options: Verifying, progress: Progress = silent) -> Iterator[Judge]
             cache.close()
 
 
-def verify(folder: Path, options: Verifying | None = None, progress: Progress = silent) -> Verified:
+def verify(folder: Path, options: VerifyOptions | None = None, progress: Progress = silent) -> VerifyResult:
     """Judge every sample of a run folder that has no verdict yet, or whose verifier failed."""
-    options = options or Verifying()
+    options = options or VerifyOptions()
     with judge_of(options, progress) as judge:
         return verify_with(judge, folder, options, progress)
 
 
-def verify_with(judge: Judge, folder: Path, options: Verifying, progress: Progress = silent) -> Verified:
+def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Progress = silent) -> VerifyResult:
     """As `verify`, with a judge that several runs share."""
     started, before = time.monotonic(), Counter(judge.ways)
     problems = read_problems(folder)
@@ -104,7 +104,7 @@ def verify_with(judge: Judge, folder: Path, options: Verifying, progress: Progre
                 f"{folder} keeps no texts of samples, so there is nothing to read; import with --texts."
             )
         done = verify_shards(run, judge, subjects, options.ladder.opened, progress)
-    return Verified(
+    return VerifyResult(
         folder=folder,
         verifier=name,
         samples=done.verdicts.total(),
@@ -119,7 +119,7 @@ def verify_with(judge: Judge, folder: Path, options: Verifying, progress: Progre
     )
 
 
-def ladder_for(folder: Path, ladder: Ladder) -> Ladder:
+def ladder_for(folder: Path, ladder: ExtractionOptions) -> ExtractionOptions:
     """The ladder for a run: where its prompts end inside a block of reasoning, samples begin within it."""
     origin = read_origin(folder)
     return replace(ladder, opened=ladder.opened or (origin is not None and origin.thinking))
@@ -268,14 +268,14 @@ def verifying(
     referee: str | None = None,
     referee_model: str | None = None,
     problems: str | None = None,
-) -> Verifying:
+) -> VerifyOptions:
     """How to verify, from plain words."""
     if verifier is not None:
         named(verifier)
     if jobs < 0:
         raise OffleashError(f"Worker processes are counted from 0 (one a core); found --jobs {jobs}.")
     fuller = problem_set(problems) if problems is not None else None
-    options = Verifying(verifier, Ladder(last_number, opened), jobs, trust_code, cache, fuller)
+    options = VerifyOptions(verifier, ExtractionOptions(last_number, opened), jobs, trust_code, cache, fuller)
     if referee is None and referee_model is None:
         return options
     if referee is None or referee_model is None:
@@ -287,8 +287,8 @@ def verifying(
 
 
 def verify_arguments(
-    arguments: Sequence[str], options: Verifying, also: Sequence[str] = (), progress: Progress = silent
-) -> list[Verified]:
+    arguments: Sequence[str], options: VerifyOptions, also: Sequence[str] = (), progress: Progress = silent
+) -> list[VerifyResult]:
     """Verify run folders, with one set of workers and one memory for all of them and for every verifier."""
     folders = run_folders(arguments)
     ways = [options, *(replace(options, verifier=named(name).name) for name in also)]
@@ -302,7 +302,7 @@ def verify_arguments(
     return done
 
 
-def _refuse_unreadable(judge: Judge, folder: Path, way: Verifying) -> None:
+def _refuse_unreadable(judge: Judge, folder: Path, way: VerifyOptions) -> None:
     """Refuse a run with gold answers that a verifier cannot judge against, and name the verifier."""
     problems = read_problems(folder)
     if way.problems is not None:

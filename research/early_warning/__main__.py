@@ -41,10 +41,7 @@ def main(
         named_jobs(settled(into), only)
     else:
         settle(plan, into)
-    from research.early_warning.warning import (  # loads torch: what is refused is refused by now
-        study_part,
-        study_warning,
-    )
+    from research.early_warning.warning import study_part, study_warning
 
     with progress(as_json) as tell:
         if only:

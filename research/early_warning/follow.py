@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from offleash.comparing.tally import tally
 from offleash.data.run import Run
 from offleash.data.verdict import Verdict
-from offleash.drawing.draw import Drawing, draw
+from offleash.drawing.draw import DrawRequest, draw
 from offleash.errors import OffleashError
 from offleash.lab.demo import PROBLEMS
 from offleash.lab.pretrain import base_of
@@ -31,13 +31,13 @@ from offleash.samplers.sampler import DECODINGS, Sampler
 from offleash.samplers.seeds import seed_of
 from offleash.training.checkpoints import newest
 from offleash.training.loop import train
-from offleash.verifying.verify import Verifying, verify
+from offleash.verifying.verify import VerifyOptions, verify
 from research.early_warning.plan import BASE, SEED_PARTS, Job, Plan, recipe_for
 
 LOOKS, TRAININGS, DRAWS = "looks", "trainings", "draws"
 FIRST, AGAIN = "first", "again"  # the two draws of a base
 VALUE = r"=\s*(\d+)\s*$"  # what an answer comes to
-JUDGING = Verifying(jobs=1)
+JUDGING = VerifyOptions(jobs=1)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _look(world: LabWorld, plan: Plan, folder: Path, job: Job, model: str, look:
     def drawn(problems: pl.DataFrame, sampler: Sampler, what: str, budget: int) -> Run:
         seed = seed_of(SEED_PARTS, job, look, what) >> 1
         run = place / f"{look}-{what}"
-        draw(run, problems, sampler, decoding, Drawing(model, budget, seed=seed))
+        draw(run, problems, sampler, decoding, DrawRequest(model, budget, seed=seed))
         verify(run, JUDGING)
         return load(run)[0]
 

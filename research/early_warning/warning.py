@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from offleash.lab.demo import Lane
+from offleash.lab.demo import BackgroundCommands
 from offleash.lab.registry import WORLDS
 from offleash.lab.world import LabWorld
 from offleash.progress import Progress, silent
@@ -31,7 +31,7 @@ def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> Warn
     mine, other = jobs[::2], jobs[1::2]
     torch.set_num_threads(1)  # the other core does the other half
     try:
-        with Lane(_commands(folder, other), folder / "other.log", "research.early_warning") as lane:
+        with BackgroundCommands(_commands(folder, other), folder / "other.log", "research.early_warning") as lane:
             _all(world, plan, folder, mine, progress)
             lane.wait(lambda: progress(f"{_looked(folder):,} of {_wanted(plan):,} looks; waiting for the others"))
     finally:

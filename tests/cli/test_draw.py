@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cli.options import Decoded, Opened
+from offleash.cli.options import DecodingOptions, ModelOptions
 from offleash.errors import OffleashError
 from tests.analyses.certificates.certified_world import certificate
 from tests.cli.command import offleash, refused
@@ -96,20 +96,20 @@ def test_a_run_is_refused_before_its_model_is_loaded(tmp_path: Path, words: list
 
 
 def test_a_model_and_a_decoding_are_made_of_the_words_of_the_command_line() -> None:
-    assert Decoded("paper").way().document() == {
-        **Decoded().way().document(),
+    assert DecodingOptions("paper").way().document() == {
+        **DecodingOptions().way().document(),
         "temperature": 0.6,
         "top_p": 0.95,
         "max_tokens": 32768,
     }
-    assert Decoded("paper", temperature=1.0, stop=["a"], top_k=5, min_p=0.1).way().document() == {
+    assert DecodingOptions("paper", temperature=1.0, stop=["a"], top_k=5, min_p=0.1).way().document() == {
         "temperature": 1.0, "top_p": 0.95, "top_k": 5, "min_p": 0.1, "max_tokens": 32768, "stop": ["a"]
     }  # fmt: skip
-    opened = Opened(["dtype=float32", "x=a=b"], raw=True)
+    opened = ModelOptions(["dtype=float32", "x=a=b"], raw=True)
     assert str(opened.model("hf:name@main+adapter")) == "hf:name@main+adapter"
     assert opened.named() == {"dtype": "float32", "x": "a=b"}
     with pytest.raises(OffleashError, match="given twice"):
-        Opened(["a=1", "a=2"]).named()
+        ModelOptions(["a=1", "a=2"]).named()
 
 
 def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) -> None:

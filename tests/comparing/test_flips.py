@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.comparing.flip_samples import Said
+from offleash.comparing.flip_samples import VerifierOpinion
 from offleash.comparing.flips import Flip
 from offleash.data.run import Budget, write_facts
 from offleash.data.tables import as_problems
@@ -77,7 +77,7 @@ def test_deciding_samples_are_those_that_the_two_ways_count_differently(tmp_path
             one = worlds[sample.run][flip.problem][sample.index]
             assert any(WAYS[name](one) != correct(one) for name in flip.under)
             assert (sample.verdict, sample.step, sample.finish) == (one.verdicts["math@1"], one.step, one.finish)
-            assert sample.others == {"string@1": Said(one.verdicts["string@1"], one.answer, None)}
+            assert sample.others == {"string@1": VerifierOpinion(one.verdicts["string@1"], one.answer, None)}
             checked += 1
         for run in worlds:
             assert sum(sample.run == run for sample in flip.samples) <= 3
@@ -133,7 +133,7 @@ def test_one_false_correct_makes_a_loss_and_is_first_on_the_list(tmp_path: Path)
     assert first.under == dict.fromkeys(ways, "O")
     (sample,) = first.samples
     assert (sample.run, sample.index, sample.finish, sample.text) == ("base", 5, "length", "guess 7")
-    assert sample.others == {"string@1": Said("wrong", "x7", None)}
+    assert sample.others == {"string@1": VerifierOpinion("wrong", "x7", None)}
     hidden = next(flip for flip in found.problems if flip.problem == "hidden")
     assert hidden.under == {"verifier string@1": "P", "without step boxed": "O"}
     assert [(sample.run, sample.index) for sample in hidden.samples if sample.run == "base"] == [("base", 0)]

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from offleash.comparing.flip_samples import DecidingSample, Said
-from offleash.comparing.flips import Alternative, AlternativeKind, Flip, Flips, Untried
+from offleash.comparing.flip_samples import DecidingSample, VerifierOpinion
+from offleash.comparing.flips import Alternative, AlternativeKind, Flip, Flips, UntriedAlternative
 from offleash.comparing.flips_report import flips_json, show_flips
 
 NAN = float("nan")
@@ -20,7 +20,7 @@ def table(
 
 
 def sample(index: int = 4, verdict: str | None = "correct", alike: int = 1) -> DecidingSample:
-    said = {"string@1": Said(None, None, None), "math@0": Said("failed", "7", "timed out")}
+    said = {"string@1": VerifierOpinion(None, None, None), "math@0": VerifierOpinion("failed", "7", "timed out")}
     return DecidingSample("rl", index, verdict, "7", None, "boxed", "stop", alike, said, "… so it is 7")
 
 
@@ -35,7 +35,7 @@ def flips(*problems: Flip, ways: tuple[Alternative, ...] | None = None) -> Flips
         table("failed as correct", AlternativeKind.FAILED),
         table("without step boxed", AlternativeKind.STEP, 5, review=False),
     )
-    missing = (Untried("truncated samples", "rl does not say how its samples ended"),)
+    missing = (UntriedAlternative("truncated samples", "rl does not say how its samples ended"),)
     return Flips("base", "rl", 8, table("as judged now", None), tried if ways is None else ways, missing, problems)
 
 

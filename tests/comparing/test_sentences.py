@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import FigureInput
+from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import finding, warnings
 from offleash.data.scores import SCORES
 from offleash.data.tally import Per

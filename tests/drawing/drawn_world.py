@@ -7,14 +7,14 @@ from pathlib import Path
 import polars as pl
 
 from offleash.data.tables import as_problems, question_hash
-from offleash.drawing.draw import Drawing, DrawnRun, draw
+from offleash.drawing.draw import DrawnRun, DrawRequest, draw
 from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Decoding, Sampler
-from offleash.verifying.verify import Verifying
+from offleash.verifying.verify import VerifyOptions
 
 RATES = (0.0, 0.002, 0.01, 0.03, 0.1, 0.3, 0.9)
 PLAIN = Decoding()
-QUIET = Verifying(verifier="string", jobs=1, cache=False)
+QUIET = VerifyOptions(verifier="string", jobs=1, cache=False)
 
 
 def script(file: Path, rates: Sequence[float], **more: object) -> Path:
@@ -65,7 +65,7 @@ def drawn(
     """Draw from a script into a folder."""
     model = f"scripted:{file}"
     sampler = sampler_of(file, **(settings or {}))
-    return draw(folder, problems(count), sampler, decoding, Drawing(model, k, until, seed), QUIET)
+    return draw(folder, problems(count), sampler, decoding, DrawRequest(model, k, until, seed), QUIET)
 
 
 def samples(folder: Path, *columns: str) -> pl.DataFrame:

@@ -13,12 +13,12 @@ import pytest
 from offleash.api import compare, load
 from offleash.data.folder import append_to_run, open_run, verifiers
 from offleash.data.run import read_origin
-from offleash.drawing.draw import Drawing, budget, draw
+from offleash.drawing.draw import DrawRequest, budget, draw
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
+from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sampler
 from offleash.samplers.scripted import Scripted
 from offleash.samplers.seeds import seed_of
-from offleash.verifying.verify import Verifying, verify
+from offleash.verifying.verify import VerifyOptions, verify
 from tests.drawing.drawn_world import PLAIN, QUIET, RATES, drawn, problems, sampler_of, samples, script
 
 
@@ -91,7 +91,7 @@ def test_what_would_mix_two_models_or_decodings_is_refused_with_both_values(tmp_
         drawn(run, script(tmp_path / "other.json", RATES), 20, 2)
     asked = problems(len(RATES)).with_columns(prompt=pl.col("question") + "!")
     with pytest.raises(OffleashError, match=r"(?s)problem 'p0' has another prompt.*number is 0\?!"):
-        draw(run, asked, sampler_of(base), PLAIN, Drawing(f"scripted:{base}", 20, 2), QUIET)
+        draw(run, asked, sampler_of(base), PLAIN, DrawRequest(f"scripted:{base}", 20, 2), QUIET)
     script(base, RATES, template="Q: {prompt}\nA:")  # the same file, changed
     with pytest.raises(OffleashError, match=r"(?s)fingerprint.*chat template"):
         drawn(run, base, 20, 2)
@@ -238,7 +238,7 @@ class Watched:
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
         for request in requests:
             if self._left is not None:
                 if not self._left:
@@ -264,7 +264,7 @@ def watched(file: Path, requests: int | None = None, error: BaseException | None
 def test_what_was_drawn_is_written_when_the_sampler_ends(
     tmp_path: Path, base: Path, until: int, error: BaseException
 ) -> None:
-    sampler, options = watched(base, 12, error), Drawing(f"scripted:{base}", 700, until)
+    sampler, options = watched(base, 12, error), DrawRequest(f"scripted:{base}", 700, until)
     with pytest.raises(type(error)):
         draw(tmp_path / "run", problems(len(RATES)), sampler, PLAIN, options, QUIET)  # type: ignore[arg-type]
     assert samples(tmp_path / "run").height > 0
@@ -278,7 +278,7 @@ def test_few_problems_are_open_at_a_time_and_all_are_forgotten(tmp_path: Path) -
     file = script(tmp_path / "even.json", [0.2] * count)
     for until, most in ((0, 3), (5, 100)):
         sampler = watched(file, appetite="64")
-        options = Drawing(f"scripted:{file}", 64, until)
+        options = DrawRequest(f"scripted:{file}", 64, until)
         draw(tmp_path / f"run{until}", problems(count), sampler, PLAIN, options, QUIET)  # type: ignore[arg-type]
         assert sampler.most <= most
         assert sorted(sampler.forgotten) == sorted(f"p{i}" for i in range(count))
@@ -287,16 +287,16 @@ def test_few_problems_are_open_at_a_time_and_all_are_forgotten(tmp_path: Path) -
 class Careless(Watched):
     """A sampler that leaves out a request of every batch, and a sample of another."""
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
         for place, answer in enumerate(self._inner.sample(requests, decoding)):
             if place == 1:
-                yield Drawn(answer.request, answer.samples[1:])
+                yield DrawnChunk(answer.request, answer.samples[1:])
             elif place != 2:
                 yield answer
 
 
 def test_an_answer_that_is_not_what_was_asked_is_a_failed_request(tmp_path: Path, base: Path) -> None:
-    sampler, options = Careless(sampler_of(base)), Drawing(f"scripted:{base}", 2000)
+    sampler, options = Careless(sampler_of(base)), DrawRequest(f"scripted:{base}", 2000)
     done = draw(tmp_path / "run", problems(len(RATES)), sampler, PLAIN, options)  # type: ignore[arg-type]
     assert "the sampler gave no answer" in done.reasons
     assert "the sampler gave 255 samples where 256 were asked for" in done.reasons
@@ -317,9 +317,9 @@ def test_a_prompt_that_opens_the_reasoning_is_a_fact_that_verify_knows(tmp_path:
 
 def test_problems_that_cannot_be_judged_are_refused_before_anything_is_drawn(tmp_path: Path, base: Path) -> None:
     nameless = problems(len(RATES)).with_columns(verifier=pl.lit(None, pl.String))
-    options = Drawing(f"scripted:{base}", 10, 2)
+    options = DrawRequest(f"scripted:{base}", 10, 2)
     with pytest.raises(OffleashError, match="name no verifier"):
-        draw(tmp_path / "run", nameless, sampler_of(base), PLAIN, options, Verifying(jobs=1, cache=False))
+        draw(tmp_path / "run", nameless, sampler_of(base), PLAIN, options, VerifyOptions(jobs=1, cache=False))
     assert not (tmp_path / "run" / "run.json").exists()
 
 
@@ -346,7 +346,7 @@ def test_problems_that_came_to_nothing_are_told_from_those_with_gaps(tmp_path: P
 
 
 def test_a_draw_that_was_killed_between_its_first_two_files_goes_on(tmp_path: Path, base: Path) -> None:
-    down, options = watched(base, 0), Drawing(f"scripted:{base}", 10)
+    down, options = watched(base, 0), DrawRequest(f"scripted:{base}", 10)
     with pytest.raises(OffleashError, match="down"):
         draw(tmp_path / "run", problems(len(RATES)), down, PLAIN, options)  # type: ignore[arg-type]
     (tmp_path / "run" / "problems.parquet").unlink()
@@ -355,7 +355,7 @@ def test_a_draw_that_was_killed_between_its_first_two_files_goes_on(tmp_path: Pa
 
 def test_the_pace_tells_samples_problems_and_time(tmp_path: Path, base: Path) -> None:
     said: list[str] = []
-    options = Drawing(f"scripted:{base}", 400, 3)
+    options = DrawRequest(f"scripted:{base}", 400, 3)
     sampler = sampler_of(base, delay="0.005")
     draw(tmp_path / "run", problems(len(RATES)), sampler, PLAIN, options, QUIET, said.append)
     assert any(re.search(r"of at most [\d,]+ samples, .* of 7 problems settled, \d reached", text) for text in said)

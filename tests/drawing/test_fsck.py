@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from offleash.data.shards import CHECKSUMS
-from offleash.drawing.fsck import Inspected, fsck
+from offleash.drawing.fsck import FsckReport, fsck
 from offleash.errors import OffleashError
 from tests.drawing.drawn_world import RATES, drawn, samples, script
 from tests.verifying.samples import run_of_texts
@@ -33,7 +33,7 @@ def shard(run: Path, number: int = 1) -> Path:
     return run / "samples" / f"{number:06d}.parquet"
 
 
-def wrong(found: Inspected) -> str:
+def wrong(found: FsckReport) -> str:
     assert not found.good
     return "\n".join(f"{finding.what} | {finding.next_step}" for finding in found.findings if finding.wrong)
 

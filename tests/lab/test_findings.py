@@ -8,9 +8,9 @@ import pytest
 
 import offleash as ol
 from offleash.comparing.compare import Comparison
-from offleash.lab.demo import Demonstrated, DemoSize
+from offleash.lab.demo import DemoResult, DemoSize
 from offleash.lab.findings import headline, sentences, shows
-from offleash.training.loop import Trained
+from offleash.training.loop import Training
 
 K, N = 256, 150
 
@@ -26,9 +26,9 @@ def comparison(folder: Path, names: tuple[str, str], rates: tuple[np.ndarray, np
     return ol.compare(*runs, replicates=500)
 
 
-def demonstrated(folder: Path, plain: Comparison, paper: Comparison) -> Demonstrated:
-    trained = Trained(folder, folder, 1, 0, 1.0, {})
-    return Demonstrated("countdown", DemoSize(), folder, trained, plain, plain, paper, plain, 1.0)
+def demonstrated(folder: Path, plain: Comparison, paper: Comparison) -> DemoResult:
+    trained = Training(folder, folder, 1, 0, 1.0, {})
+    return DemoResult("countdown", DemoSize(), folder, trained, plain, plain, paper, plain, 1.0)
 
 
 @pytest.fixture

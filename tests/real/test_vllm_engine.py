@@ -10,7 +10,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, open_sampler
-from offleash.samplers.sampler import Decoding, Drawn, Request
+from offleash.samplers.sampler import Decoding, DrawnChunk, Request
 from offleash.samplers.seeds import seed_of
 from offleash.samplers.vllm.sampler import VllmSampler
 from tests.places import ROOT
@@ -66,7 +66,7 @@ def chunks(number: int, size: int = 256, prompt: str = PROMPT) -> list[Request]:
     return [Request("p", prompt, one * size, size, seed_of("run", "p")) for one in range(number)]
 
 
-def by_index(drawn: list[Drawn]) -> dict[int, tuple[str, int | None, str, float | None]]:
+def by_index(drawn: list[DrawnChunk]) -> dict[int, tuple[str, int | None, str, float | None]]:
     assert not any(one.trouble for one in drawn)
     return {s.index: (s.text, s.tokens, s.finish, s.logprob_raw) for one in drawn for s in one.samples}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import altair as alt
 import pytest
 
-from offleash.comparing.figures.subject import FigureInput
+from offleash.comparing.figures.figure_input import FigureInput
 from offleash.errors import OffleashError
 from offleash.render.export import specification, write_figure
 from offleash.render.figure import PAPER, Figure, FigureFormat

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from offleash.reporting.samples import Shelf
+from offleash.reporting.samples import SampleStore
 from offleash.reporting.view import ViewServer
 from tests.reporting.view_world import serving, shelf_in
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
     return shelf_in(tmp_path_factory.mktemp("view"))
 
 
 @pytest.fixture(scope="module")
-def server(shelf: Shelf) -> Iterator[ViewServer]:
+def server(shelf: SampleStore) -> Iterator[ViewServer]:
     with serving(shelf) as found:
         yield found

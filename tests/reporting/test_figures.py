@@ -14,7 +14,7 @@ import vl_convert
 
 from offleash.analyses.entropy.entropy import answer_entropy_PR
 from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, perplexities
-from offleash.comparing.figures.subject import FigureInput
+from offleash.comparing.figures.figure_input import FigureInput
 from offleash.data.scores import SCORES
 from offleash.errors import OffleashError
 from offleash.render.export import VERSION

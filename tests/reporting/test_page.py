@@ -18,7 +18,7 @@ from offleash.render.page import own_script, style
 from offleash.reporting.figures import subject
 from offleash.reporting.page.problems import chosen, order
 from offleash.reporting.page.tiles import rates, tiles
-from offleash.reporting.samples import Shelf
+from offleash.reporting.samples import SampleStore
 from tests.browser.world import class_of, make_pair
 
 
@@ -88,14 +88,14 @@ def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> Non
     changed, others = order(detail)
     assert [sorted({class_of(row) for row in rows}) for rows in (changed, others)] == [["E", "S"], ["O", "P"]]
     assert len(changed) == len(others) == 12
-    few = chosen(detail, Shelf(one), most=20_000)
+    few = chosen(detail, SampleStore(one), most=20_000)
     held = {class_of(row) for row in few.documents}
     assert held & {"E", "S"}
     assert held & {"P", "O"}, "a fifth is kept for problems that did not change"
     assert 0 < len(few.documents) < 24
     assert sum(len(text.encode()) for text in few.documents.values()) <= 20_000
     assert f"holds {len(few.documents)} of 24 problems" in few.words
-    assert "All 24 problems" in chosen(detail, Shelf(one)).words
+    assert "All 24 problems" in chosen(detail, SampleStore(one)).words
 
 
 def test_comparisons_of_different_bases_and_none_at_all_are_refused(one: Comparison, tmp_path: Path) -> None:

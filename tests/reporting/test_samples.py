@@ -11,9 +11,9 @@ from offleash.comparing.runs import compare_arguments, question
 from offleash.data.folder import create_run
 from offleash.data.tables import question_hash
 from offleash.reporting import samples as module
-from offleash.reporting.samples import Answered, Much, SampleView, Shelf
+from offleash.reporting.samples import AnswerCount, DetailLimits, SampleStore, SampleView
 
-MUCH = Much(each=2, head=40, tail=10, answers=3)
+MUCH = DetailLimits(each=2, head=40, tail=10, answers=3)
 WORDS = ("correct", "wrong", "unread", "failed", None)
 
 
@@ -45,12 +45,12 @@ def write_run(folder: Path, samples: pl.DataFrame, rename: str = "", shards: int
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[pl.DataFrame]]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[SampleStore, list[pl.DataFrame]]:
     folder = tmp_path_factory.mktemp("shelf")
     drawn = [samples_at_random(4, 60, seed) for seed in (0, 1)]
     base, rl = write_run(folder / "base", drawn[0]), write_run(folder / "rl", drawn[1], rename="their-")
     comparisons, _ = compare_arguments([str(base), str(rl)], asked=question(replicates=100))
-    return Shelf(comparisons[-1]), drawn
+    return SampleStore(comparisons[-1]), drawn
 
 
 def of(frame: pl.DataFrame, row: int) -> list[dict[str, str | int | None]]:
@@ -58,14 +58,14 @@ def of(frame: pl.DataFrame, row: int) -> list[dict[str, str | int | None]]:
     return rows.sort("index").to_dicts()
 
 
-def test_a_run_may_call_a_problem_by_another_name(world: tuple[Shelf, list[pl.DataFrame]]) -> None:
+def test_a_run_may_call_a_problem_by_another_name(world: tuple[SampleStore, list[pl.DataFrame]]) -> None:
     assert (world[0].own(2, 0), world[0].own(2, 1)) == ("p2", "their-p2")
 
 
 @pytest.mark.parametrize("r", [0, 1])
 @pytest.mark.parametrize("row", [0, 3])
 def test_answers_and_kinds_are_those_that_counting_gives(
-    world: tuple[Shelf, list[pl.DataFrame]], row: int, r: int
+    world: tuple[SampleStore, list[pl.DataFrame]], row: int, r: int
 ) -> None:
     shelf, drawn = world
     told = shelf.told([row], r, MUCH)[row]
@@ -78,9 +78,9 @@ def test_answers_and_kinds_are_those_that_counting_gives(
     assert all(counts[one.answer, one.verdict] == one.count for one in told.answers)
 
 
-def test_samples_of_each_verdict_show_different_answers_first(world: tuple[Shelf, list[pl.DataFrame]]) -> None:
+def test_samples_of_each_verdict_show_different_answers_first(world: tuple[SampleStore, list[pl.DataFrame]]) -> None:
     shelf, drawn = world
-    found = shelf.told([1], 0, Much(each=4, head=100, tail=0, answers=1))[1].samples
+    found = shelf.told([1], 0, DetailLimits(each=4, head=100, tail=0, answers=1))[1].samples
     for verdict in ("correct", "wrong", "unread", "failed"):
         every = [one for one in of(drawn[0], 1) if one["verdict"] == verdict]
         seen: Counter[object] = Counter()
@@ -92,7 +92,7 @@ def test_samples_of_each_verdict_show_different_answers_first(world: tuple[Shelf
 
 
 def test_pages_of_a_verdict_put_together_are_all_its_samples_in_order(
-    world: tuple[Shelf, list[pl.DataFrame]],
+    world: tuple[SampleStore, list[pl.DataFrame]],
 ) -> None:
     shelf, drawn = world
     for verdict in ("correct", "wrong", "unread", "failed", "unverified", None):
@@ -105,7 +105,7 @@ def test_pages_of_a_verdict_put_together_are_all_its_samples_in_order(
         ]
 
 
-def test_a_long_text_is_cut_to_both_ends_by_letters(world: tuple[Shelf, list[pl.DataFrame]]) -> None:
+def test_a_long_text_is_cut_to_both_ends_by_letters(world: tuple[SampleStore, list[pl.DataFrame]]) -> None:
     shelf, drawn = world
     page, _ = shelf.page(0, 0, None, 0, 60, 30, 5)
     for sample, one in zip(page, of(drawn[0], 0), strict=True):
@@ -117,7 +117,7 @@ def test_a_long_text_is_cut_to_both_ends_by_letters(world: tuple[Shelf, list[pl.
     assert any(not sample.tail for sample in page)
 
 
-def test_parts_of_a_text_put_together_are_the_text(world: tuple[Shelf, list[pl.DataFrame]]) -> None:
+def test_parts_of_a_text_put_together_are_the_text(world: tuple[SampleStore, list[pl.DataFrame]]) -> None:
     shelf, drawn = world
     text = max((str(one["text"]) for one in of(drawn[1], 3)), key=len)
     index = next(int(str(one["index"])) for one in of(drawn[1], 3) if one["text"] == text)
@@ -128,7 +128,7 @@ def test_parts_of_a_text_put_together_are_the_text(world: tuple[Shelf, list[pl.D
 
 
 def test_many_problems_at_once_are_told_as_one_by_one(
-    world: tuple[Shelf, list[pl.DataFrame]], monkeypatch: pytest.MonkeyPatch
+    world: tuple[SampleStore, list[pl.DataFrame]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shelf, _ = world
     alone = {row: shelf.told([row], 1, MUCH)[row] for row in (3, 0, 2)}
@@ -147,9 +147,9 @@ def test_logs_of_which_the_texts_are_not_read_still_have_answers(tmp_path: Path)
     comparisons, _ = compare_arguments(
         [str(tmp_path / "base.jsonl"), str(tmp_path / "rl.jsonl")], asked=question(replicates=100)
     )
-    shelf = Shelf(comparisons[-1])
+    shelf = SampleStore(comparisons[-1])
     told = shelf.told([0], 0, MUCH)[0]
-    assert Answered("1", "correct", 1) in told.answers
+    assert AnswerCount("1", "correct", 1) in told.answers
     assert told.samples[0] == SampleView(0, "correct", "1", None, None, None, None, None, "", 0)
     assert shelf.text(0, 0, 0, 0, 10) is None
 
@@ -160,7 +160,7 @@ def test_of_counts_there_is_nothing_to_tell(tmp_path: Path) -> None:
     comparisons, _ = compare_arguments(
         [str(tmp_path / "base.csv"), str(tmp_path / "rl.csv")], asked=question(replicates=100)
     )
-    shelf = Shelf(comparisons[-1])
+    shelf = SampleStore(comparisons[-1])
     told = shelf.told([0, 1], 0, MUCH)[1]
     assert (told.kinds, told.answers, told.samples) == ({}, [], [])
     assert shelf.page(0, 1, None, 0, 10, 10, 10) == ([], 0)
@@ -180,7 +180,7 @@ def test_rare_correct_answers_are_listed_among_many_wrong_ones(tmp_path: Path) -
             run.write_verdicts("known", frame.with_columns(verdict=right, answer=pl.col("text")).drop("text"))
         runs.append(str(tmp_path / name))
     comparisons, _ = compare_arguments(runs, asked=question(replicates=100))
-    told = Shelf(comparisons[0]).told([0], 0, Much(1, 10, 0, 4))[0]
+    told = SampleStore(comparisons[0]).told([0], 0, DetailLimits(1, 10, 0, 4))[0]
     assert [(one.answer, one.count) for one in told.answers if one.verdict == "correct"] == [("right", 1)]
     assert len(told.answers) == 4
     assert [one.count for one in told.answers] == [2, 2, 2, 1]

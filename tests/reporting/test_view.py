@@ -13,7 +13,7 @@ import pytest
 
 from offleash.data.folder import create_run
 from offleash.errors import OffleashError
-from offleash.reporting.samples import Shelf, problem_document, problem_documents
+from offleash.reporting.samples import SampleStore, problem_document, problem_documents
 from offleash.reporting.view import ViewServer, check_port
 from tests.reporting.view_world import HOSTILE, LONG, PAGE, QUESTION, ask, get, port_of, serving, shelf_in, shelf_of
 
@@ -24,7 +24,7 @@ def test_the_page_is_handed_out_as_it_was_given(server: ViewServer) -> None:
     assert body.decode() == PAGE
 
 
-def test_a_problem_is_told_by_the_server_as_by_its_document(server: ViewServer, shelf: Shelf) -> None:
+def test_a_problem_is_told_by_the_server_as_by_its_document(server: ViewServer, shelf: SampleStore) -> None:
     found = get(server, "problem", row=0)
     assert found == problem_document(shelf, 0)
     assert problem_documents(shelf, [0, 1])[0] == found
@@ -111,7 +111,7 @@ def test_of_counts_a_problem_has_its_numbers_and_no_samples(tmp_path: Path) -> N
         assert ask(server, "/api/text?row=0&run=0&index=0")[0].status == 404
 
 
-def test_a_port_that_is_taken_is_named(server: ViewServer, shelf: Shelf) -> None:
+def test_a_port_that_is_taken_is_named(server: ViewServer, shelf: SampleStore) -> None:
     for refused in (check_port, lambda port: ViewServer(shelf, "", port)):
         with pytest.raises(OffleashError, match=f"Port {port_of(server)} .*taken.*--port 0"):
             refused(port_of(server))
@@ -119,7 +119,7 @@ def test_a_port_that_is_taken_is_named(server: ViewServer, shelf: Shelf) -> None
         check_port(70_000)
 
 
-def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(shelf: Shelf) -> None:
+def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(shelf: SampleStore) -> None:
     server = ViewServer(shelf, "")
     port = port_of(server)
     server.close()
@@ -128,15 +128,14 @@ def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(shelf: 
 
 GROWTH = """
 from pathlib import Path
-from offleash.reporting.samples import problem_document, samples_document
-from offleash.reporting.samples import Shelf
+from offleash.reporting.samples import SampleStore, problem_document, samples_document
 from offleash.comparing.runs import compare_arguments, question
 
 def memory(what):
     return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith(what)) * 1024
 
 comparisons, _ = compare_arguments(["base", "rl"], asked=question(at=1, replicates=100))
-shelf = Shelf(comparisons[-1])
+shelf = SampleStore(comparisons[-1])
 problem_document(shelf, 1)  # what the first scan of all takes
 Path("/proc/self/clear_refs").write_text("5")
 before = memory("VmRSS")

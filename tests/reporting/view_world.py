@@ -14,7 +14,7 @@ import polars as pl
 
 from offleash.comparing.runs import compare_arguments, question
 from offleash.data.folder import create_run
-from offleash.reporting.samples import Shelf
+from offleash.reporting.samples import SampleStore
 from offleash.reporting.view import ViewServer
 
 PAGE = "<!doctype html><title>stand-in</title>" + "x" * 4_000_000
@@ -41,13 +41,13 @@ def write_run(folder: Path) -> Path:
     return folder
 
 
-def shelf_of(*arguments: Path) -> Shelf:
+def shelf_of(*arguments: Path) -> SampleStore:
     comparisons, _ = compare_arguments([str(one) for one in arguments], asked=question(replicates=100))
-    return Shelf(comparisons[-1])
+    return SampleStore(comparisons[-1])
 
 
 @contextmanager
-def serving(shelf: Shelf) -> Iterator[ViewServer]:
+def serving(shelf: SampleStore) -> Iterator[ViewServer]:
     with ViewServer(shelf, PAGE) as server:
         thread = Thread(target=server.serve)
         thread.start()
@@ -85,6 +85,6 @@ def raw(server: ViewServer, sent: bytes) -> bytes:
         return b"".join(iter(lambda: one.recv(1 << 16), b""))
 
 
-def shelf_in(folder: Path) -> Shelf:
+def shelf_in(folder: Path) -> SampleStore:
     """Two runs of the same texts, written into a folder and compared."""
     return shelf_of(write_run(folder / "base"), write_run(folder / "rl"))

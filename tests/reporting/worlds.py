@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from offleash.comparing.figures.subject import FigureInput
+from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.question import Question
 from offleash.comparing.runs import compare_arguments
 from offleash.reporting.figures import subject

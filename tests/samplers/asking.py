@@ -3,7 +3,7 @@
 from typing import Any
 
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import Decoding, Drawn, Request, Sampler
+from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sampler
 from tests.samplers.endpoint.server import Served
 
 PLAIN = Decoding(max_tokens=10)
@@ -18,13 +18,13 @@ def wanted(size: int = 4, first: int = 0, problem: str = "p", **other: Any) -> R
     return Request(problem, f"What is {problem}?", first, size, seed=7, **other)
 
 
-def drawn(sampler: Sampler, request: Request, decoding: Decoding = PLAIN) -> Drawn:
+def drawn(sampler: Sampler, request: Request, decoding: Decoding = PLAIN) -> DrawnChunk:
     (one,) = sampler.sample([request], decoding)
     assert one.request == request
     return one
 
 
-def texts(one: Drawn) -> list[str]:
+def texts(one: DrawnChunk) -> list[str]:
     assert not one.trouble
     assert [sample.index for sample in one.samples] == list(
         range(one.request.first, one.request.first + one.request.size)

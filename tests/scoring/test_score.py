@@ -15,7 +15,7 @@ import pytest
 from offleash.data.folder import append_to_run, create_run
 from offleash.data.scores import SCORES, Trace, a_token, scan_scores, scored_models
 from offleash.data.tables import as_problems, question_hash
-from offleash.drawing.draw import Drawing, draw
+from offleash.drawing.draw import DrawRequest, draw
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.scoring import Scorer
 from offleash.samplers.registry import model_of
@@ -199,7 +199,7 @@ def test_a_drawn_run_is_joined_to_its_own_sums_and_never_edited(tmp_path: Path, 
         pl.DataFrame({"problem": ["p", "q"], "question": questions, "hash": list(map(question_hash, questions))})
     )
     decoding = Decoding(temperature=0.9, max_tokens=8)
-    draw(tmp_path / "run", problems, scorer.sampler, decoding, Drawing(f"hf:{model}", 60))
+    draw(tmp_path / "run", problems, scorer.sampler, decoding, DrawRequest(f"hf:{model}", 60))
     shards = sorted((tmp_path / "run" / "samples").glob("*.parquet"))
     before = [shard.read_bytes() for shard in shards]
     done = scored(tmp_path / "run", scorer_of(model), decoding)
@@ -219,7 +219,7 @@ def test_a_run_drawn_with_stop_texts_is_scored_without_ends(tmp_path: Path, mode
     scorer = scorer_of(model)
     problems = as_problems(pl.DataFrame({"problem": ["p"], "question": ["a b"], "hash": [question_hash("a b")]}))
     decoding = Decoding(max_tokens=8, stop=("d",))
-    draw(tmp_path / "run", problems, scorer.sampler, decoding, Drawing(f"hf:{model}", 40))
+    draw(tmp_path / "run", problems, scorer.sampler, decoding, DrawRequest(f"hf:{model}", 40))
     done = scored(tmp_path / "run", scorer)
     assert done.stopped_by_text
     assert done.compared == 0

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from offleash.stats.intervals import Interval
-from offleash.stats.strategies import Basis, Richness, StrategyNovelty, WayCounts, novelty, richness
+from offleash.stats.strategies import Basis, Richness, StrategyCounts, StrategyNovelty, novelty, richness
 
 WRONG = -1
 
 
-def counts(before: list[list[int]], after: list[list[int]], drawn: tuple[int, int]) -> WayCounts:
+def counts(before: list[list[int]], after: list[list[int]], drawn: tuple[int, int]) -> StrategyCounts:
     """Counts of ways, problem by problem; both lists have one number a way."""
     rows = [
         (c, d, p)
@@ -20,7 +20,7 @@ def counts(before: list[list[int]], after: list[list[int]], drawn: tuple[int, in
     ]
     table = np.array(rows, dtype=np.int64)
     drawn_P2 = np.tile(np.array(drawn, dtype=np.int64), (len(before), 1))
-    return WayCounts(table[:, :2], table[:, 2], drawn_P2, np.zeros(len(before), dtype=np.int64))
+    return StrategyCounts(table[:, :2], table[:, 2], drawn_P2, np.zeros(len(before), dtype=np.int64))
 
 
 def samples(seen: list[int], drawn: int) -> list[int]:

@@ -13,7 +13,14 @@ from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import MethodSchedule, RolloutGroup
 from offleash.training.policy import Policy
-from offleash.training.rollouts import Collecting, Pupil, RewardBatch, Rewards, Taught, rewards_for
+from offleash.training.rollouts import (
+    RewardBatch,
+    Rewards,
+    RolloutCollector,
+    TrainingGroup,
+    TrainingProblem,
+    rewards_for,
+)
 from offleash.training.traces import write_traces
 from tests.places import MODELS
 
@@ -21,10 +28,10 @@ BASE = MODELS / "countdown"
 DECODING = Decoding(max_tokens=18)
 
 
-def pupils_of(policy: Policy, problems: pl.DataFrame, with_traces: bool = False) -> list[Pupil]:
+def pupils_of(policy: Policy, problems: pl.DataFrame, with_traces: bool = False) -> list[TrainingProblem]:
     ways: Sequence[Sequence[str]] = traces(problems) if with_traces else [()] * problems.height
     return [
-        Pupil(name, policy.tokens(prompt), tuple(texts))
+        TrainingProblem(name, policy.tokens(prompt), tuple(texts))
         for name, prompt, texts in zip(problems["problem"], problems["prompt"], ways, strict=True)
     ]
 
@@ -49,19 +56,21 @@ class Classroom:
     problems: pl.DataFrame
     rewards: Rewards
 
-    def collecting(self, schedule: MethodSchedule, problems: int = 4, size: int = 8, refill: int = 3) -> Collecting:
+    def collecting(
+        self, schedule: MethodSchedule, problems: int = 4, size: int = 8, refill: int = 3
+    ) -> RolloutCollector:
         pupils = pupils_of(self.policy, self.problems, with_traces=schedule.experts > 0)
-        return Collecting(pupils, self.rewards, schedule, DECODING, problems, size, refill, seed=5)
+        return RolloutCollector(pupils, self.rewards, schedule, DECODING, problems, size, refill, seed=5)
 
     def judged(self, problem: str, texts: Sequence[str]) -> RewardBatch:
         return self.rewards.of([problem] * len(texts), texts, [False] * len(texts))
 
 
-def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0) -> list[Taught]:
+def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0) -> list[TrainingGroup]:
     """Groups of a tiny policy's own samples with rewards at random, the first all wrong, the second all right."""
     rng, taught = np.random.default_rng(11), []
     for place, size in enumerate(sizes):
-        pupil = Pupil(f"p{place}", [0, 1, 2, 3, 1][: 1 + place])
+        pupil = TrainingProblem(f"p{place}", [0, 1, 2, 3, 1][: 1 + place])
         drawn = policy.draw([pupil.prompt], size, [seed_of("group", place)], Decoding(temperature, max_tokens=6))
         reward_G = np.full(size, float(place)) if place < 2 else (np.arange(size) % 3 == 0).astype(np.float64)
         group = RolloutGroup(
@@ -73,7 +82,7 @@ def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0
             6,
             np.zeros(size, np.bool_),
         )
-        taught.append(Taught(pupil, group, drawn.rows.token_NT))
+        taught.append(TrainingGroup(pupil, group, drawn.rows.token_NT))
     return taught
 
 

@@ -22,7 +22,7 @@ from offleash.loading.problem_set import problem_set
 from offleash.problems.countdown import generate
 from offleash.samplers.sampler import Decoding
 from offleash.training.checkpoints import newest
-from offleash.training.loop import Trained, train
+from offleash.training.loop import Training, train
 from offleash.training.methods.registry import METHODS
 from offleash.training.metrics import read_metrics
 from offleash.training.policy import open_policy
@@ -76,7 +76,7 @@ def test_the_reward_rises(tmp_path: Path) -> None:
     trained = train(recipe, tmp_path, told.append)
     rewards = [line["reward"] or 0.0 for line in read_metrics(tmp_path)]
     assert sum(rewards[-5:]) > 2 * sum(rewards[:5])
-    assert trained == Trained(tmp_path, tmp_path / "model", 25, 0, trained.seconds, trained.metrics, trained.note)
+    assert trained == Training(tmp_path, tmp_path / "model", 25, 0, trained.seconds, trained.metrics, trained.note)
     assert trained.metrics["reward"] == rewards[-1]
     assert sum(line.startswith("grpo: step ") for line in told) == 25
     assert "step 25 of 25, reward 0." in told[-1]

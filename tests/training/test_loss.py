@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from offleash.training.method import Average, Loss, Ratio, TokenSelection
-from offleash.training.update import LossInputs, Whole, apart, k3, policy_loss
+from offleash.training.update import LossInputs, StepTotals, apart, k3, policy_loss
 
 N, T, V, WIDTH = 6, 4, 5, 3
 INF = float("inf")
@@ -51,7 +51,7 @@ class Net:
 
 NET = Net(seed=11)
 REAL_NT = torch.arange(T)[None] < torch.tensor([4, 1, 3, 2, 4, 3])[:, None]
-WHOLE = Whole(samples=N, tokens=int(REAL_NT.sum()), longest=7)
+WHOLE = StepTotals(samples=N, tokens=int(REAL_NT.sum()), longest=7)
 
 
 def some_terms(loss: Loss) -> LossInputs:
@@ -183,7 +183,7 @@ def one_row(new: list[float], old: list[float], advantage: float, **more: Tensor
 
 
 def value_and_slope(loss: Loss, terms: LossInputs) -> tuple[float, list[float]]:
-    value = policy_loss(loss, terms, Whole(samples=1, tokens=terms.new_NT.shape[1], longest=10))
+    value = policy_loss(loss, terms, StepTotals(samples=1, tokens=terms.new_NT.shape[1], longest=10))
     (slope,) = torch.autograd.grad(value, terms.new_NT)
     return value.item(), slope[0].tolist()
 

@@ -11,7 +11,7 @@ import torch
 from offleash.problems.countdown import generate
 from offleash.training.method import MethodSchedule
 from offleash.training.policy import frozen, open_policy
-from offleash.training.rollouts import Pupil, rewards_for, trace_rows, wide
+from offleash.training.rollouts import TrainingProblem, rewards_for, trace_rows, wide
 from tests.training.classroom import BASE, Classroom
 
 
@@ -159,7 +159,7 @@ def test_answers_are_remembered_only_where_it_is_wanted(room: Classroom) -> None
 
 
 def test_traces_of_several_lengths_become_rows_with_their_ends(room: Classroom) -> None:
-    pupil = Pupil("p", room.policy.tokens("1 2 3 4 = 10 :"))
+    pupil = TrainingProblem("p", room.policy.tokens("1 2 3 4 = 10 :"))
     rows = trace_rows(room.policy, [(pupil.prompt, "1 + 2 = 3"), (pupil.prompt, "1 + 2 = 3 , 3 + 3 = 6")])
     assert rows.length_N.tolist() == [6, 12]
     assert rows.token_NT[0, 5] == room.policy.loaded.ends[0]

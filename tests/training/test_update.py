@@ -12,8 +12,8 @@ from offleash.training.method import Floats, Method, RolloutGroup
 from offleash.training.methods.registry import method
 from offleash.training.policy import Policy, frozen, open_policy
 from offleash.training.recipe import Optimizer
-from offleash.training.rollouts import Taught
-from offleash.training.update import LossInputs, Whole, batch_of, batch_seed, policy_loss, supervise, update
+from offleash.training.rollouts import TrainingGroup
+from offleash.training.update import LossInputs, StepTotals, batch_of, batch_seed, policy_loss, supervise, update
 from tests.samplers.huggingface.tiny import tiny_model
 from tests.training.classroom import random_groups
 
@@ -34,7 +34,7 @@ def weights_of(policy: Policy) -> list[torch.Tensor]:
     return [weights.detach().clone() for weights in policy.loaded.model.parameters()]
 
 
-def plain_logprobs(policy: Policy, taught: Taught, row: int, temperature: float) -> torch.Tensor:
+def plain_logprobs(policy: Policy, taught: TrainingGroup, row: int, temperature: float) -> torch.Tensor:
     """Of one sample's tokens, by one forward pass of the model itself."""
     prompt, tokens = taught.pupil.prompt, taught.token_GT[row, : taught.group.length_G[row]].tolist()
     logits = policy.loaded.model(input_ids=torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
@@ -42,11 +42,11 @@ def plain_logprobs(policy: Policy, taught: Taught, row: int, temperature: float)
 
 
 def loss_by_hand(
-    policy: Policy, groups: list[Taught], made: Method, temperature: float, reference: Policy | None = None
+    policy: Policy, groups: list[TrainingGroup], made: Method, temperature: float, reference: Policy | None = None
 ) -> torch.Tensor:
     """The loss of a step, one sample at a time, all samples of all groups."""
     reward = np.concatenate([taught.group.reward_G for taught in groups])
-    whole = Whole(len(reward), int(sum(t.group.length_G.sum() for t in groups)), groups[0].group.longest)
+    whole = StepTotals(len(reward), int(sum(t.group.length_G.sum() for t in groups)), groups[0].group.longest)
     total = torch.zeros(())
     for one in (policy, *([reference] if reference else [])):
         one.loaded.model.set_attn_implementation("eager")

@@ -8,12 +8,12 @@ import sys
 import time
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 STATE: list[str] = []  # what one case leaves behind for the next
 
 
-def troublesome(room: Room = Room.WORKER, seconds: float = 1.0, memory: int = 1 << 30) -> Verifier:
+def troublesome(room: Isolation = Isolation.WORKER, seconds: float = 1.0, memory: int = 1 << 30) -> Verifier:
     return Verifier("troublesome", "1", (), "tests.verifiers.troublesome", room, seconds, memory)
 
 

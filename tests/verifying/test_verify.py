@@ -16,9 +16,9 @@ from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement
 from offleash.verifying.cache import Cache, key_of, subject_hash
-from offleash.verifying.cases import Ladder, judged_texts
+from offleash.verifying.cases import ExtractionOptions, judged_texts
 from offleash.verifying.judge import Judge, subject_of
-from offleash.verifying.verify import KEPT, Verifying, judge_of, kept, verify, verify_with
+from offleash.verifying.verify import KEPT, VerifyOptions, judge_of, kept, verify, verify_with
 from tests.verifying.samples import run_of_texts
 
 GOLDS = {"half": "\\frac{1}{2}", "seven": "7", "root": "2\\sqrt{2}"}
@@ -35,8 +35,8 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def options(tmp_path_factory: pytest.TempPathFactory) -> Verifying:
-    return Verifying(jobs=1, cache=tmp_path_factory.mktemp("cache"))
+def options(tmp_path_factory: pytest.TempPathFactory) -> VerifyOptions:
+    return VerifyOptions(jobs=1, cache=tmp_path_factory.mktemp("cache"))
 
 
 def verdicts(folder: Path, verifier: str | None = None) -> pl.DataFrame:
@@ -46,7 +46,9 @@ def verdicts(folder: Path, verifier: str | None = None) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-def test_every_sample_gets_the_verdict_that_is_written_down(tmp_path: Path, options: Verifying, shards: int) -> None:
+def test_every_sample_gets_the_verdict_that_is_written_down(
+    tmp_path: Path, options: VerifyOptions, shards: int
+) -> None:
     folder = run_of_texts(tmp_path / "run", GOLDS, TEXTS, shards=shards)
     done = verify(folder, options)
     found = verdicts(folder)
@@ -59,7 +61,7 @@ def test_every_sample_gets_the_verdict_that_is_written_down(tmp_path: Path, opti
     assert "tower of powers" in done.failures[0][2]
 
 
-def test_verifying_again_changes_nothing_and_tries_only_what_failed(tmp_path: Path, options: Verifying) -> None:
+def test_verifying_again_changes_nothing_and_tries_only_what_failed(tmp_path: Path, options: VerifyOptions) -> None:
     folder = run_of_texts(tmp_path / "run", GOLDS, TEXTS, shards=2)
     verify(folder, options)
     before = verdicts(folder)
@@ -69,7 +71,7 @@ def test_verifying_again_changes_nothing_and_tries_only_what_failed(tmp_path: Pa
     assert again.samples == 12
 
 
-def test_samples_that_are_added_later_are_judged_alone(tmp_path: Path, options: Verifying) -> None:
+def test_samples_that_are_added_later_are_judged_alone(tmp_path: Path, options: VerifyOptions) -> None:
     folder = run_of_texts(tmp_path / "run", GOLDS, {"seven": ["\\boxed{7}", "\\boxed{8}"]})
     verify(folder, options)
     with append_to_run(folder) as run:
@@ -80,7 +82,7 @@ def test_samples_that_are_added_later_are_judged_alone(tmp_path: Path, options: 
 
 
 def test_a_verification_that_is_killed_keeps_the_shards_it_has_judged(
-    tmp_path: Path, options: Verifying, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, options: VerifyOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run_of_texts(tmp_path / "run", GOLDS, TEXTS, shards=3)
     left = Counter(write=2)
@@ -102,33 +104,35 @@ def test_a_verification_that_is_killed_keeps_the_shards_it_has_judged(
     assert verdicts(folder)["verdict"].to_list() == [v for p in sorted(EXPECTED) for v in EXPECTED[p]]
 
 
-def test_each_problem_is_judged_by_its_own_verifier_or_all_by_the_one_named(tmp_path: Path, options: Verifying) -> None:
+def test_each_problem_is_judged_by_its_own_verifier_or_all_by_the_one_named(
+    tmp_path: Path, options: VerifyOptions
+) -> None:
     folder = run_of_texts(tmp_path / "run", {"seven": "7"}, {"seven": ["\\boxed{7.0}", "\\boxed{7}"]})
     assert verify(folder, options).verdicts["correct"] == 2
-    words = verify(folder, Verifying("string", jobs=1, cache=False))
+    words = verify(folder, VerifyOptions("string", jobs=1, cache=False))
     assert words.verdicts["correct"] == 1
     assert verifiers(folder) == [VERIFIERS["math"].identity, VERIFIERS["string"].identity]
     assert verdicts(folder, "string")["verdict"].to_list() == ["wrong", "correct"]
 
 
 def test_options_that_change_verdicts_are_part_of_the_name_they_are_stored_under(
-    tmp_path: Path, options: Verifying
+    tmp_path: Path, options: VerifyOptions
 ) -> None:
     folder = run_of_texts(tmp_path / "run", {"seven": "7"}, {"seven": ["first 3, then 5 and in the end 7 of them all"]})
     assert verify(folder, options).verdicts["unread"] == 1
-    loose = verify(folder, Verifying(ladder=Ladder(last_number=True), jobs=1, cache=False))
+    loose = verify(folder, VerifyOptions(ladder=ExtractionOptions(last_number=True), jobs=1, cache=False))
     assert loose.verdicts["correct"] == 1
     assert loose.verifier.startswith("math.last_number@")
 
 
-def test_problems_without_a_verifier_need_one_to_be_named(tmp_path: Path, options: Verifying) -> None:
+def test_problems_without_a_verifier_need_one_to_be_named(tmp_path: Path, options: VerifyOptions) -> None:
     folder = run_of_texts(tmp_path / "run", GOLDS, TEXTS, verifier=None)
     with pytest.raises(OffleashError, match=r"3 of the 3 problems .* --verifier"):
         verify(folder, options)
 
 
 def test_gold_answers_that_cannot_be_read_are_refused_before_anything_is_written(
-    tmp_path: Path, options: Verifying
+    tmp_path: Path, options: VerifyOptions
 ) -> None:
     golds = {**GOLDS, "proof": "The proof goes by induction on the size of the graph.", "none": None}
     folder = run_of_texts(tmp_path / "run", golds, TEXTS)
@@ -138,7 +142,7 @@ def test_gold_answers_that_cannot_be_read_are_refused_before_anything_is_written
 
 
 def test_what_was_decided_once_is_taken_from_the_cache(tmp_path: Path) -> None:
-    options = Verifying(jobs=1, cache=tmp_path / "cache")
+    options = VerifyOptions(jobs=1, cache=tmp_path / "cache")
     first = verify(run_of_texts(tmp_path / "a", GOLDS, TEXTS), options)
     second = verify(run_of_texts(tmp_path / "b", GOLDS, TEXTS), options)
     assert first.ways["decided"] >= 2
@@ -148,7 +152,7 @@ def test_what_was_decided_once_is_taken_from_the_cache(tmp_path: Path) -> None:
 
 
 def test_several_runs_share_one_memory(tmp_path: Path) -> None:
-    options = Verifying(jobs=1, cache=False)
+    options = VerifyOptions(jobs=1, cache=False)
     folders = [run_of_texts(tmp_path / name, GOLDS, TEXTS) for name in ("base", "rl")]
     with judge_of(options) as judge:
         first, second = (verify_with(judge, folder, options) for folder in folders)
@@ -209,7 +213,7 @@ def test_long_answers_are_stored_short_and_stay_distinct() -> None:
     assert kept("\ud800") == "?"
 
 
-def test_what_a_run_does_not_say_is_taken_from_a_set_of_problems(tmp_path: Path, options: Verifying) -> None:
+def test_what_a_run_does_not_say_is_taken_from_a_set_of_problems(tmp_path: Path, options: VerifyOptions) -> None:
     folder = run_of_texts(tmp_path / "run", {"a": None, "b": None}, {"a": ["\\boxed{7}"], "b": ["\\boxed{8}"]}, None)
     sheet = pl.DataFrame(
         {

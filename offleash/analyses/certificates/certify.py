@@ -30,13 +30,13 @@ from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.stats.classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import Subjects, Verifying, judge_of, judged_rows, stored_name
+from offleash.verifying.verify import Subjects, VerifyOptions, judge_of, judged_rows, stored_name
 
 K = 8_192  # the budget whose threshold is taken where none is named
 
 
 @dataclass(frozen=True)
-class Planned:
+class CertifyEstimate:
     """What is about to be certified."""
 
     folder: Path
@@ -80,10 +80,10 @@ class CertifiedRun:
         return float(values.mean()) if len(values) else float("nan")
 
 
-Announce = Callable[[Planned], None]
+Announce = Callable[[CertifyEstimate], None]
 
 
-def unannounced(_: Planned) -> None:
+def unannounced(_: CertifyEstimate) -> None:
     """A certificate that nobody waits for."""
 
 
@@ -106,7 +106,7 @@ def certify_arguments(
     model: Model,
     decoding: Decoding,
     above: float,
-    verifying: Verifying | None = None,
+    verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
 ) -> CertifiedRun:
@@ -126,12 +126,12 @@ def certify(
     model: str,
     decoding: Decoding,
     above: float,
-    verifying: Verifying | None = None,
+    verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
 ) -> CertifiedRun:
     """Expand every problem that has no certificate yet, and judge what has no verdict."""
-    started, options = time.monotonic(), verifying or Verifying()
+    started, options = time.monotonic(), verifying or VerifyOptions()
     expander = expander_of(sampler)
     with claim_run(folder), judge_of(options, progress) as judge:
         origin = origin_of(sampler, model, decoding, 0, 0, problems)
@@ -143,7 +143,7 @@ def certify(
         name = stored_name(judge, [verifier for _, verifier in subjects.values()])
         work = _Work(CertificateFolder(folder), asked, expander, decoding, above, judge, subjects, ladder.opened, name)
         work.done = work.folder.done()
-        announce(Planned(folder, model, decoding, above, asked.height, len(work.done), name))
+        announce(CertifyEstimate(folder, model, decoding, above, asked.height, len(work.done), name))
         troubles = work.all(progress)
     if not work.done:
         first = next(iter(troubles.items()))

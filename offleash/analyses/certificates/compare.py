@@ -27,7 +27,7 @@ UNSURE = "U"
 
 
 @dataclass(frozen=True)
-class Sought:
+class CertifiedQuestion:
     """How certificates are to be compared."""
 
     question: Certified = Certified.COMPLETION  # definition 2.1 of arXiv:2507.14843, literally
@@ -37,12 +37,12 @@ class Sought:
 
 def certified_question(
     word: str = "completion", replicates: int = 10_000, seed: int = 0, given: Mapping[str, bool] | None = None
-) -> Sought:
+) -> CertifiedQuestion:
     """What to ask of certificates, from plain words; `given`: options that only samples can serve, if they are set."""
     for option in (option for option, there in (given or {}).items() if there):
         raise OffleashError(f"{option} is for samples, and certificates hold none; leave it out.")
     checked = question(replicates=replicates, seed=seed)
-    return Sought(choice("question", word, Certified), checked.replicates, checked.seed)
+    return CertifiedQuestion(choice("question", word, Certified), checked.replicates, checked.seed)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class CertifiedComparison:
     before: Certificate
     after: Certificate
     epsilon: float
-    sought: Sought
+    sought: CertifiedQuestion
     table: pl.DataFrame  # a row a problem: problem, benchmark, columns of both sides, class by completion and by mass
     change: dict[Certified, SupportChange]
     completions: CompletionChange | None  # None: there are none above epsilon, or two vocabularies cannot be matched
@@ -115,7 +115,7 @@ def named_certificates(arguments: Sequence[str], rule: str | None = None, questi
 
 def compare_certificates(
     arguments: Sequence[str],
-    sought: Sought | None = None,
+    sought: CertifiedQuestion | None = None,
     verifier: str | None = None,
     before: str | None = None,
     after: str | None = None,
@@ -139,9 +139,11 @@ def compare_certificates(
     return [compare_pair(first, other, sought) for other in others]
 
 
-def compare_pair(before: Certificate, after: Certificate, sought: Sought | None = None) -> CertifiedComparison:
+def compare_pair(
+    before: Certificate, after: Certificate, sought: CertifiedQuestion | None = None
+) -> CertifiedComparison:
     """The certificate before against the one after, at the larger epsilon of the two."""
-    sought, pair = sought or Sought(), (before, after)
+    sought, pair = sought or CertifiedQuestion(), (before, after)
     above = max(one.terms.epsilon for one in pair)
     matched = match([Run(one.name, one.problems, None) for one in pair])
     sides = [_side(one, matched, r, above) for r, one in enumerate(pair)]
@@ -200,13 +202,18 @@ def _states(table: pl.DataFrame, above: float, question: Certified) -> State:
     return np.stack([states_of(side, above, question) for side in sides], axis=1)
 
 
-def _change(tally: Tally, state_PR: State, k: int, sought: Sought) -> SupportChange:
+def _change(tally: Tally, state_PR: State, k: int, sought: CertifiedQuestion) -> SupportChange:
     sums = rule_cells(tally, state_PR, k).sums(sought.replicates, sought.seed)
     return change_at(sums, 0, tally, Rule.CERTIFIED)
 
 
 def _completions(
-    pair: tuple[Certificate, Certificate], matched: Alignment, table: pl.DataFrame, above: float, k: int, sought: Sought
+    pair: tuple[Certificate, Certificate],
+    matched: Alignment,
+    table: pl.DataFrame,
+    above: float,
+    k: int,
+    sought: CertifiedQuestion,
 ) -> CompletionChange | None:
     """Correct completions above epsilon on either side. What is not found on the other is known to be no more there."""
     if pair[0].terms.vocabulary != pair[1].terms.vocabulary:
@@ -237,7 +244,7 @@ def _completions(
 
 
 def _benchmarks(
-    tally: Tally, state: dict[Certified, State], k: int, sought: Sought
+    tally: Tally, state: dict[Certified, State], k: int, sought: CertifiedQuestion
 ) -> tuple[BenchmarkCertificates, ...]:
     parts = []
     for name in np.unique(tally.benchmark_P):

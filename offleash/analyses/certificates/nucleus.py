@@ -109,13 +109,13 @@ class Rescorer:
         ]
 
     def _forced(self, given: "Sequence[ForcedText]", decoding: Decoding) -> Float:
-        from offleash.samplers.huggingface.scoring import Summing, force
+        from offleash.samplers.huggingface.scoring import ScoreSums, force
 
         sampler = self.sampler
         assert sampler.network is not None, "expander_of has checked it"
         offset_N = np.cumsum([0, *(one.length for one in given)])
         ends, cells, sums_N4 = sampler.loaded.ends, sampler.limits.cells, np.zeros((len(given), 4))
-        summing = Summing(decoding, ends, cells, sums_N4, np.zeros(int(offset_N[-1]), np.float32), offset_N[:-1])
+        summing = ScoreSums(decoding, ends, cells, sums_N4, np.zeros(int(offset_N[-1]), np.float32), offset_N[:-1])
         prompts = list(self._prompts.values())
         start = 0
         while start < len(given):
@@ -136,7 +136,7 @@ NEAR, COARSE = 1e-3, 5e-2  # with weights of 32 bits, and of fewer
 
 
 @dataclass(frozen=True)
-class Cut:
+class TopPCut:
     """What one top-p leaves of the correct completions of P problems. Masses are those without top-p."""
 
     top_p: float
@@ -149,7 +149,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class CutOff:
+class NucleusResult:
     """A certificate under several top-p."""
 
     name: str
@@ -163,7 +163,7 @@ class CutOff:
     correct_P: Float  # mass
     completions_P: Integer  # correct ones
     unexplored_P: Float  # mass that was not found, or that the verifier failed on: it may be correct, and cut
-    cuts: tuple[Cut, ...]  # in the order asked for
+    cuts: tuple[TopPCut, ...]  # in the order asked for
 
     @property
     def elsewhere(self) -> bool:
@@ -175,16 +175,16 @@ class CutOff:
         """Problems with a correct completion."""
         return int((self.completions_P > 0).sum())
 
-    def emptied(self, cut: Cut) -> int:
+    def emptied(self, cut: TopPCut) -> int:
         """Of these, problems that lose every one that was found."""
         return int(((self.completions_P > 0) & (cut.left_P == 0)).sum())
 
-    def rest(self, cut: Cut) -> float:
+    def rest(self, cut: TopPCut) -> float:
         """Mean mass of the problems so emptied that may hold a correct completion yet; NaN where there are none."""
         rows_P = (self.completions_P > 0) & (cut.left_P == 0)
         return float(self.unexplored_P[rows_P].mean()) if rows_P.any() else float("nan")
 
-    def bounds(self, cut: Cut) -> tuple[float, float]:
+    def bounds(self, cut: TopPCut) -> tuple[float, float]:
         """Mean correct mass that is removed: at least, and at most if all that is not known were correct and cut."""
         return float(cut.removed_P.mean()), float((cut.removed_P + self.unexplored_P).mean())
 
@@ -198,7 +198,7 @@ def cut_arguments(
     progress: Progress = silent,
     settings: Mapping[str, str] | None = None,
     raw: bool = False,
-) -> list[CutOff]:
+) -> list[NucleusResult]:
     """What top-p cuts off of each certificate; what can be refused before a model is loaded is.
 
     The model is opened as it was for the certificate, but for the settings given here.
@@ -270,7 +270,7 @@ def _cut_off(
     rescorer: Rescorer,
     top_ps: Sequence[float],
     progress: Progress,
-) -> CutOff:
+) -> NucleusResult:
     own = decoding_of(certificate.terms.origin.decoding)
     rows = _completions(folder, certificate)
     right = rows.filter(pl.col("verdict") == Verdict.CORRECT.value)
@@ -299,7 +299,7 @@ def _cut_off(
         removed_P, chance_P = (_summed(problem_C, one_C, name_P) for one_C in (mass_C * gone_C, np.exp(logprob_C)))
         left_P = _summed(problem_C[~gone_C], None, name_P).astype(np.int64)
         cuts.append(_cut(top_p, removed_P, left_P, chance_P, correct_P, completions_P, stratum_P))
-    return CutOff(
+    return NucleusResult(
         *(certificate.name, folder, model, way, own.temperature, certificate.terms.epsilon, certificate.verifier),
         *(tuple(name_P), correct_P, completions_P, unexplored_P, tuple(cuts)),
     )
@@ -318,7 +318,7 @@ def _cut(
     correct_P: Float,
     completions_P: Integer,
     stratum_P: Integer,
-) -> Cut:
+) -> TopPCut:
     reached_P = completions_P > 0
     emptied = Estimate(float("nan"), NONE)
     if reached_P.any():
@@ -326,10 +326,10 @@ def _cut(
         emptied = share_of((left_P[reached_P] == 0).astype(np.float64), kept_P.astype(np.int64))
     if not removed_P.any():  # resampling what was not seen would tell of no spread
         unseen = Estimate(0.0, NONE)
-        return Cut(top_p, removed_P, left_P, chance_P, unseen, unseen, emptied)
+        return TopPCut(top_p, removed_P, left_P, chance_P, unseen, unseen, emptied)
     share_Q, ends = ratios(removed_P[:, None], correct_P[:, None], stratum_P)
     share = Estimate(float(share_Q[0]), clipped(ends[0], 0.0, 1.0))
-    return Cut(top_p, removed_P, left_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
+    return TopPCut(top_p, removed_P, left_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
 
 
 def _completions(folder: Path, certificate: Certificate) -> pl.DataFrame:

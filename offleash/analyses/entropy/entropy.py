@@ -15,7 +15,7 @@ from offleash.analyses.entropy.positions import Positions, positions
 from offleash.analyses.entropy.tokens import STOPPED, TokenEntropies, first_samples, tokens_of
 from offleash.comparing.align import same_decoding
 from offleash.comparing.compare import Comparison
-from offleash.comparing.per_problem import Detail
+from offleash.comparing.per_problem import ProblemDetail
 from offleash.comparing.question import Question
 from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
@@ -137,7 +137,7 @@ def read_now(comparisons: Sequence[Comparison]) -> None:
         entropies_of(one)
 
 
-def answer_entropy_PR(told: Detail) -> Float | None:
+def answer_entropy_PR(told: ProblemDetail) -> Float | None:
     """Entropy of the readable answers of each problem (nats), at the n both runs have of it; None without them."""
     found_PR = entropies_of(told.comparison).measures[EQUAL].value_PR
     if not np.isnan(found_PR).all(axis=0).any():
@@ -148,7 +148,7 @@ def answer_entropy_PR(told: Detail) -> Float | None:
     return entropy_at_equal_n(seen, len(told.tally))[0]
 
 
-def token_entropy_PR(told: Detail) -> Float | None:
+def token_entropy_PR(told: ProblemDetail) -> Float | None:
     """Mean entropy a token (nats, raw distribution) of each problem's samples; None where a run has no sums."""
     found_PR = entropies_of(told.comparison).measures[TOKEN].value_PR
     return None if np.isnan(found_PR).all(axis=0).any() else found_PR
@@ -210,7 +210,7 @@ def _entropies(
 
 
 @dataclass(frozen=True)
-class _Told:
+class _AnswerTable:
     """How often a run gave each answer to each problem, each pair once, whatever its verdicts."""
 
     count_A: Integer
@@ -226,7 +226,7 @@ def _no_answers(run: Run) -> str:
     return UNNAMED if logged else NO_ANSWERS
 
 
-def _told(verdicts: pl.LazyFrame, counted: AlignedTally, r: int) -> _Told | None:
+def _told(verdicts: pl.LazyFrame, counted: AlignedTally, r: int) -> _AnswerTable | None:
     """The answers of run r; None where it keeps none."""
     some = verdicts.filter(pl.col("verdict").is_not_null()).group_by("problem", "answer").len("count")
     grouped = some.collect(engine="streaming").rename({"problem": "own"})
@@ -236,10 +236,10 @@ def _told(verdicts: pl.LazyFrame, counted: AlignedTally, r: int) -> _Told | None
     found = grouped.join(rows.select("row", "own"), on="own").select(
         pl.col("count", "row").cast(pl.Int64), read=pl.col("answer").is_not_null()
     )
-    return _Told(found["count"].to_numpy(), found["row"].to_numpy(), found["read"].to_numpy())
+    return _AnswerTable(found["count"].to_numpy(), found["row"].to_numpy(), found["read"].to_numpy())
 
 
-def _columns(count: Tally, tokens: Sequence[TokenEntropies], told: Sequence[_Told | None]) -> dict[str, Float]:
+def _columns(count: Tally, tokens: Sequence[TokenEntropies], told: Sequence[_AnswerTable | None]) -> dict[str, Float]:
     """Every measure of every problem in every run."""
     problems, none_P = len(count), np.full(len(count), np.nan)
     stacked = {
@@ -268,7 +268,7 @@ def _accuracy(count: Tally, r: int) -> Float:
     return np.asarray(count.head_PR[:, r] / max(count.head, 1))
 
 
-def _unread(some: _Told, problems: int) -> Float:
+def _unread(some: _AnswerTable, problems: int) -> Float:
     weights = (some.count_A * ~some.read_A, some.count_A)
     unread_P, all_P = (np.bincount(some.problem_A, weights=one, minlength=problems) for one in weights)
     return np.where(all_P > 0, unread_P / np.maximum(all_P, 1), np.nan)
@@ -293,7 +293,7 @@ def _square(measures: Mapping[str, Measure], r: int) -> Square | None:
     return square(pair[0], pair[1], token.average.way(r), answer.average.way(r))
 
 
-def _distinct(told: Sequence[_Told | None], problems: int) -> Distinct | None:
+def _distinct(told: Sequence[_AnswerTable | None], problems: int) -> Distinct | None:
     known = [(r, some.readable()) for r, some in enumerate(told) if some is not None]
     if not known:
         return None

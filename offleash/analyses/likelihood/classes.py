@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.analyses.likelihood.samples import Scored
-from offleash.analyses.likelihood.traces import External
-from offleash.comparing.per_problem import Detail
+from offleash.analyses.likelihood.samples import ScoredSamples
+from offleash.analyses.likelihood.traces import ExternalTrace
+from offleash.comparing.per_problem import ProblemDetail
 from offleash.data.run import Run
 from offleash.data.scores import SAMPLES, Sums, a_token
 from offleash.data.tally import Float, Integer
@@ -64,7 +64,7 @@ class Style:
     change: Estimate  # after minus before: above 0, the model after prefers what is correct by more
 
 
-def external_traces(traces: tuple[External, ...], sums: dict[str, list[Sums]]) -> pl.DataFrame:
+def external_traces(traces: tuple[ExternalTrace, ...], sums: dict[str, list[Sums]]) -> pl.DataFrame:
     """External traces with both models' sums (TRACES); those without are left out."""
     rows = []
     for one, before, after in zip(traces, sums["before"], sums["after"], strict=True):
@@ -75,7 +75,7 @@ def external_traces(traces: tuple[External, ...], sums: dict[str, list[Sums]]) -
     return pl.DataFrame(rows, schema=TRACES, orient="row")
 
 
-def own_traces(found: Scored, name: str, first: int | None = None) -> pl.DataFrame:
+def own_traces(found: ScoredSamples, name: str, first: int | None = None) -> pl.DataFrame:
     """A run's scored samples as traces (TRACES); with `first`, only those that no verdict has chosen."""
     kept = found.frame.filter(pl.col("tokens_before") > 0)
     if first is not None:
@@ -92,7 +92,7 @@ def own_traces(found: Scored, name: str, first: int | None = None) -> pl.DataFra
     )
 
 
-def groups(told: Detail, traces: pl.DataFrame) -> list[TraceGroup]:
+def groups(told: ProblemDetail, traces: pl.DataFrame) -> list[TraceGroup]:
     """Every author's traces that are not known to be wrong, by class, in all and by benchmark; own ones are correct."""
     fit = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
     found = [_groups(told, part, ALL_BENCHMARKS) for part in _authors(fit)]
@@ -104,7 +104,7 @@ def groups(told: Detail, traces: pl.DataFrame) -> list[TraceGroup]:
     return [group for some in found for group in some]
 
 
-def styles(told: Detail, traces: pl.DataFrame) -> list[Style]:
+def styles(told: ProblemDetail, traces: pl.DataFrame) -> list[Style]:
     """Of every author whose traces are correct and wrong on the same problem, the difference, in all and by class."""
     return [style for part in _authors(traces.filter(pl.col("correct").is_not_null())) for style in _styles(told, part)]
 
@@ -113,7 +113,7 @@ def _authors(traces: pl.DataFrame) -> list[pl.DataFrame]:
     return [part for _, part in sorted(traces.group_by("own", "author"), key=lambda one: one[0]) if part.height]
 
 
-def _groups(told: Detail, part: pl.DataFrame, benchmark: str) -> list[TraceGroup]:
+def _groups(told: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[TraceGroup]:
     """One author's traces by class; intervals of all classes come from the same weights of problems."""
     if not part.height:
         return []
@@ -161,7 +161,7 @@ def _groups(told: Detail, part: pl.DataFrame, benchmark: str) -> list[TraceGroup
     return out
 
 
-def _styles(told: Detail, part: pl.DataFrame) -> list[Style]:
+def _styles(told: ProblemDetail, part: pl.DataFrame) -> list[Style]:
     mean = part.group_by("place", "correct").agg(pl.col("before", "after").mean())
     right, wrong = mean.filter("correct"), mean.filter(~pl.col("correct"))
     both = right.join(wrong, on="place", suffix="_wrong").sort("place")
@@ -185,13 +185,13 @@ def _styles(told: Detail, part: pl.DataFrame) -> list[Style]:
     ]
 
 
-def _estimates(told: Detail, above_PQ: Float, below_PQ: Float) -> list[Estimate]:
+def _estimates(told: ProblemDetail, above_PQ: Float, below_PQ: Float) -> list[Estimate]:
     asked, stratum_P = told.comparison.question, _strata(told)
     value_Q, ends = ratios(above_PQ, below_PQ, stratum_P, asked.replicates, asked.seed)
     return [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
 
 
-def _strata(told: Detail) -> Integer:
+def _strata(told: ProblemDetail) -> Integer:
     return strata(told.tally.benchmark_P)
 
 
@@ -228,7 +228,7 @@ class Spread:
     high: float  # quartile
 
 
-def perplexities(told: Detail) -> list[Spread]:
+def perplexities(told: ProblemDetail) -> list[Spread]:
     """The spread of perplexity by run, scoring model, class and kind of trace; empty where nothing was scored.
 
     A run has no spread of ALL under a model that has scored chosen samples alone (`only_chosen` says which).
@@ -249,14 +249,14 @@ def only_chosen(found: list[Spread]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((one.run, one.model) for one in found if (one.run, one.model) not in told))
 
 
-def _known(told: Detail, r: int) -> pl.DataFrame:
+def _known(told: ProblemDetail, r: int) -> pl.DataFrame:
     """The problems of a comparison by a run's own ids, with their classes."""
     classes = pl.DataFrame({"name": told.problems["problem"], "cls": told.class_P.tolist()})
     own = told.comparison.counted.own[r].rename({"problem": "name", "own": "problem"})
     return own.join(classes, on="name").select("problem", "cls")
 
 
-def _traces(told: Detail, r: int, scores: pl.LazyFrame) -> pl.DataFrame:
+def _traces(told: ProblemDetail, r: int, scores: pl.LazyFrame) -> pl.DataFrame:
     """Every scored trace: its perplexity (null: it has no sums), the class of its problem, whether it is correct."""
     run = (told.comparison.before, told.comparison.after)[r]
     scored = a_token(scores).select("problem", pl.col("index").cast(pl.Int64), pl.col("perplexity").fill_nan(None))
@@ -278,7 +278,7 @@ def _spreads(side: str, model: str, kinds: dict[str, pl.DataFrame]) -> list[Spre
     return sorted(out, key=lambda one: (one.traces, one.problems))
 
 
-def _unchosen(told: Detail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
+def _unchosen(told: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
     """Traces that no verdict has chosen: the first samples of each problem, as far as they are scored without a gap.
 
     How many were scored whatever their verdicts, the positions tell. Where there are none: only correct samples are

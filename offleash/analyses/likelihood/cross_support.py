@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from offleash.analyses.likelihood.classes import CELLS
-from offleash.analyses.likelihood.models import SIDES, UNLIMITED, Law
-from offleash.analyses.likelihood.samples import Scored
-from offleash.comparing.per_problem import Detail
+from offleash.analyses.likelihood.models import SIDES, UNLIMITED, RunModel
+from offleash.analyses.likelihood.samples import ScoredSamples
+from offleash.comparing.per_problem import ProblemDetail
 from offleash.data.tally import Float, Integer
 from offleash.stats.classes import AFTER, BEFORE, epsilon
 from offleash.stats.intervals import Estimate, Interval, ratios, strata
@@ -32,7 +32,7 @@ FINDER = {"E": AFTER, "S": BEFORE}  # class: who reached it; the question is wha
 
 
 @dataclass(frozen=True)
-class Crossed:
+class CrossSupportRow:
     """One problem that only one model reached, and what its right samples say of the other's chance."""
 
     problem: str
@@ -82,7 +82,7 @@ class CrossSupport:
 
     k: int
     epsilon: float
-    rows: tuple[Crossed, ...]
+    rows: tuple[CrossSupportRow, ...]
     both: BothRuns | None
     reason: str = ""  # why nothing can be said
     both_reason: str = ""  # why the two runs together say nothing
@@ -91,7 +91,9 @@ class CrossSupport:
         return sum(one.cell == cell and one.reading is reading for one in self.rows)
 
 
-def cross_support(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], first: int) -> CrossSupport:
+def cross_support(
+    told: ProblemDetail, scored: tuple[ScoredSamples, ScoredSamples], laws: tuple[RunModel, RunModel], first: int
+) -> CrossSupport:
     """For every E and S problem the other model's chance; and for all problems the estimate from both runs."""
     k = told.comparison.change.k
     nothing = CrossSupport(k, float(epsilon(k)), (), None)
@@ -104,7 +106,7 @@ def cross_support(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, 
     return CrossSupport(nothing.k, nothing.epsilon, tuple(rows), both, both_reason=why)
 
 
-def stopped_early(told: Detail, laws: tuple[Law, Law], first: int) -> str:
+def stopped_early(told: ProblemDetail, laws: tuple[RunModel, RunModel], first: int) -> str:
     """Why a mean over the first samples would be one over problems that the outcome chose; empty where it is not."""
     tally = told.tally
     n = int(min(first, *tally.budget_R))
@@ -119,7 +121,7 @@ def stopped_early(told: Detail, laws: tuple[Law, Law], first: int) -> str:
     return ""
 
 
-def _unlawful(laws: tuple[Law, Law]) -> str:
+def _unlawful(laws: tuple[RunModel, RunModel]) -> str:
     """Why probabilities of whole completions are not known; empty where they are."""
     for law in laws:
         if not law.known:
@@ -132,7 +134,7 @@ def _unlawful(laws: tuple[Law, Law]) -> str:
     return ""
 
 
-def _crossed(told: Detail, cell: str, found: Scored, r: int) -> list[Crossed]:
+def _crossed(told: ProblemDetail, cell: str, found: ScoredSamples, r: int) -> list[CrossSupportRow]:
     """The problems of a class, with the other's chance from the finder's right samples."""
     tally, place_P = told.tally, np.flatnonzero(told.class_P == cell)
     if not place_P.size:
@@ -151,7 +153,7 @@ def _crossed(told: Detail, cell: str, found: Scored, r: int) -> list[Crossed]:
     again_P, readings, certain = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
     counted = _counted(right, usable, distinct, other, place_P.size)
     return [
-        Crossed(
+        CrossSupportRow(
             problem=str(tally.problem_P[place]),
             cell=cell,
             finder=SIDES[r],
@@ -209,7 +211,9 @@ def _counted(
     return {"distinct": count(distinct), "excluded": count(cut), "usable": count(usable)}
 
 
-def _both(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], first: int) -> BothRuns | str:
+def _both(
+    told: ProblemDetail, scored: tuple[ScoredSamples, ScoredSamples], laws: tuple[RunModel, RunModel], first: int
+) -> BothRuns | str:
     """The chance of a right sample under either law, from the first samples of both runs: not chosen by what came.
 
     Or why there is none.
@@ -293,7 +297,9 @@ class Divergences:
     reason: str = ""
 
 
-def leash(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], first: int) -> Divergences:
+def leash(
+    told: ProblemDetail, scored: tuple[ScoredSamples, ScoredSamples], laws: tuple[RunModel, RunModel], first: int
+) -> Divergences:
     """The sequence KL of both directions, over the first samples of each problem."""
     for law in laws:
         if not law.known:
@@ -314,7 +320,7 @@ def leash(told: Detail, scored: tuple[Scored, Scored], laws: tuple[Law, Law], fi
     return Divergences(tuple(one for one in found if one is not None), retokenised)
 
 
-def _other_lengths(laws: tuple[Law, Law]) -> str:
+def _other_lengths(laws: tuple[RunModel, RunModel]) -> str:
     """Why whole samples of the two runs are not the same thing; empty where they are."""
     lengths = [law.decoding.max_tokens for law in laws]
     if lengths[0] == lengths[1]:
@@ -324,12 +330,12 @@ def _other_lengths(laws: tuple[Law, Law]) -> str:
     return f"samples were cut at different lengths ({told[0]}, {told[1]}), so whole samples of one are not the other's"
 
 
-def _head(found: Scored, first: int) -> pl.DataFrame:
+def _head(found: ScoredSamples, first: int) -> pl.DataFrame:
     """The first samples of each problem that were read whole."""
     return found.frame.filter((pl.col("index") < first) & pl.col("unchosen") & ~pl.col("windowed"))
 
 
-def _divergence(told: Detail, found: Scored, first: int) -> Divergence | None:
+def _divergence(told: ProblemDetail, found: ScoredSamples, first: int) -> Divergence | None:
     """The mean over a run's samples of its own log-probability minus the other's, both as they were scored."""
     head = _head(found, first)
     if not head.height:

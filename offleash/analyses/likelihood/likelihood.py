@@ -8,12 +8,19 @@ import polars as pl
 
 from offleash.analyses.likelihood.classes import CELLS, Style, TraceGroup, external_traces, groups, own_traces, styles
 from offleash.analyses.likelihood.cross_support import CrossSupport, Divergences, cross_support, leash
-from offleash.analyses.likelihood.missing_scores import Announce, Work, check_models, chosen_of, prospect, score_missing
-from offleash.analyses.likelihood.models import SIDES, Law, ModelOverride, law_of, run_folder
-from offleash.analyses.likelihood.samples import Scored, scored_samples
-from offleash.analyses.likelihood.traces import TraceFile, Wanted, read_traces, sums_of, wanted_by
+from offleash.analyses.likelihood.missing_scores import (
+    Announce,
+    ScoringWork,
+    check_models,
+    chosen_of,
+    prospect,
+    score_missing,
+)
+from offleash.analyses.likelihood.models import SIDES, ModelOverride, RunModel, law_of, run_folder
+from offleash.analyses.likelihood.samples import ScoredSamples, scored_samples
+from offleash.analyses.likelihood.traces import TraceFile, TraceRequest, read_traces, sums_of, wanted_by
 from offleash.comparing.compare import Comparison
-from offleash.comparing.per_problem import Detail, detail
+from offleash.comparing.per_problem import ProblemDetail, detail
 from offleash.comparing.question import Question
 from offleash.comparing.runs import compare_arguments
 from offleash.data.run import read_origin
@@ -61,16 +68,16 @@ class Likelihood:
     """How probable both models find what either of them, and others, wrote."""
 
     comparison: Comparison
-    laws: tuple[Law, Law]
+    laws: tuple[RunModel, RunModel]
     first: int
-    work: Work
-    scored: tuple[Scored, Scored]
+    work: ScoringWork
+    scored: tuple[ScoredSamples, ScoredSamples]
     traces: TraceFileSummary | None
     groups: tuple[TraceGroup, ...]
     styles: tuple[Style, ...]
     cross: CrossSupport
     leash: Divergences
-    detail: Detail
+    detail: ProblemDetail
 
     @property
     def classes(self) -> dict[str, int]:
@@ -107,7 +114,7 @@ def likelihood(
         raise OffleashError("Both runs say how they were drawn; leave out --decoding, --temperature and --top-p.")
     file = None if what.traces is None else read_traces(what.traces, _places(one), what.columns)
     wanted = [] if file is None else [wanted_by(law, file.traces, _own(one, r)) for r, law in enumerate(laws)]
-    work = Work(notes=tuple(check_models(None, laws)))
+    work = ScoringWork(notes=tuple(check_models(None, laws)))
     if what.scoring:
         progress("counting what is to be scored")
         ahead = prospect(chosen_of(one, told.class_P.tolist(), laws, what.first), laws, wanted)
@@ -156,7 +163,7 @@ def _own(one: Comparison, r: int) -> dict[int, str]:
     return {place[problem]: own for own, problem in rows if problem in place}
 
 
-def _external(file: TraceFile | None, wanted: list[Wanted]) -> tuple[pl.DataFrame, TraceFileSummary | None]:
+def _external(file: TraceFile | None, wanted: list[TraceRequest]) -> tuple[pl.DataFrame, TraceFileSummary | None]:
     """The external traces with both models' sums, and what became of those that have none."""
     if file is None:
         return external_traces((), {side: [] for side in SIDES}), None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from offleash.analyses.likelihood.models import SIDES, Law, Named, scores_under
-from offleash.analyses.likelihood.traces import Wanted, missing, score_traces
+from offleash.analyses.likelihood.models import SIDES, RunModel, ScoreFolder, scores_under
+from offleash.analyses.likelihood.traces import TraceRequest, missing, score_traces
 from offleash.comparing.compare import Comparison
 from offleash.data.folder import open_run
 from offleash.data.scores import Trace, scan_scores, scored_models
@@ -29,7 +29,7 @@ KEY = ["problem", "index"]
 class SampleSelection:
     """Which samples of a run are scored: the first of each problem, and the right ones of problems that one reached."""
 
-    law: Law  # of the run
+    law: RunModel  # of the run
     verifier: str | None
     first: int
     problems: frozenset[str]  # E and S, by the run's own ids
@@ -56,8 +56,8 @@ class ScoringJob:
     """The samples of one run that one model is to score."""
 
     chosen: SampleSelection
-    by: Law
-    named: Named
+    by: RunModel
+    named: ScoreFolder
     wanted: int
     missing: int
 
@@ -73,13 +73,13 @@ class ScoringEstimate:
     def missing(self) -> int:
         return sum(step.missing for step in self.steps) + sum(map(len, self.traces.values()))
 
-    def needs(self, law: Law) -> bool:
+    def needs(self, law: RunModel) -> bool:
         """Whether a law's model has anything to score."""
         return bool(self.traces.get(law.side)) or any(step.by is law and step.missing for step in self.steps)
 
 
 @dataclass(frozen=True)
-class Work:
+class ScoringWork:
     """What was scored, in how many seconds, and what a reader should know of it."""
 
     samples: int = 0
@@ -91,7 +91,9 @@ class Work:
 Announce = Callable[[ScoringEstimate], None]
 
 
-def chosen_of(one: Comparison, class_P: Sequence[str], laws: tuple[Law, Law], first: int) -> list[SampleSelection]:
+def chosen_of(
+    one: Comparison, class_P: Sequence[str], laws: tuple[RunModel, RunModel], first: int
+) -> list[SampleSelection]:
     """What is chosen of both runs."""
     cells = pl.DataFrame({"problem": one.counted.problems["problem"], "cell": list(class_P)})
     crossed = cells.filter(pl.col("cell").is_in(["E", "S"]))
@@ -106,7 +108,9 @@ def chosen_of(one: Comparison, class_P: Sequence[str], laws: tuple[Law, Law], fi
     return out
 
 
-def prospect(chosen: Sequence[SampleSelection], laws: tuple[Law, Law], wanted: Sequence[Wanted]) -> ScoringEstimate:
+def prospect(
+    chosen: Sequence[SampleSelection], laws: tuple[RunModel, RunModel], wanted: Sequence[TraceRequest]
+) -> ScoringEstimate:
     """What is missing, run by run and model by model."""
     steps = []
     for some in chosen:
@@ -119,7 +123,7 @@ def prospect(chosen: Sequence[SampleSelection], laws: tuple[Law, Law], wanted: S
     return ScoringEstimate(tuple(steps), {one.law.side: missing(one) for one in wanted})
 
 
-def check_models(ahead: ScoringEstimate | None, laws: tuple[Law, Law]) -> list[str]:
+def check_models(ahead: ScoringEstimate | None, laws: tuple[RunModel, RunModel]) -> list[str]:
     """Refuse what can be told of both models before the first is loaded; notes on weights that a user has named."""
     notes = []
     for law in laws:
@@ -131,7 +135,9 @@ def check_models(ahead: ScoringEstimate | None, laws: tuple[Law, Law]) -> list[s
     return [note for note in notes if note]
 
 
-def score_missing(ahead: ScoringEstimate, laws: tuple[Law, Law], known: Sequence[str], progress: Progress) -> Work:
+def score_missing(
+    ahead: ScoringEstimate, laws: tuple[RunModel, RunModel], known: Sequence[str], progress: Progress
+) -> ScoringWork:
     """Score what is missing; each model is loaded once, and only where it has something to score.
 
     `known` are notes of `check_models`, which comes first.
@@ -158,4 +164,4 @@ def score_missing(ahead: ScoringEstimate, laws: tuple[Law, Law], known: Sequence
             if unread:
                 score_traces(law, unread, scorer, progress)
                 traces += len(unread)
-    return Work(samples, traces, time.monotonic() - started, tuple(dict.fromkeys(notes)))
+    return ScoringWork(samples, traces, time.monotonic() - started, tuple(dict.fromkeys(notes)))

@@ -20,7 +20,7 @@ UNLIMITED = 1 << 20  # tokens: where an imported run was cut is not known
 
 
 @dataclass(frozen=True)
-class Law:
+class RunModel:
     """A run's model and decoding: what its samples were drawn from, and what texts are scored under."""
 
     side: str  # before or after
@@ -51,7 +51,7 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Named:
+class ScoreFolder:
     """A folder of scores in a run folder."""
 
     name: str
@@ -83,7 +83,7 @@ def run_folder(argument: str) -> Path:
     return path
 
 
-def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> Law:
+def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
     """The law of a run folder, from its own words and what the user says."""
     origin = read_origin(folder)
     if given.model is not None:
@@ -105,7 +105,7 @@ def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> Law:
     seen = "" if origin is None else str(origin.about.get("fingerprint") or "")
     settings_of(model)  # an unknown setting is told now, whether or not the model has anything to score
     named, now = given.model is not None, weights_of(model)
-    return Law(side, run, folder, model, decoding or Decoding(), decoding is not None, seen, named, now)
+    return RunModel(side, run, folder, model, decoding or Decoding(), decoding is not None, seen, named, now)
 
 
 def weights_of(model: Model) -> str:
@@ -113,7 +113,7 @@ def weights_of(model: Model) -> str:
     return " ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter)))))
 
 
-def scores_under(folder: Path, law: Law) -> Named:
+def scores_under(folder: Path, law: RunModel) -> ScoreFolder:
     """Where scores of a run by a law stand, or will; never those of another model or decoding.
 
     Scores under the model's own name by other weights, another data type or other prompts are refused: they would be
@@ -130,13 +130,15 @@ def scores_under(folder: Path, law: Law) -> Named:
             continue
         differing = list(differences(law, known))
         if not differing:
-            return Named(name, str(told["model"]))
+            return ScoreFolder(name, str(told["model"]))
         if told.get("model") == word and not other:
             other = refusal(scores_folder(folder, name), law, differing)
     if other:
         raise OffleashError(other)
     plain = folder_name(word)
-    return Named(plain if plain not in taken else f"{plain}-{'-'.join(f'{one:g}' for one in _numbers(wanted))}", word)
+    return ScoreFolder(
+        plain if plain not in taken else f"{plain}-{'-'.join(f'{one:g}' for one in _numbers(wanted))}", word
+    )
 
 
 def _drew(side: str, folder: Path, origin: Origin, given: ModelOverride) -> Model:
@@ -151,7 +153,7 @@ def _drew(side: str, folder: Path, origin: Origin, given: ModelOverride) -> Mode
     return replace(model, sampler="hf" if model.sampler == "vllm" else model.sampler, settings=settings, raw=raw)
 
 
-def differences(law: Law, about: Mapping[str, object]) -> Iterator[str]:
+def differences(law: RunModel, about: Mapping[str, object]) -> Iterator[str]:
     """In what scores, by what is told about them, were made otherwise than the law's model would make them now."""
     was = str(about.get("fingerprint") or "")
     if law.weights and was != law.weights:
@@ -165,7 +167,7 @@ def differences(law: Law, about: Mapping[str, object]) -> Iterator[str]:
         yield f"dtype: {made!r} in the scores, {dtype!r} now"
 
 
-def refusal(place: Path, law: Law, differing: list[str]) -> str:
+def refusal(place: Path, law: RunModel, differing: list[str]) -> str:
     """What is said where scores stand that were made otherwise."""
     lines = "".join(f"\n  {one}" for one in differing)
     return (

@@ -6,7 +6,7 @@ import numpy as np
 
 from offleash.analyses.likelihood.classes import ALL_BENCHMARKS, Style, TraceGroup
 from offleash.analyses.likelihood.cross_support import ALL as EVERY
-from offleash.analyses.likelihood.cross_support import FINDER, Crossed, CrossSupport, Divergence
+from offleash.analyses.likelihood.cross_support import FINDER, CrossSupport, CrossSupportRow, Divergence
 from offleash.analyses.likelihood.likelihood import Likelihood
 from offleash.analyses.likelihood.missing_scores import ScoringEstimate
 from offleash.analyses.likelihood.models import SIDES
@@ -132,7 +132,7 @@ def _cross(one: CrossSupport) -> Json:
     }
 
 
-def _crossed_json(row: Crossed) -> Json:
+def _crossed_json(row: CrossSupportRow) -> Json:
     return {
         "problem": row.problem,
         "class": row.cell,
@@ -259,7 +259,7 @@ def _crossed_text(one: Likelihood, cell: str) -> str:
     return f"{head}, {' and '.join(told)}{tail}."
 
 
-def _sure(rows: Sequence[Crossed]) -> str:
+def _sure(rows: Sequence[CrossSupportRow]) -> str:
     """How many readings are certain: what they say is of a lower bound alone."""
     certain = sum(row.certain for row in rows)
     if certain == len(rows):

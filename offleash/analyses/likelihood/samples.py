@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.analyses.likelihood.models import SIDES, Law, scores_under
+from offleash.analyses.likelihood.models import SIDES, RunModel, scores_under
 from offleash.comparing.compare import Comparison
-from offleash.comparing.per_problem import Detail
+from offleash.comparing.per_problem import ProblemDetail
 from offleash.data.folder import open_run
 from offleash.data.scores import SCORES, scan_scores, scored_models
 from offleash.data.shards import scan_shards
@@ -22,7 +22,7 @@ LEAST_APART, APART_A_TOKEN = 0.05, 0.005
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredSamples:
     """The scored samples of one run.
 
     Columns: place (row of the tally), problem, index, correct (null: unread, failed or without a verdict), judged
@@ -49,7 +49,7 @@ class Scored:
         return int(self.frame["windowed"].sum())
 
 
-def scored_samples(told: Detail, r: int, laws: tuple[Law, Law]) -> Scored:
+def scored_samples(told: ProblemDetail, r: int, laws: tuple[RunModel, RunModel]) -> ScoredSamples:
     """The samples of run r that both models have scored."""
     one, law, side = told.comparison, laws[r], SIDES[r]
     samples = scan_shards(law.folder / "samples", SAMPLES)
@@ -70,7 +70,7 @@ def scored_samples(told: Detail, r: int, laws: tuple[Law, Law]) -> Scored:
         unchosen=_unchosen(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
         **{f"law_{name}": _law_sum(name, laws[place].decoding) for place, name in enumerate(SIDES)},
     )
-    return Scored(
+    return ScoredSamples(
         side=side,
         frame=rows.select(
             "place", "problem", "index", "correct", "judged", "finish", "text", "before", "after", "law_before",
@@ -112,7 +112,7 @@ def _read_otherwise(side: str, other: str) -> pl.Expr:
     return counted.fill_null(False) | apart
 
 
-def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, told: Detail) -> pl.DataFrame:
+def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, told: ProblemDetail) -> pl.DataFrame:
     """A hash of the text of each right sample on a problem that one model reached: which completions are different."""
     crossed = np.flatnonzero(np.isin(told.class_P, ["E", "S"]))
     keys = frame.filter(pl.col("correct") & pl.col("place").is_in(crossed)).select(KEY)
@@ -121,7 +121,7 @@ def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, told: Detail) -> pl.
     return frame.join(texts.collect(engine="streaming"), on=KEY, how="left")
 
 
-def _scores(law: Law, by: Law) -> pl.LazyFrame:
+def _scores(law: RunModel, by: RunModel) -> pl.LazyFrame:
     name = scores_under(law.folder, by).name
     there = name in scored_models(law.folder)
     found = scan_scores(law.folder, name) if there else pl.LazyFrame(schema=SCORES)
@@ -153,7 +153,7 @@ def _places(one: Comparison) -> pl.DataFrame:
     return one.counted.problems.select("problem").with_row_index("place").with_columns(pl.col("place").cast(pl.Int64))
 
 
-def _judged(law: Law, one: Comparison, r: int) -> pl.LazyFrame:
+def _judged(law: RunModel, one: Comparison, r: int) -> pl.LazyFrame:
     """Samples that have a verdict of the comparison's verifier, and whether it is correct or wrong (null: neither)."""
     verdicts = open_run(law.folder, verifier=(one.before, one.after)[r].verifier).verdicts
     assert verdicts is not None, "a run folder has samples"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from offleash.analyses.likelihood.classes import ALL_BENCHMARKS, TraceGroup
 from offleash.analyses.likelihood.cross_support import ALL as EVERY
-from offleash.analyses.likelihood.cross_support import BothRuns, Crossed
+from offleash.analyses.likelihood.cross_support import BothRuns, CrossSupportRow
 from offleash.analyses.likelihood.likelihood import Likelihood
 from offleash.analyses.likelihood.report import STYLE, amount, author, finding, notes
 from offleash.render.escape import clean
@@ -134,7 +134,7 @@ def _cross(one: Likelihood) -> list[RenderableType]:
     return [*parts, Text(f"No chance by both runs together: {clean(cross.both_reason)}.", style="yellow")]
 
 
-def _row(row: Crossed, longer: bool) -> tuple[str, ...]:
+def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
     few = "*" if row.effective < ENOUGH else ""
     known = np.isfinite(row.estimate)
     return (

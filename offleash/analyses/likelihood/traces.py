@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offleash.analyses.likelihood.models import Law, differences, refusal
+from offleash.analyses.likelihood.models import RunModel, differences, refusal
 from offleash.data.folder import append_to_run, folder_name
 from offleash.data.scores import Sums, Trace
 from offleash.errors import OffleashError, unknown
@@ -30,7 +30,7 @@ LIKE = 2_000  # ids among which the nearest is looked for
 
 
 @dataclass(frozen=True)
-class External:
+class ExternalTrace:
     """One trace; the line of its row tells it apart."""
 
     line: int
@@ -48,7 +48,7 @@ class TraceFile:
 
     path: Path
     rows: int
-    traces: tuple[External, ...]
+    traces: tuple[ExternalTrace, ...]
     unknown: Mapping[str, str]  # ids of no problem here, and the nearest id that is one ("": none is near)
     unknown_rows: int
     empty: int
@@ -63,7 +63,7 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
     rows = list(_rows(path, columns or {}))
     if not rows:
         raise OffleashError(f"{path} is empty; it should hold a row {EXAMPLE} a line.")
-    seen: dict[tuple[int, str, str], External] = {}
+    seen: dict[tuple[int, str, str], ExternalTrace] = {}
     strangers: dict[str, str] = {}
     unknown_rows = empty = duplicates = 0
     for row in rows:
@@ -85,7 +85,7 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
     return TraceFile(path, len(rows), tuple(seen.values()), strangers, unknown_rows, empty, duplicates)
 
 
-def _refuse_two_words(path: Path, first: External, row: External) -> None:
+def _refuse_two_words(path: Path, first: ExternalTrace, row: ExternalTrace) -> None:
     if first.correct is not row.correct and None not in (first.correct, row.correct):
         raise OffleashError(
             f"{path}, lines {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is once "
@@ -96,7 +96,7 @@ def _refuse_two_words(path: Path, first: External, row: External) -> None:
 def _refuse_nothing(
     path: Path,
     rows: int,
-    seen: Mapping[tuple[int, str, str], External],
+    seen: Mapping[tuple[int, str, str], ExternalTrace],
     strangers: Mapping[str, str],
     places: Mapping[str, int],
     empty: int,
@@ -115,7 +115,7 @@ def _refuse_nothing(
     )
 
 
-def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[External]:
+def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[ExternalTrace]:
     try:
         file = path.open(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as error:
@@ -128,7 +128,7 @@ def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[External]:
                 yield _row(path, line, text, columns)
 
 
-def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> External:
+def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> ExternalTrace:
     try:
         row = json.loads(text)
     except ValueError as error:
@@ -159,7 +159,7 @@ def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> Extern
     if correct is not None and correct not in (True, False):
         raise _wrong(path, line, named["correct"], "true, false or null", correct)
     right = None if correct is None else bool(correct)
-    return External(line, str(problem), -1, valid_utf8(written or ""), author.strip(), right, finish == FINISHED)
+    return ExternalTrace(line, str(problem), -1, valid_utf8(written or ""), author.strip(), right, finish == FINISHED)
 
 
 def _wrong(path: Path, line: int, name: str, what: str, found: object) -> OffleashError:
@@ -175,25 +175,25 @@ NO_PROMPT = "its problem has no text to ask, or images"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TraceRequest:
     """The traces as one run's model reads them: after the prompts of that run."""
 
-    law: Law
+    law: RunModel
     trace_T: tuple[Trace | None, ...]  # None: the run keeps no text of the problem, or it has images
     key_T: tuple[str, ...]
 
 
-def wanted_by(law: Law, traces: Sequence[External], own: Mapping[int, str]) -> Wanted:
+def wanted_by(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
     """The traces after the prompts of a run; `own` has the run's own ids of the problems."""
     prompts = asked(law.folder)
     found = []
     for one in traces:
         prompt, images = prompts.get(own[one.place], (None, False))
         found.append(None if prompt is None or images else Trace(prompt, one.text, one.ended))
-    return Wanted(law, tuple(found), tuple("" if one is None else _key(one) for one in found))
+    return TraceRequest(law, tuple(found), tuple("" if one is None else _key(one) for one in found))
 
 
-def standing(law: Law) -> dict[str, Sums]:
+def standing(law: RunModel) -> dict[str, Sums]:
     """Scores of traces that a run's model has given before, by trace; refused if they were made in another way."""
     found: dict[str, Sums] = {}
     rows = _lines(_file(law))
@@ -208,14 +208,14 @@ def standing(law: Law) -> dict[str, Sums]:
     return found
 
 
-def missing(wanted: Wanted) -> list[Trace]:
+def missing(wanted: TraceRequest) -> list[Trace]:
     """The traces that have no score yet, each once."""
     there = standing(wanted.law)
     pairs = zip(wanted.key_T, wanted.trace_T, strict=True)
     return list({key: trace for key, trace in pairs if trace is not None and key not in there}.values())
 
 
-def score_traces(law: Law, traces: Sequence[Trace], scorer: "Scorer", progress: Progress) -> None:
+def score_traces(law: RunModel, traces: Sequence[Trace], scorer: "Scorer", progress: Progress) -> None:
     """Score traces under the model's own distribution and keep what it says; a kill loses the part in work."""
     file, done = _file(law), 0
     with append_to_run(law.folder):
@@ -240,7 +240,7 @@ def score_traces(law: Law, traces: Sequence[Trace], scorer: "Scorer", progress: 
             progress(f"{law.run}: {done:,} of {len(traces):,} traces scored")
 
 
-def sums_of(wanted: Wanted) -> list[Sums]:
+def sums_of(wanted: TraceRequest) -> list[Sums]:
     """What stands for each trace; without sums where nothing does."""
     there = standing(wanted.law)
     return [
@@ -249,7 +249,7 @@ def sums_of(wanted: Wanted) -> list[Sums]:
     ]
 
 
-def _claim(file: Path, law: Law, scorer: "Scorer") -> None:
+def _claim(file: Path, law: RunModel, scorer: "Scorer") -> None:
     """The file belongs to one model as it is loaded; what a kill left of a line is cut off."""
     rows, about = _lines(file), scorer.about
     told = {"fingerprint": about.fingerprint, "raw": about.raw, "settings": dict(about.settings)}
@@ -298,7 +298,7 @@ def _lines(file: Path) -> list[dict[str, object]]:
     return rows
 
 
-def _file(law: Law) -> Path:
+def _file(law: RunModel) -> Path:
     return law.folder / FOLDER / f"{folder_name(str(law.model))}.jsonl"
 
 

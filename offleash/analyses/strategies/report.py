@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offleash.analyses.strategies.strategies import Example, Ways
+from offleash.analyses.strategies.strategies import Example, StrategyComparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
 from offleash.render.numbers import Json, number
@@ -12,7 +12,7 @@ from offleash.stats.strategies import LEAST, Basis, Richness, StrategyNovelty
 SCHEMA = 1
 
 
-def ways_json(found: Ways) -> Json:
+def ways_json(found: StrategyComparison) -> Json:
     """What became of the ways of two runs."""
     one = found.comparison
     again = one.evidence.retest
@@ -96,13 +96,13 @@ def _example(one: Example) -> Json:
 # Ways of solving in words: what was lost, what is new, and whether a second draw would show as much.
 
 
-def finding(found: Ways) -> str:
+def finding(found: StrategyComparison) -> str:
     """One paragraph with its uncertainty."""
     parts = (_misread(found), _support(found), _certain(found), _richness_text(found), _novelty_text(found))
     return " ".join(part for part in parts if part)
 
 
-def _misread(found: Ways) -> str:
+def _misread(found: StrategyComparison) -> str:
     return f"Take care: {clean(found.misread)}." if found.misread else ""
 
 
@@ -111,7 +111,7 @@ def whole(value: float) -> str:
     return "-" if np.isnan(value) else f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
 
 
-def _support(found: Ways) -> str:
+def _support(found: StrategyComparison) -> str:
     change, again = found.comparison.change, found.comparison.evidence.retest
     base, rl = clean(change.before), clean(change.after)
     reached = change.P + change.S
@@ -130,7 +130,7 @@ def _support(found: Ways) -> str:
     return kept + twice + f"[{again.SRR_interval.low:.1%}, {again.SRR_interval.high:.1%}]."
 
 
-def _certain(found: Ways) -> str:
+def _certain(found: StrategyComparison) -> str:
     if found.lost_at_least is None or found.new_at_least is None:
         return "Which ways are surely lost or new is therefore not said."
     if not found.lost_at_least and not found.new_at_least:
@@ -139,7 +139,7 @@ def _certain(found: Ways) -> str:
     return f"Surely lost are at least {lost:,} ways, surely new at least {new:,} (95%, corrected for all ways)."
 
 
-def _richness_text(found: Ways) -> str:
+def _richness_text(found: StrategyComparison) -> str:
     one = found.richness[Basis.CORRECT]
     if one is None:
         return "No problem has correct samples in both runs, so how many ways each uses cannot be compared fairly."
@@ -158,14 +158,14 @@ def _richness_text(found: Ways) -> str:
     return told + "no difference that could be told."
 
 
-def _withheld(found: Ways, one: Richness | StrategyNovelty) -> str:
+def _withheld(found: StrategyComparison, one: Richness | StrategyNovelty) -> str:
     """Why numbers are shown and nothing is made of them."""
     if found.misread:
         return "what was not read could turn this."
     return "" if one.enough else f"too few problems to say ({one.problems:,}; from {LEAST} on it is said)."
 
 
-def _novelty_text(found: Ways) -> str:
+def _novelty_text(found: StrategyComparison) -> str:
     one = found.novelty[Basis.CORRECT]
     if one is None or np.isnan(one.ways.value) or np.isnan(one.ways_redraw.value):
         return ""

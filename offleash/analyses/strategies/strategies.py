@@ -37,7 +37,7 @@ from offleash.render.escape import clean
 from offleash.stats.classes import AFTER, BEFORE
 from offleash.stats.intervals import strata
 from offleash.stats.significance import certain, loss_p
-from offleash.stats.strategies import Basis, Richness, StrategyNovelty, WayCounts, novelty, richness
+from offleash.stats.strategies import Basis, Richness, StrategyCounts, StrategyNovelty, novelty, richness
 from offleash.verifiers.sandbox.pool import Pool
 
 # Examples of lost and new ways: the most frequent ones, each with the first sample that was solved so.
@@ -59,7 +59,7 @@ class Example:
     text: str
 
 
-def examples(one: Comparison, counts: WayCounts, shown: int, lost: bool) -> tuple[Example, ...]:
+def examples(one: Comparison, counts: StrategyCounts, shown: int, lost: bool) -> tuple[Example, ...]:
     """The most frequent ways that are lost, or new, at most one a problem before any problem has two."""
     side, other = (BEFORE, AFTER) if lost else (AFTER, BEFORE)
     count_W2, drawn_W2 = counts.count_W2[:, [side, other]], counts.drawn_P2[counts.problem_W][:, [side, other]]
@@ -122,13 +122,13 @@ SHOWN = 5  # lost and new ways with a sample each
 
 
 @dataclass(frozen=True)
-class Ways:
+class StrategyComparison:
     """What became of the ways of solving: support per way, novelty, richness, and what was lost and found."""
 
     comparison: Comparison  # per solution, where a solution is a way
     by: Fingerprint
     coverage: tuple[Coverage, Coverage]
-    counts: WayCounts
+    counts: StrategyCounts
     novelty: dict[Basis, StrategyNovelty | None]
     richness: dict[Basis, Richness | None]
     misread: str  # why ways may seem lost or new by reading alone; empty where both runs are read alike and well
@@ -147,7 +147,7 @@ def ways(
     shown: int = SHOWN,
     progress: Progress = silent,
     again: bool = False,
-) -> Ways:
+) -> StrategyComparison:
     """Tell the ways of two runs by a fingerprint and compare them; logs are copied into scratch folders first."""
     chosen, reading, asked = fingerprint(by), reading or Reading(), asked or Question()
     _refuse_same(arguments)
@@ -174,14 +174,14 @@ def ways(
 
 def compare_ways(
     told: Sequence[Run], by: Fingerprint, coverage: tuple[Coverage, Coverage], asked: Question, shown: int = SHOWN
-) -> Ways:
+) -> StrategyComparison:
     """Compare two runs whose verdicts have ways in the place of solutions."""
     one = compare(told[0], told[1], asked)
     counts = counts_of(one)
     k, how = one.change.k, (asked.replicates, asked.seed)
     drawn_W2 = counts.drawn_P2[counts.problem_W]
     trouble = misread((one.change.before, one.change.after), coverage)
-    return Ways(
+    return StrategyComparison(
         comparison=one,
         by=by,
         coverage=coverage,
@@ -196,12 +196,12 @@ def compare_ways(
     )
 
 
-def counts_of(one: Comparison) -> WayCounts:
+def counts_of(one: Comparison) -> StrategyCounts:
     """The counts of ways of a comparison, problem by problem."""
     whole, pair = one.counted.tally, one.tally
     order = np.argsort(whole.problem_P)
     row_W = order[np.searchsorted(whole.problem_P, pair.problem_P, sorter=order)].astype(np.int64)
-    return WayCounts(pair.correct_PR, row_W, whole.drawn_PR, strata(whole.benchmark_P))
+    return StrategyCounts(pair.correct_PR, row_W, whole.drawn_PR, strata(whole.benchmark_P))
 
 
 def with_ways(run: Run, folder: Path, by: Fingerprint) -> Run:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.analyses.strategies.report import finding, whole
-from offleash.analyses.strategies.strategies import Example, Ways
+from offleash.analyses.strategies.strategies import Example, StrategyComparison
 from offleash.render.escape import clean
 from offleash.stats.classes import AFTER, BEFORE
 from offleash.stats.intervals import Estimate
@@ -18,7 +18,7 @@ from offleash.stats.strategies import Basis
 BASES = {Basis.DRAWN: "drawn samples", Basis.CORRECT: "correct samples"}
 
 
-def show_ways(console: Console, found: Ways) -> None:
+def show_ways(console: Console, found: StrategyComparison) -> None:
     """Print what became of the ways of solving."""
     change, problems = found.comparison.change, len(found.counts.drawn_P2)
     title = Text.assemble((f"{clean(change.before)} → {clean(change.after)}", "bold"))
@@ -28,7 +28,7 @@ def show_ways(console: Console, found: Ways) -> None:
     console.print(Group(*parts))
 
 
-def _support(found: Ways) -> Table:
+def _support(found: StrategyComparison) -> Table:
     change, again = found.comparison.change, found.comparison.evidence.retest
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("ways", "P kept", "E new", "S lost", "SRR", "95% interval", "NDR"):
@@ -48,7 +48,7 @@ def _support(found: Ways) -> Table:
     return table
 
 
-def _richness(found: Ways) -> Table:
+def _richness(found: StrategyComparison) -> Table:
     change = found.comparison.change
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("ways a problem, at equal", "n", "problems", change.before, change.after, "difference", ""):
@@ -63,7 +63,7 @@ def _richness(found: Ways) -> Table:
     return table
 
 
-def _novelty(found: Ways) -> Table:
+def _novelty(found: StrategyComparison) -> Table:
     base, rl = (clean(name) for name in (found.comparison.change.before, found.comparison.change.after))
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("new, at equal", "n", "problems", "of", rl, f"{base} redrawn", "excess", ""):
@@ -83,7 +83,7 @@ def _novelty(found: Ways) -> Table:
     return table
 
 
-def _coverage(found: Ways) -> list[Text]:
+def _coverage(found: StrategyComparison) -> list[Text]:
     lines = []
     names = (found.comparison.change.before, found.comparison.change.after)
     for name, one in zip(names, found.coverage, strict=True):
@@ -96,7 +96,7 @@ def _coverage(found: Ways) -> list[Text]:
     return lines
 
 
-def _examples(found: Ways) -> list[RenderableType]:
+def _examples(found: StrategyComparison) -> list[RenderableType]:
     """Lost and new ways side by side, the most frequent first."""
     base, rl = (clean(name) for name in (found.comparison.change.before, found.comparison.change.after))
     if not found.lost and not found.new:
@@ -118,7 +118,7 @@ def _example(side: Sequence[Example], place: int, r: int) -> Text:
     return out.append(f"\n{one.text}", style="dim")
 
 
-def _notes(found: Ways) -> list[Text]:
+def _notes(found: StrategyComparison) -> list[Text]:
     notes = dict.fromkeys(note.text for note in found.comparison.notes)
     return [Text(f"· {clean(text)}", style="dim") for text in notes]
 

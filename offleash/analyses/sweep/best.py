@@ -38,7 +38,7 @@ class BestDecodingCounts:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestDecoding:
     """Both models at their best decodings."""
 
     decoding: tuple[Decoding, Decoding]  # chosen on all problems, to be used
@@ -66,7 +66,7 @@ def best_against_best(
     stratum_P: Integer,
     seed: int = 0,
     replicates: int = REPLICATES,
-) -> Best | None:
+) -> BestDecoding | None:
     """Cross-fit from the chance of every problem to be reached at G decodings; None with one decoding or problem."""
     problems, ways = before_PG.shape
     if ways < 2 or problems < 2:
@@ -93,7 +93,7 @@ def best_against_best(
     chosen = tuple(float(np.mean([pair[side] == used[side] for pair in picked])) for side in (0, 1))
     whole = _sums(before_PG, after_PG, np.ones(problems, np.bool_), stratum_P, None)
     ways_used = decodings[used[0]], decodings[used[1]]
-    return Best(
+    return BestDecoding(
         ways_used, (chosen[0], chosen[1]), fitted, interval, BestDecodingCounts.of(_valued(whole, whole)[0]), HALVINGS
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from offleash.analyses.sweep.points import token_entropy
-from offleash.analyses.sweep.runs import Family, Member, family, labels, place, way
+from offleash.analyses.sweep.runs import RunFamily, SweepModel, family, labels, place, way
 from offleash.comparing.align import DECODING
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
@@ -41,7 +41,7 @@ from offleash.stats.intervals import (
     pseudo_weights,
     strata,
 )
-from offleash.verifying.verify import Verifying
+from offleash.verifying.verify import VerifyOptions
 
 # Pilots: a few samples of every problem per temperature, with the same random numbers at all of them; cached.
 
@@ -275,7 +275,7 @@ RUNS = ("before", "equal", "matched")
 
 
 @dataclass(frozen=True)
-class Recovered:
+class RecoveredProblems:
     """Problems that the model before reaches, by what the model after does at equal decoding and at equal entropy."""
 
     reached: float  # by the model before
@@ -299,7 +299,7 @@ class EntropyMatch:
     gap: Estimate  # of the match, minus that of the model before: what the pilots left
     equal: Comparison
     matched: Comparison
-    recovered: Recovered
+    recovered: RecoveredProblems
     pilot: int  # samples a problem in a pilot
 
     @property
@@ -316,7 +316,7 @@ def entropy_matched(
     into: Path,
     seed: int = 0,
     progress: Progress = silent,
-    verifying: Verifying | None = None,
+    verifying: VerifyOptions | None = None,
     names: tuple[str, str] = ("", ""),
 ) -> EntropyMatch:
     """Draw both models at a decoding, find the temperature at which the second has the first's token entropy, compare.
@@ -324,8 +324,8 @@ def entropy_matched(
     Run again after a kill, it goes on where it was: runs and pilots stand in folders below `into`.
     """
     named = labels(((names[0], before), (names[1], after)), into)
-    first, second = Member(named[0], before), Member(named[1], after)
-    with family(into, problems, k, seed, verifying or Verifying(), progress) as runs_of:
+    first, second = SweepModel(named[0], before), SweepModel(named[1], after)
+    with family(into, problems, k, seed, verifying or VerifyOptions(), progress) as runs_of:
         runs_of.check((first, second), (decoding,))
         runs = [
             runs_of.run(one, decoding, f"{one.label} at {way(decoding)}", f"{one.label} at {way(decoding)}")
@@ -335,7 +335,7 @@ def entropy_matched(
 
 
 def match_runs(
-    runs_of: Family, members: tuple[Member, Member], decoding: Decoding, pair: tuple[Run, Run], told: str
+    runs_of: RunFamily, members: tuple[SweepModel, SweepModel], decoding: Decoding, pair: tuple[Run, Run], told: str
 ) -> EntropyMatch:
     """The same, with both runs at equal decoding drawn already."""
     before, after = members
@@ -371,7 +371,7 @@ def match_runs(
 
 
 def _search(
-    runs_of: Family, after: Member, decoding: Decoding, counted: AlignedTally, target_P: Float, told: str
+    runs_of: RunFamily, after: SweepModel, decoding: Decoding, counted: AlignedTally, target_P: Float, told: str
 ) -> TemperatureSearch:
     """Pilots of the problems that both runs have."""
     asked = counted.problems.select("problem").join(counted.own[1], on="problem", maintain_order="left")
@@ -406,7 +406,7 @@ def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
     return np.asarray(np.exp(log_miss(drawn_P, correct_P, k)) - np.exp(log_miss(drawn_P, correct_P, 2 * k)))
 
 
-def _recovered(counted: AlignedTally, same: bool) -> Recovered:
+def _recovered(counted: AlignedTally, same: bool) -> RecoveredProblems:
     """From a tally of RUNS: counts at its k, thinned where more was drawn; the last two may be the same run."""
     a_P, b_P, m_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
     lost_P2 = np.stack([a_P * (1 - b_P), a_P * (1 - m_P)], axis=1)
@@ -417,7 +417,7 @@ def _recovered(counted: AlignedTally, same: bool) -> Recovered:
     moved_P = moved_by_chance(counted.tally.drawn_PR[:, 1:], counted.tally.correct_PR[:, 1:], counted.tally.head)
     share = 1 - matched / lost if lost > 0 else float("nan")
     interval = percentile_intervals((1 - sums_B2[:, 1] / sums_B2[:, 0])[:, None], np.array([share]))[0]
-    return Recovered(
+    return RecoveredProblems(
         reached=float(a_P.sum()),
         lost=lost,
         lost_matched=matched,

@@ -35,7 +35,7 @@ class SweepPoint:
 
 
 @dataclass(frozen=True)
-class Stand:
+class PointLocation:
     """Where a point stands: whose it is, how it was drawn, and where it is kept."""
 
     label: str
@@ -43,7 +43,9 @@ class Stand:
     folder: Path
 
 
-def points(stands: Sequence[Stand], runs: Sequence[Run], counted: AlignedTally, k: int) -> tuple[SweepPoint, ...]:
+def points(
+    stands: Sequence[PointLocation], runs: Sequence[Run], counted: AlignedTally, k: int
+) -> tuple[SweepPoint, ...]:
     """The numbers of every run of a sweep, over the problems that all of them have."""
     tally, stratum_P = counted.tally, strata(counted.tally.benchmark_P)
     reach = reach_PRK(tally, np.array([1, k]))

@@ -16,7 +16,7 @@ from offleash.data.folder import folder_name, is_run, open_run, read_problems
 from offleash.data.run import Run, read_origin
 from offleash.data.shards import scan_shards
 from offleash.data.tables import SAMPLES
-from offleash.drawing.draw import Drawing, DrawnRun, budget, check_draw, check_model, draw
+from offleash.drawing.draw import DrawnRun, DrawRequest, budget, check_draw, check_model, draw
 from offleash.drawing.resume import askable, is_bare, refuse_changes, refuse_other_problems
 from offleash.errors import OffleashError
 from offleash.progress import Progress
@@ -24,7 +24,7 @@ from offleash.samplers.registry import SAMPLERS, Model, fingerprint, open_sample
 from offleash.samplers.sampler import Decoding, Sampler
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import Verifying, judge_of, verify_with
+from offleash.verifying.verify import VerifyOptions, judge_of, verify_with
 
 USUAL = (0.6, 0.8, 1.0, 1.2)  # temperatures where none is named
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # it is a folder's name: never '.' or '..', nor below another
@@ -143,7 +143,7 @@ def _there(folder: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Member:
+class SweepModel:
     """A model under its label."""
 
     label: str
@@ -151,14 +151,14 @@ class Member:
 
 
 @dataclass
-class Family:
+class RunFamily:
     """Runs of members at decodings, below one folder; made by `family`."""
 
     folder: Path
     problems: pl.DataFrame
     k: str
     seed: int
-    verifying: Verifying
+    verifying: VerifyOptions
     judge: Judge
     progress: Progress
     new: int = 0  # samples drawn
@@ -170,7 +170,7 @@ class Family:
     def budget(self) -> int:
         return budget(self.k, self.problems)
 
-    def check(self, members: Sequence[Member], decodings: Sequence[Decoding]) -> None:
+    def check(self, members: Sequence[SweepModel], decodings: Sequence[Decoding]) -> None:
         """Refuse what can be told before the first sample, of every folder and model, and of how samples are judged."""
         if self.folder.is_file() or is_run(self.folder):
             what = "a file" if self.folder.is_file() else "a run"
@@ -185,7 +185,7 @@ class Family:
         subjects = subjects_of(askable(self.problems), options.verifier, options.ladder, where)
         refuse_unreadable(self.judge, subjects, where)
 
-    def run(self, member: Member, decoding: Decoding, name: str, told: str) -> Run:
+    def run(self, member: SweepModel, decoding: Decoding, name: str, told: str) -> Run:
         """A member at a decoding as a run: drawn to k and judged, as far as that is missing."""
         folder = place(self.folder, member.label, decoding)
         drawing = self._drawing(member, decoding)
@@ -214,7 +214,7 @@ class Family:
             self._open[1].close()
             self._open = None
 
-    def _drawing(self, member: Member, decoding: Decoding) -> Drawing:
+    def _drawing(self, member: SweepModel, decoding: Decoding) -> DrawRequest:
         folder = place(self.folder, member.label, decoding)
         return check_draw(folder, self.problems, member.model, decoding, self.k, 0, self.seed)
 
@@ -238,12 +238,12 @@ class Family:
 
 @contextmanager
 def family(
-    folder: Path, problems: pl.DataFrame, k: str, seed: int, verifying: Verifying, progress: Progress
-) -> Iterator[Family]:
+    folder: Path, problems: pl.DataFrame, k: str, seed: int, verifying: VerifyOptions, progress: Progress
+) -> Iterator[RunFamily]:
     """A family with its workers, which are closed at the end with the last model."""
     with ExitStack() as stack:
         judge = stack.enter_context(judge_of(verifying, progress))
-        made = Family(folder, problems, k, seed, verifying, judge, progress)
+        made = RunFamily(folder, problems, k, seed, verifying, judge, progress)
         stack.callback(made.close)
         yield made
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.analyses.sweep.best import Best, best_against_best
+from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.match import EntropyMatch, NoMatchError, match_runs
-from offleash.analyses.sweep.points import Stand, SweepPoint, points
-from offleash.analyses.sweep.runs import Family, Member, family, labels, place, way
+from offleash.analyses.sweep.points import PointLocation, SweepPoint, points
+from offleash.analyses.sweep.runs import RunFamily, SweepModel, family, labels, place, way
 from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.tables import Note
@@ -22,7 +22,7 @@ from offleash.samplers.sampler import Decoding
 from offleash.stats.change import SupportChange, support_change
 from offleash.stats.classes import reach_PRK
 from offleash.stats.intervals import strata
-from offleash.verifying.verify import Verifying
+from offleash.verifying.verify import VerifyOptions
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class SweepRequest:
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepResult:
     """Support as a function of the decoding."""
 
     folder: Path
-    members: tuple[Member, ...]
+    members: tuple[SweepModel, ...]
     decodings: tuple[Decoding, ...]
     k: int
     problems: int
     points: tuple[SweepPoint, ...]  # decodings in the order given, at each of them the models
     changes: tuple[SupportChange, ...]  # of two models at equal decoding, one a decoding
-    best: Best | None
+    best: BestDecoding | None
     matched: tuple[EntropyMatch, ...]  # one a decoding, where asked for
     unmatched: tuple[tuple[Decoding, str], ...]  # decodings whose entropy the second model has at no temperature: why
     notes: tuple[Note, ...]
@@ -66,12 +66,14 @@ class Swept:
         return [point for point in self.points if point.label == label]
 
 
-def sweep(asked: SweepRequest, folder: Path, verifying: Verifying | None = None, progress: Progress = silent) -> Swept:
+def sweep(
+    asked: SweepRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
+) -> SweepResult:
     """Draw, judge and compare every model at every decoding; again after a kill or with a larger grid, it goes on."""
     started = time.monotonic()
     named = labels(asked.models, folder)
-    members = tuple(Member(label, model) for label, (_, model) in zip(named, asked.models, strict=True))
-    with family(folder, asked.problems, asked.k, asked.seed, verifying or Verifying(), progress) as runs_of:
+    members = tuple(SweepModel(label, model) for label, (_, model) in zip(named, asked.models, strict=True))
+    with family(folder, asked.problems, asked.k, asked.seed, verifying or VerifyOptions(), progress) as runs_of:
         runs_of.check(members, asked.decodings)
         runs = _drawn(runs_of, members, asked.decodings)
         ordered = [runs[member.label, one] for one in asked.decodings for member in members]
@@ -85,9 +87,11 @@ def sweep(asked: SweepRequest, folder: Path, verifying: Verifying | None = None,
                 matched.append(match_runs(runs_of, (members[0], members[1]), decoding, pair, told))
             except NoMatchError as error:  # the other decodings, and the table, are worth having
                 unmatched.append((decoding, str(error)))
-    stands = [Stand(one.label, how, place(folder, one.label, how)) for how in asked.decodings for one in members]
+    stands = [
+        PointLocation(one.label, how, place(folder, one.label, how)) for how in asked.decodings for one in members
+    ]
     two = len(members) == 2
-    return Swept(
+    return SweepResult(
         folder,
         members,
         asked.decodings,
@@ -106,7 +110,7 @@ def sweep(asked: SweepRequest, folder: Path, verifying: Verifying | None = None,
 
 
 def _drawn(
-    runs_of: Family, members: Sequence[Member], decodings: Sequence[Decoding]
+    runs_of: RunFamily, members: Sequence[SweepModel], decodings: Sequence[Decoding]
 ) -> dict[tuple[str, Decoding], Run]:
     """Every run, model by model: each is loaded once at most."""
     runs, number, whole = {}, 0, len(members) * len(decodings)
@@ -125,6 +129,6 @@ def _changes(counted: AlignedTally, seed: int) -> list[SupportChange]:
     return [support_change(counted.tally, *pair, k=counted.tally.head, seed=seed) for pair in pairs]
 
 
-def _best(counted: AlignedTally, decodings: Sequence[Decoding], seed: int) -> Best | None:
+def _best(counted: AlignedTally, decodings: Sequence[Decoding], seed: int) -> BestDecoding | None:
     reach_PR = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0]
     return best_against_best(reach_PR[:, ::2], reach_PR[:, 1::2], decodings, strata(counted.tally.benchmark_P), seed)

@@ -38,7 +38,7 @@ class Dynamics:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurements:
     """What is recorded along training: at which budgets and epsilon, and how often."""
 
     k_K: tuple[int, ...] = (1, 8, 64, 512)
@@ -77,12 +77,12 @@ def train(
     world: TheoryWorld,
     recipe: Dynamics,
     rng: np.random.Generator,
-    measured: Measured | None = None,
+    measured: Measurements | None = None,
     seed_X: Integer | None = None,
     watch: Watch | None = None,
 ) -> History[P]:
     """Train a policy by the recipe; `seed_X` is the correct answer shown for each problem where groups are seeded."""
-    how, start_XY = measured or Measured(), policy.probability_XY
+    how, start_XY = measured or Measurements(), policy.probability_XY
     if recipe.seeded and seed_X is None:
         raise OffleashError("Seeded groups need an answer for each problem: give seed_X.")
     rows = [_row(0, start_XY, start_XY, world.correct_XY, how)]
@@ -133,7 +133,7 @@ def _push(now_XY: Float, share_XY: Float, start_XY: Float, world: TheoryWorld, r
 
 
 def _row(
-    step: int, now_XY: Float, start_XY: Float, correct_XY: Flags, how: Measured
+    step: int, now_XY: Float, start_XY: Float, correct_XY: Flags, how: Measurements
 ) -> tuple[int, Float, int, int, int, int, float, float]:
     answer_XY, problem_X = (reached(now_XY, correct_XY, how.epsilon, level) for level in (Level.ANSWER, Level.MASS))
     first_XY, first_X = (reached(start_XY, correct_XY, how.epsilon, level) for level in (Level.ANSWER, Level.MASS))

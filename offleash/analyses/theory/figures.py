@@ -6,7 +6,7 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 
-from offleash.analyses.theory.mechanisms import CELLS, EPSILON, SEEDS, Examined, LeashWorld, Mechanism, mean
+from offleash.analyses.theory.mechanisms import CELLS, EPSILON, SEEDS, LeashWorld, Mechanism, TheoryReport, mean
 from offleash.analyses.theory.report import METHOD_NAMES, MOST, leash_words
 from offleash.analyses.theory.statements.reweighting import simulated, tail_miss
 from offleash.render.export import write_figure
@@ -43,7 +43,7 @@ GROUPS = 20_000
 THIN = 2  # of the moments along training, every second is drawn
 
 
-def write_figures(found: Examined, folder: Path) -> list[Path]:
+def write_figures(found: TheoryReport, folder: Path) -> list[Path]:
     """Write every figure as SVG into the folder; returns where they are."""
     drawn = [
         *(mechanism_figure(name, [cell for cell in found.mechanisms if cell.name == name]) for name in CELLS),

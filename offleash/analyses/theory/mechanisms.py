@@ -10,9 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offleash.analyses.theory.dynamics import Dynamics, History, Measured, train
+from offleash.analyses.theory.dynamics import Dynamics, History, Measurements, train
 from offleash.analyses.theory.exact import Level, Support, pass_at_k, success_rates, support
-from offleash.analyses.theory.policy import Shared, Tabular, matched_beta, shared, tabular, tied, tilt, tilted_rates
+from offleash.analyses.theory.policy import (
+    SharedPolicy,
+    TabularPolicy,
+    matched_beta,
+    shared,
+    tabular,
+    tied,
+    tilt,
+    tilted_rates,
+)
 from offleash.analyses.theory.statements.registry import STATEMENTS
 from offleash.analyses.theory.statements.statement import CounterexampleSearch, Statement, StatementResult, search
 from offleash.analyses.theory.world import Float, Integer, TheoryWorld, method_world, random_world
@@ -27,7 +36,7 @@ SEEDS = 20
 BUDGETS = (1, 8, 64, 256, 1024)
 EPSILON = float(-np.log(0.05) / BUDGETS[-1])
 TARGET = 0.5  # the pass@1 at which the cells are also compared: a cell that learns faster has more time to lose
-MEASURED = Measured(BUDGETS, EPSILON, every=10)
+MEASURED = Measurements(BUDGETS, EPSILON, every=10)
 RECIPES = {
     "reinforce": Dynamics("reinforce", GROUP, rate=0.2, steps=400),
     "grpo": Dynamics("grpo", GROUP, rate=0.1, steps=400),
@@ -84,7 +93,7 @@ def world_of_seed(seed: int, i: int) -> tuple[TheoryWorld, np.random.Generator]:
     return method_world(rng, PROBLEMS, ANSWERS, CORRECT, SPREAD, POPULARITY), rng
 
 
-def start(world: TheoryWorld, is_shared: bool, rng: np.random.Generator) -> Tabular | Shared:
+def start(world: TheoryWorld, is_shared: bool, rng: np.random.Generator) -> TabularPolicy | SharedPolicy:
     """The base of a world before training, as a cell of the table has it."""
     return shared(world, WIDTH, rng, ALIKE) if is_shared else tabular(world)
 
@@ -93,7 +102,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
     """One cell: `seeds` worlds, each trained once."""
     finite, is_shared = CELLS[name]
     recipe = RECIPES[method] if finite else _exact(RECIPES[method])
-    histories: list[History[Tabular | Shared]] = []
+    histories: list[History[TabularPolicy | SharedPolicy]] = []
     tilted = []
     for i in range(seeds):
         world, rng = world_of_seed(seed, i)
@@ -196,7 +205,7 @@ LARGE = 1024  # the k whose pass@k is watched
 BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
 TRIES = 150
 EXACT = Dynamics("reinforce", group=None, rate=1.0, steps=100)
-RARELY = Measured(k_K=(1,), every=1_000)
+RARELY = Measurements(k_K=(1,), every=1_000)
 CLEARLY = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest
 
 
@@ -267,7 +276,7 @@ def _make(rng: np.random.Generator) -> TheoryWorld:
 
 
 @dataclass(frozen=True)
-class Examined:
+class TheoryReport:
     """All that `offleash theory` says."""
 
     seed: int
@@ -278,7 +287,7 @@ class Examined:
     seconds: float
 
 
-def examine(seed: int = 0, progress: Callable[[str], None] = lambda _: None) -> Examined:
+def examine(seed: int = 0, progress: Callable[[str], None] = lambda _: None) -> TheoryReport:
     """Check all statements, run the table of mechanisms, and find the world; about half a minute on one core."""
     begun = time.monotonic()
     checked = []
@@ -291,4 +300,4 @@ def examine(seed: int = 0, progress: Callable[[str], None] = lambda _: None) -> 
         cells.append(mechanism(method, name, seed))
     progress("looking for a world in which pass@1 rises and pass@k falls")
     found = leash(seed)
-    return Examined(seed, tuple(checked), tuple(cells), tuple(effects(cells)), found, time.monotonic() - begun)
+    return TheoryReport(seed, tuple(checked), tuple(cells), tuple(effects(cells)), found, time.monotonic() - begun)

@@ -26,7 +26,7 @@ class TablePolicy(Protocol):
 
 
 @dataclass(frozen=True)
-class Tabular:
+class TabularPolicy:
     """Every answer of every problem has a logit of its own; -inf is an answer that is never given."""
 
     logit_XY: Float
@@ -35,12 +35,12 @@ class Tabular:
     def probability_XY(self) -> Float:
         return softmax(self.logit_XY)
 
-    def moved(self, slope_XY: Float, rate: float) -> "Tabular":
-        return Tabular(self.logit_XY + rate * slope_XY)  # -inf plus anything finite stays -inf
+    def moved(self, slope_XY: Float, rate: float) -> "TabularPolicy":
+        return TabularPolicy(self.logit_XY + rate * slope_XY)  # -inf plus anything finite stays -inf
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedPolicy:
     """Logits = base + U V with few columns D: what one problem learns moves the others (as LoRA, arXiv:2106.09685)."""
 
     base_XY: Float  # logits, never trained
@@ -55,29 +55,29 @@ class Shared:
         """Derivatives of the objective by both factors, from those by the logits."""
         return slope_XY @ self.answer_DY.T, self.problem_XD.T @ slope_XY
 
-    def moved(self, slope_XY: Float, rate: float) -> "Shared":
+    def moved(self, slope_XY: Float, rate: float) -> "SharedPolicy":
         by_problem_XD, by_answer_DY = self.gradient(slope_XY)
-        return Shared(self.base_XY, self.problem_XD + rate * by_problem_XD, self.answer_DY + rate * by_answer_DY)
+        return SharedPolicy(self.base_XY, self.problem_XD + rate * by_problem_XD, self.answer_DY + rate * by_answer_DY)
 
 
-def tabular(world: TheoryWorld) -> Tabular:
+def tabular(world: TheoryWorld) -> TabularPolicy:
     """The base of a world as a table."""
-    return Tabular(logits_of(world.base_XY))
+    return TabularPolicy(logits_of(world.base_XY))
 
 
-def shared(world: TheoryWorld, width: int, rng: np.random.Generator, alike: float = 0.0) -> Shared:
+def shared(world: TheoryWorld, width: int, rng: np.random.Generator, alike: float = 0.0) -> SharedPolicy:
     """The base of a world with `width` shared directions: features of problems, nothing learnt yet.
 
     Features are random, of mean square 1 a problem; `alike` is the part of that which all problems have in common.
     """
     problem_XD = np.sqrt((1 - alike) / width) * rng.standard_normal((world.problems, width))
     problem_XD[:, 0] += np.sqrt(alike)
-    return Shared(logits_of(world.base_XY), problem_XD, np.zeros((width, world.answers)))
+    return SharedPolicy(logits_of(world.base_XY), problem_XD, np.zeros((width, world.answers)))
 
 
-def tied(world: TheoryWorld) -> Shared:
+def tied(world: TheoryWorld) -> SharedPolicy:
     """The base of a world with one direction that is the same for all problems: the simplest sharing there is."""
-    return Shared(logits_of(world.base_XY), np.ones((world.problems, 1)), np.zeros((1, world.answers)))
+    return SharedPolicy(logits_of(world.base_XY), np.ones((world.problems, 1)), np.zeros((1, world.answers)))
 
 
 def logits_of(probability_XY: Float) -> Float:

@@ -17,10 +17,10 @@ from offleash.analyses.theory.mechanisms import (
     SEEDS,
     TARGET,
     Effect,
-    Examined,
     LeashWorld,
     Mean,
     Mechanism,
+    TheoryReport,
 )
 from offleash.analyses.theory.statements.statement import (
     Counterexample,
@@ -39,7 +39,7 @@ STYLES = {Ruling.HOLDS: "green", Ruling.ONLY_IF: "yellow", Ruling.FAILS: "red"}
 METHOD_NAMES = {"reinforce": "REINFORCE", "grpo": "GRPO"}
 
 
-def show_theory(console: Console, found: Examined) -> None:
+def show_theory(console: Console, found: TheoryReport) -> None:
     """Print the statements, the mechanisms, the world and what they come to."""
     console.print(_statements(found.statements))
     console.print(_mechanisms(found.mechanisms))
@@ -49,7 +49,7 @@ def show_theory(console: Console, found: Examined) -> None:
     console.print(Text(finding(found), style="bold"))
 
 
-def finding(found: Examined) -> str:
+def finding(found: TheoryReport) -> str:
     """The answer in words, and how sure it is."""
     fell = [cell for cell in found.mechanisms if cell.change[MOST].high < 0]
     later = [cell for cell in found.mechanisms if cell.matched_change.high < 0 and cell not in fell]
@@ -66,7 +66,7 @@ def finding(found: Examined) -> str:
     return " ".join([*words, *_answers_lost(found)])
 
 
-def _answers_lost(found: Examined) -> list[str]:
+def _answers_lost(found: TheoryReport) -> list[str]:
     """What the tilt does to pass@k, and what training does to single answers, also without either mechanism."""
     words = ["The tilt lowers it nowhere."] if found.leash.best_fall < TINY else []
     kept = [cell.after["answers kept"].value for cell in found.mechanisms]
@@ -79,7 +79,7 @@ def _answers_lost(found: Examined) -> list[str]:
     return [*words, f"{lost}."]
 
 
-def _rulings(found: Examined) -> str:
+def _rulings(found: TheoryReport) -> str:
     count = {ruling: sum(one.ruling is ruling for _, one in found.statements) for ruling in Ruling}
     holds, only, fails = (count[ruling] for ruling in Ruling)
     told = (
@@ -90,7 +90,7 @@ def _rulings(found: Examined) -> str:
     return f"Of {len(found.statements)} statements {told[0]}, {told[1]} and {told[2]}"
 
 
-def theory_document(found: Examined) -> list[Json]:
+def theory_document(found: TheoryReport) -> list[Json]:
     """All of it as JSON: statements with verdict and evidence; the mechanisms and the world come last."""
     claims = [
         *(_statement_document(*one) for one in found.statements),

@@ -3,7 +3,7 @@
 import altair as alt
 import numpy as np
 
-from offleash.comparing.figures.subject import FigureInput, run_names, run_scale
+from offleash.comparing.figures.figure_input import FigureInput, run_names, run_scale
 from offleash.comparing.sentences import drawn, names
 from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, legend, pale, rounded, run_colours, sized
 from offleash.render.numbers import counted

@@ -3,7 +3,7 @@
 import altair as alt
 import numpy as np
 
-from offleash.comparing.figures.subject import FigureInput, by_run, run_names, run_shape, run_traces
+from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
 from offleash.comparing.sentences import drawn, names
 from offleash.render.figure import Figure, FigureFormat, Missing, Row, budget_axis, data, layered, lines, rounded, sized
 from offleash.render.numbers import counted, short_number

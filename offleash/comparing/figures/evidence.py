@@ -4,7 +4,7 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import FigureInput
+from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (

@@ -2,7 +2,7 @@
 
 import altair as alt
 
-from offleash.comparing.figures.subject import FigureInput, run_names
+from offleash.comparing.figures.figure_input import FigureInput, run_names
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, layered, legend, pale, sized
 from offleash.render.numbers import counted, odds, whole

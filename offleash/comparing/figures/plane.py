@@ -6,8 +6,8 @@ from math import log10
 import altair as alt
 import numpy as np
 
-from offleash.comparing.figures.subject import FigureInput
-from offleash.comparing.per_problem import Detail
+from offleash.comparing.figures.figure_input import FigureInput
+from offleash.comparing.per_problem import ProblemDetail
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
@@ -61,7 +61,7 @@ def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     return Figure("plane", "Which problems gained, and which were lost?", *_words(subject), (panel,))
 
 
-def _frame(told: Detail) -> Frame:
+def _frame(told: ProblemDetail) -> Frame:
     positive = told.rate_PR[told.rate_PR > 0]
     least = min(float(positive.min(initial=1.0)), 1 / float(told.tally.drawn_PR.max(initial=2)), 0.5)
     decades = -log10(least)
@@ -87,7 +87,7 @@ def _y(frame: Frame, field: str = "y:Q") -> alt.Y:
     return alt.Y(field, axis=axis, scale=scale, title=title)
 
 
-def _dots(told: Detail, frame: Frame, look: FigureFormat) -> Panel:
+def _dots(told: ProblemDetail, frame: Frame, look: FigureFormat) -> Panel:
     """The dots; columns are kept whole and taken apart by the figure, which halves the page."""
     present = [name for name in CLASSES if (told.class_P == name).any()]
     labels = [f"{CLASS_NAMES[name]} {int((told.class_P == name).sum()):,}" for name in present]
@@ -118,7 +118,7 @@ def _dots(told: Detail, frame: Frame, look: FigureFormat) -> Panel:
     return named
 
 
-def _columns(told: Detail, frame: Frame) -> Row:
+def _columns(told: ProblemDetail, frame: Frame) -> Row:
     order = np.argsort([ORDER.index(name) for name in told.class_P.tolist()], kind="stable")
     x_P, y_P = (_placed(told.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
     letters = 100 if len(order) <= MANY else 60
@@ -162,7 +162,7 @@ def _rules(frame: Frame) -> list[Panel]:
     return [diagonal.encode(x=_x(frame), y=_y(frame)), edge.encode(x=_x(frame)), edge.encode(y=_y(frame))]
 
 
-def _region(told: Detail, frame: Frame) -> list[Panel]:
+def _region(told: ProblemDetail, frame: Frame) -> list[Panel]:
     """What chance explains, for the number of samples that problems typically have."""
     typical = _typical(told)
     if typical is None:
@@ -185,7 +185,7 @@ def _region(told: Detail, frame: Frame) -> list[Panel]:
     return [area.encode(x=_x(frame), y=_y(frame, "low:Q"), y2="high:Q")]
 
 
-def _typical(told: Detail) -> tuple[int, int] | None:
+def _typical(told: ProblemDetail) -> tuple[int, int] | None:
     if (told.tally.until_R > 0).any():
         return None
     before, after = (int(n) for n in np.median(told.tally.drawn_PR, axis=0))

@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import FigureInput
+from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import names
 from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, layered, rounded, run_colours, sized
 from offleash.render.numbers import counted, share, short_name

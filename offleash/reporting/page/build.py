@@ -16,7 +16,7 @@ from offleash.analyses.entropy.entropy import entropies_of
 from offleash.analyses.entropy.report import places_words, square_words
 from offleash.analyses.entropy.terminal import difference, label, shown_value
 from offleash.comparing.compare import Comparison
-from offleash.comparing.figures.subject import FigureInput
+from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.flips_report import cautions
 from offleash.comparing.sentences import finding, warnings
 from offleash.data.run import Run
@@ -32,7 +32,7 @@ from offleash.reporting.markdown import rule_in_words
 from offleash.reporting.page.charts import panels, unchecked
 from offleash.reporting.page.problems import EmbeddedProblems, chosen, letters, table
 from offleash.reporting.page.tiles import rates, tiles
-from offleash.reporting.samples import Shelf
+from offleash.reporting.samples import SampleStore
 from offleash.stats.change import METRICS
 from offleash.stats.classes import Rule
 from offleash.version import __version__
@@ -206,7 +206,7 @@ LIBRARIES = ("numpy", "scipy", "polars", "altair", "vl-convert-python")
 
 
 @dataclass(frozen=True)
-class Telling:
+class PageText:
     """What a page says beside its comparison."""
 
     command: str = ""  # that made it
@@ -215,22 +215,22 @@ class Telling:
     chapters: Sequence[Chapter] = ()  # other comparisons, in short
 
 
-def report_page(subject: FigureInput, telling: Telling | None = None, progress: Progress = silent) -> str:
+def report_page(subject: FigureInput, telling: PageText | None = None, progress: Progress = silent) -> str:
     """A page that needs nothing but itself: all figures, and the samples of some problems."""
     progress("page: choosing the problems it holds")
-    shelf = Shelf(subject.one)
+    shelf = SampleStore(subject.one)
     held = chosen(subject.detail, shelf) if _looks(shelf) else EmbeddedProblems({}, _nothing_to_see(shelf))
-    return _page(subject, telling or Telling(), held, served=False, progress=progress)
+    return _page(subject, telling or PageText(), held, served=False, progress=progress)
 
 
-def view_page(subject: FigureInput, telling: Telling | None = None, progress: Progress = silent) -> str:
+def view_page(subject: FigureInput, telling: PageText | None = None, progress: Progress = silent) -> str:
     """The same page for a server that hands out every sample of every problem."""
-    shelf = Shelf(subject.one)
+    shelf = SampleStore(subject.one)
     words = "Every sample of every problem, read from the run folders." if _looks(shelf) else _nothing_to_see(shelf)
-    return _page(subject, telling or Telling(), EmbeddedProblems({}, words), served=_looks(shelf), progress=progress)
+    return _page(subject, telling or PageText(), EmbeddedProblems({}, words), served=_looks(shelf), progress=progress)
 
 
-def _page(subject: FigureInput, telling: Telling, held: EmbeddedProblems, served: bool, progress: Progress) -> str:
+def _page(subject: FigureInput, telling: PageText, held: EmbeddedProblems, served: bool, progress: Progress) -> str:
     one, detail = subject.one, subject.detail
     found: list[Figure | Missing] = []
     for name, draw in FIGURES.items():
@@ -279,7 +279,7 @@ def _page(subject: FigureInput, telling: Telling, held: EmbeddedProblems, served
     )
 
 
-def _looks(shelf: Shelf) -> bool:
+def _looks(shelf: SampleStore) -> bool:
     """Whether there is a sample to look at, of either run."""
     return any(shelf.run(r).verdicts is not None for r in range(2))
 
@@ -296,7 +296,7 @@ def _without_texts(subject: FigureInput) -> str:
     )
 
 
-def _nothing_to_see(shelf: Shelf) -> str:
+def _nothing_to_see(shelf: SampleStore) -> str:
     names = " and ".join(shelf.run(r).name for r in range(2))
     return (
         f"{names} hold counts alone, so no answer and no sample can be shown here; the figures that need answers are "

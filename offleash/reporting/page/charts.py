@@ -48,7 +48,7 @@ LARGE = 60_000  # letters of a panel's JSON, beyond which a browser draws it fas
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledChart:
     """A panel as JSON for its place in the page, and how a browser is to draw it."""
 
     json: Markup
@@ -62,10 +62,10 @@ def unchecked() -> AbstractContextManager[None]:
     return debug_mode(False)
 
 
-def panels(figure: Figure) -> list[Compiled]:
+def panels(figure: Figure) -> list[CompiledChart]:
     """The panels of a figure as the page holds them."""
     found = [script_json(_vega(panel)) for panel in figure.panels]
-    return [Compiled(Markup(text), "canvas" if len(text) > LARGE else "svg") for text in found]
+    return [CompiledChart(Markup(text), "canvas" if len(text) > LARGE else "svg") for text in found]
 
 
 def _vega(panel: Panel) -> dict[str, object]:

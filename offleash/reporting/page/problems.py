@@ -10,10 +10,10 @@ from itertools import zip_longest
 
 import numpy as np
 
-from offleash.comparing.per_problem import Detail
+from offleash.comparing.per_problem import ProblemDetail
 from offleash.render.escape import middle, one_line, script_json
 from offleash.render.numbers import Json
-from offleash.reporting.samples import Shelf, problem_documents
+from offleash.reporting.samples import SampleStore, problem_documents
 
 EMBED_ALL = 300  # problems of a study whose every problem is held
 OTHERS = {"P": 60, "O": 40, "?": 40}  # of a larger one
@@ -31,7 +31,7 @@ class EmbeddedProblems:
     words: str
 
 
-def chosen(detail: Detail, shelf: Shelf, most: int = BYTES) -> EmbeddedProblems:
+def chosen(detail: ProblemDetail, shelf: SampleStore, most: int = BYTES) -> EmbeddedProblems:
     """Problems with their samples until the page is full; a fifth of it is kept for those that did not change."""
     changed, others = order(detail)
     letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
@@ -41,7 +41,7 @@ def chosen(detail: Detail, shelf: Shelf, most: int = BYTES) -> EmbeddedProblems:
     return EmbeddedProblems(out, _words(detail, out, len(detail.class_P)))
 
 
-def _fill(out: dict[int, str], wanted: list[int], room: int, shelf: Shelf, letters: int) -> None:
+def _fill(out: dict[int, str], wanted: list[int], room: int, shelf: SampleStore, letters: int) -> None:
     """Add problems, in their order, while all together fit into so many bytes."""
     size = sum(len(text.encode()) for text in out.values())
     for start in range(0, len(wanted), BATCH):
@@ -55,7 +55,7 @@ def _fill(out: dict[int, str], wanted: list[int], room: int, shelf: Shelf, lette
             out[row] = text
 
 
-def order(detail: Detail) -> tuple[list[int], list[int]]:
+def order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
     """Rows by how much a reader would miss them: losses and gains, the surest first; and some of the others, mixed."""
     classes = detail.class_P
     changed = np.flatnonzero(np.isin(classes, ["E", "S"]))
@@ -78,7 +78,7 @@ def _small(document: Json, letters: int) -> Json:
     return document
 
 
-def _words(detail: Detail, held: dict[int, str], total: int) -> str:
+def _words(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
     if len(held) == total:
         return f"All {total:,} problems are here, with up to {EACH} samples of each verdict of each run."
     classes = detail.class_P
@@ -112,7 +112,7 @@ def letters(problems: int) -> int:
     return max(LEAST, min(MOST, ALL_LETTERS // max(problems, 1)))
 
 
-def table(detail: Detail, held: set[int]) -> Json:
+def table(detail: ProblemDetail, held: set[int]) -> Json:
     """Every problem of a comparison: what it is, its class, its counts and the evidence of a change."""
     tally, problems = detail.tally, detail.problems
     searched, k = letters(problems.height), detail.comparison.change.k

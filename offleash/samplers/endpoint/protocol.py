@@ -1,6 +1,6 @@
 """Request bodies and replies of OpenAI-compatible servers; what a server accepts is learned from its first replies.
 
-Servers refuse or silently ignore some fields, and some return n copies of one sample. `Habits` remembers what was found
+Servers refuse or silently ignore some fields, and some return n copies of one sample. `ServerProfile` remembers what was found
 and leaves out of later requests only what does not change the distribution; a draw that needs a refused field fails.
 """
 
@@ -164,7 +164,7 @@ _CONTEXT = re.compile(
 _NO_PROMPT = re.compile("cannot be greater than max_model_len")  # vLLM: max_tokens alone is too large for any prompt
 
 
-class Habits:
+class ServerProfile:
     """One server's ways, learned on the first requests and kept for the rest; threads share it."""
 
     def __init__(self, n: int, logprobs: bool) -> None:

@@ -1,6 +1,6 @@
 """The `endpoint:` sampler: models behind any OpenAI-compatible server (vLLM, SGLang, llama.cpp, hosted), as URL#MODEL.
 
-What a server accepts is found out while drawing (`Habits` in protocol.py): how many samples a request may ask for,
+What a server accepts is found out while drawing (`ServerProfile` in protocol.py): how many samples a request may ask for,
 which fields it refuses. Either way a request returns exactly its samples, each part drawn with a seed of its own.
 """
 
@@ -13,10 +13,10 @@ from threading import Lock
 
 from offleash.errors import OffleashError, unknown
 from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, safe, short
-from offleash.samplers.endpoint.protocol import ChatReply, Choice, Habits, alike, read_reply, too_long
+from offleash.samplers.endpoint.protocol import ChatReply, Choice, ServerProfile, alike, read_reply, too_long
 from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, listed, models, only_model
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample, Sampler
+from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample, Sampler
 from offleash.samplers.seeds import chunk_seed, seed_of
 
 LARGEST = 1 << 30  # bytes of a response that are read
@@ -84,7 +84,7 @@ class Endpoint:
 
     def __init__(self, server: EndpointClient, model: str, raw: bool, settings: Settings, pace: RateLimiter) -> None:
         self._server, self._model, self._raw, self._settings, self._pace = server, model, raw, settings, pace
-        self._habits = Habits(settings.n, settings.logprobs)
+        self._habits = ServerProfile(settings.n, settings.logprobs)
         self._crew: RequestPool[tuple[Choice, ...]] = RequestPool(settings.concurrency)
         self._probing = Lock()
         self._words: dict[str, str] = {}
@@ -111,7 +111,7 @@ class Endpoint:
     def asked(self, prompt: str) -> str | None:
         return prompt if self._raw else None
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
         _check(decoding)
         for request in requests:
             if self._raw and request.images:
@@ -119,9 +119,9 @@ class Endpoint:
                     f"Problem {request.problem!r} has images, which go only into a chat; draw without --raw."
                 )
             try:
-                yield Drawn(request, self._samples(request, decoding))
+                yield DrawnChunk(request, self._samples(request, decoding))
             except _TroubleError as trouble:
-                yield Drawn(request, trouble=str(trouble))
+                yield DrawnChunk(request, trouble=str(trouble))
 
     def forget(self, problem: str) -> None:
         """Nothing is kept of a problem."""

@@ -110,7 +110,7 @@ NAME = "offleash"
 LEAST = 16  # tokens of a row that are multiplied at least: matrices below 400 products take a slow way in torch
 WASTE = 4  # times the rows: how far rows are padded to one block a prompt before each takes a copy of its prompt
 
-_attending: ContextVar["Attending"] = ContextVar("attending")
+_attending: ContextVar["AttentionContext"] = ContextVar("attending")
 
 
 class UnsupportedError(Exception):
@@ -145,7 +145,7 @@ class Prompts:
 
 
 @dataclass(frozen=True)
-class Attending:
+class AttentionContext:
     """What a forward pass over rows [start, stop) needs to know beside its tokens."""
 
     layers: list[Layer]  # the rows' own keys and values
@@ -157,7 +157,7 @@ class Attending:
 
 
 @contextmanager
-def attending(state: Attending) -> Iterator[None]:
+def attending(state: AttentionContext) -> Iterator[None]:
     token = _attending.set(state)
     try:
         yield
@@ -191,7 +191,7 @@ def attention(
     return (_step if query.shape[2] == 1 else _many)(state, layer, query, wide, soft), None
 
 
-def _step(state: Attending, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
+def _step(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
     """One new token a row: scores against the shared prompt and against the row's own tokens, one softmax over both."""
     R, heads, _, width = query.shape
     own, total = state.layers[layer], state.have + 1
@@ -291,7 +291,7 @@ def _blocks(prompt_R: Tensor) -> Blocks:
     return Blocks(prompts, block_R * most + within_R, most)
 
 
-def _many(state: Attending, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
+def _many(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
     """Several new tokens a row, as when a prompt is read: each sees its prompt and the row's tokens up to itself."""
     R, heads, new, _ = query.shape
     total = state.have + new

@@ -56,7 +56,7 @@ class _Branches:
 
 
 @dataclass
-class Expanding:
+class PrefixExpansion:
     """A prompt on its way through the model."""
 
     network: Network

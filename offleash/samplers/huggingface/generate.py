@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from offleash.samplers.huggingface.loading import LoadedModel
-from offleash.samplers.huggingface.text import Asking, cut, decoded, stop_finder
+from offleash.samplers.huggingface.text import PromptEncoder, cut, decoded, stop_finder
 from offleash.samplers.huggingface.walk import distribution
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request, Sample
 from offleash.samplers.seeds import sample_seeds, uniform
 
 
 def generated(
-    loaded: LoadedModel, asking: Asking, request: Request, tokens: list[int], decoding: Decoding, rows: int
+    loaded: LoadedModel, asking: PromptEncoder, request: Request, tokens: list[int], decoding: Decoding, rows: int
 ) -> tuple[Sample, ...]:
     """The samples of one request, at most `rows` of them at a time."""
     transformers: Any = import_module("transformers")
@@ -53,7 +53,7 @@ def generated(
     return tuple(samples)
 
 
-def _inputs(loaded: LoadedModel, asking: Asking, request: Request, tokens: list[int]) -> Mapping[str, Tensor]:
+def _inputs(loaded: LoadedModel, asking: PromptEncoder, request: Request, tokens: list[int]) -> Mapping[str, Tensor]:
     if not request.images:
         ids = torch.tensor([tokens])
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 from offleash.samplers.huggingface.attention import (
     NAME,
-    Attending,
+    AttentionContext,
     Layer,
     Prompts,
     Slots,
@@ -80,7 +80,10 @@ class Network:
         else:
             place = place.expand(tokens.shape[0], -1)
         self.forwarded += tokens.numel()
-        with torch.inference_mode(), attending(Attending(slots.layers, start, stop, have, prompts, self.windows)):
+        with (
+            torch.inference_mode(),
+            attending(AttentionContext(slots.layers, start, stop, have, prompts, self.windows)),
+        ):
             keep = 0 if every else 1
             out: Tensor = self.model(input_ids=tokens, position_ids=place, use_cache=False, logits_to_keep=keep).logits
         return out if every else out[:, -1]

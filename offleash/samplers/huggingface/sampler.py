@@ -18,11 +18,11 @@ from offleash.samplers.huggingface.attention import UnsupportedError
 from offleash.samplers.huggingface.generate import generated
 from offleash.samplers.huggingface.loading import LoadedModel, loaded, settings_of
 from offleash.samplers.huggingface.network import Network, network
-from offleash.samplers.huggingface.text import Asking, stop_finder, texts_of
+from offleash.samplers.huggingface.text import PromptEncoder, stop_finder, texts_of
 from offleash.samplers.huggingface.tree import FinishedSamples, Tree
 from offleash.samplers.huggingface.walk import Walk, WalkLimits
 from offleash.samplers.registry import Model, fingerprint
-from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
+from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample
 from offleash.samplers.seeds import sample_seeds
 
 CALL = 30.0  # seconds that a call should take: what is in work is lost by a kill
@@ -42,7 +42,7 @@ def open_sampler(model: Model) -> "HuggingFace":
     shared, why = _shared(found, settings["engine"])
     kept = {"dtype": str(found.model.dtype).removeprefix("torch.")}  # the one setting that changes samples
     about = About("hf", model.name, model.revision, model.adapter, _fingerprint(model), model.raw, kept, found.versions)
-    return HuggingFace(about, found, shared, Asking(found.tokenizer, found.processor, model.raw), limits, why)
+    return HuggingFace(about, found, shared, PromptEncoder(found.tokenizer, found.processor, model.raw), limits, why)
 
 
 @dataclass
@@ -52,7 +52,7 @@ class HuggingFace:
     about: About
     loaded: LoadedModel
     network: Network | None  # None: the model's attention is of a kind that only its own code does
-    asking: Asking
+    asking: PromptEncoder
     limits: WalkLimits
     why_generate: str = ""
     width: int = 1
@@ -67,11 +67,11 @@ class HuggingFace:
     def asked(self, prompt: str) -> str | None:
         return self.asking.text(prompt).text
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
         """Every request, as its last sample ends. Samples that share a prefix share its forward pass."""
         started = time.monotonic()
         for wave, limited in self._waves(requests, decoding):
-            if isinstance(wave, Drawn):
+            if isinstance(wave, DrawnChunk):
                 yield wave
             else:
                 yield from self._drawn(wave, limited)
@@ -87,7 +87,7 @@ class HuggingFace:
 
     def _waves(
         self, requests: Sequence[Request], decoding: Decoding
-    ) -> Iterator[tuple[list[tuple[Request, list[int]]] | Drawn, Decoding]]:
+    ) -> Iterator[tuple[list[tuple[Request, list[int]]] | DrawnChunk, Decoding]]:
         """Requests that are drawn together; those whose prompt is too long come back as they are."""
         by_room: dict[int, list[tuple[Request, list[int]]]] = {}
         for request in requests:
@@ -96,7 +96,7 @@ class HuggingFace:
             if not trouble and room < 1:
                 trouble = f"the prompt has {len(tokens)} tokens and the model reads {self.loaded.context}"
             if trouble:
-                yield Drawn(request, trouble=trouble), decoding
+                yield DrawnChunk(request, trouble=trouble), decoding
             else:
                 by_room.setdefault(min(room, decoding.max_tokens), []).append((request, tokens))
         for room, all_of_them in by_room.items():
@@ -117,13 +117,13 @@ class HuggingFace:
         prompts = len({request.problem for request, _ in wave}) * max(len(tokens) for _, tokens in wave)
         return 2 * prompts * each <= self.limits.memory
 
-    def _drawn(self, wave: list[tuple[Request, list[int]]], decoding: Decoding) -> Iterator[Drawn]:
+    def _drawn(self, wave: list[tuple[Request, list[int]]], decoding: Decoding) -> Iterator[DrawnChunk]:
         if self.network is None or any(request.images for request, _ in wave):
             for request, tokens in wave:
                 self._generated += len(tokens)
                 samples = generated(self.loaded, self.asking, request, tokens, decoding, self.limits.rows)
                 self._generated += sum(sample.tokens or 0 for sample in samples)
-                yield Drawn(request, samples)
+                yield DrawnChunk(request, samples)
             return
         trees, tree_N, spare = self._planted(wave)
         seeds = np.concatenate([sample_seeds(request.seed, request.first, request.size) for request, _ in wave])
@@ -171,7 +171,7 @@ class _Collecting:
         self._open = np.array(sizes)
         self._samples: list[list[Sample]] = [[] for _ in sizes]
 
-    def add(self, ended: FinishedSamples, texts: list[str]) -> Iterator[Drawn]:
+    def add(self, ended: FinishedSamples, texts: list[str]) -> Iterator[DrawnChunk]:
         tokens, finish, request_N = ended.token_ET.shape[1], ended.finish, self._request_N[ended.sample_N]
         index_N = self._first_index[request_N] + ended.sample_N - self._first[request_N]
         columns = (request_N, index_N, ended.sequence_N, self.seed_N[ended.sample_N], self.sums_N4[ended.sample_N])
@@ -182,7 +182,7 @@ class _Collecting:
         for place in np.flatnonzero((self._open == 0) & (counts > 0)).tolist():
             samples = sorted(self._samples[place], key=lambda sample: sample.index)
             self._samples[place] = []
-            yield Drawn(self.requests[place], tuple(samples))
+            yield DrawnChunk(self.requests[place], tuple(samples))
 
 
 def _shared(found: LoadedModel, wanted: str) -> tuple[Network | None, str]:

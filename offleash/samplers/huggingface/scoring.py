@@ -48,7 +48,7 @@ class ForcedText:
 
 
 @dataclass(frozen=True)
-class Summing:
+class ScoreSums:
     """Sums over the tokens of N texts, which grow as logits come by: columns as in Sums."""
 
     decoding: Decoding
@@ -90,7 +90,7 @@ def force(
     context: int | None,
     prompts: Sequence[list[int]],
     given: Sequence[ForcedText],
-    summing: Summing,
+    summing: ScoreSums,
 ) -> None:
     """Read every text after its prompt and add up its sums. Their order does not matter."""
     of_prompt: dict[int, list[ForcedText]] = {}
@@ -172,7 +172,7 @@ def _force_batch(
     length_G: Tensor,
     batch: list[tuple[ForcedText, int]],
     piece: int,
-    summing: Summing,
+    summing: ScoreSums,
 ) -> None:
     """Rows, longest first, piece by piece; a row that has come to its end is read no further."""
     length_R = np.array([one.length for one, _ in batch]) - 1  # the last token is foretold and not read
@@ -224,7 +224,7 @@ KEEP = "logits_to_keep"
 
 
 @dataclass(frozen=True)
-class Read:
+class ScoredText:
     """A text that was read: its sums, and the entropy of each of its tokens (none where it has no sums)."""
 
     sums: Sums
@@ -256,7 +256,7 @@ class Scorer:
         """The sums of every trace, in their order; traces that are alike are read once."""
         return [one.sums for one in self.read(traces, decoding)]
 
-    def read(self, traces: Sequence[Trace], decoding: Decoding) -> list[Read]:
+    def read(self, traces: Sequence[Trace], decoding: Decoding) -> list[ScoredText]:
         """As `score`, with the entropy of every token."""
         distinct = {trace: place for place, trace in enumerate(dict.fromkeys(traces))}
         prompts = {trace.prompt: self._prompt(trace.prompt) for trace in distinct}
@@ -278,7 +278,7 @@ class Scorer:
         limits, loaded = self.sampler.limits, self.sampler.loaded
         size_N = np.array([len(text) for text in texts], np.int64)
         entropy_F, offset_N = np.zeros(int(size_N.sum()), np.float32), np.cumsum(size_N) - size_N
-        summing = Summing(decoding, loaded.ends, limits.cells, np.zeros((len(distinct), 4)), entropy_F, offset_N)
+        summing = ScoreSums(decoding, loaded.ends, limits.cells, np.zeros((len(distinct), 4)), entropy_F, offset_N)
         if given and self.sampler.network is not None:
             force(self.sampler.network, limits, loaded.context, tokens, given, summing)
         elif given:
@@ -312,7 +312,7 @@ class Scorer:
             return ""
         return f"the prompt is longer than the {context:,} tokens that the model reads"
 
-    def _force_plainly(self, prompts: list[list[int]], given: list[ForcedText], summing: Summing) -> None:
+    def _force_plainly(self, prompts: list[list[int]], given: list[ForcedText], summing: ScoreSums) -> None:
         """As `force`, by the model's own forward pass: for attention of a kind that the shared engine does not do."""
         vocabulary = int(self.sampler.loaded.model.config.get_text_config().vocab_size)
         positions = max(1, self.sampler.limits.cells // vocabulary)
@@ -328,7 +328,7 @@ class Scorer:
                 reading = [one for one in batch if one.length > start]
                 self._pass(prompts[prompt], reading, start, min(start + piece, longest), summing)
 
-    def _pass(self, prompt: list[int], batch: list[ForcedText], start: int, stop: int, summing: Summing) -> None:
+    def _pass(self, prompt: list[int], batch: list[ForcedText], start: int, stop: int, summing: ScoreSums) -> None:
         """Foretell tokens [start, stop) of rows of one prompt; what follows the last of them need not be read.
 
         Without a cache, whose kinds are as many as models, so a long text is read anew for each of its pieces.
@@ -365,13 +365,13 @@ def _parts(traces: list[Trace]) -> Iterator[list[Trace]]:
 
 def _text_score(
     tokens: int, parts: int, trouble: str, sums: NDArray[np.float64], entropy_T: NDArray[np.float32]
-) -> Read:
+) -> ScoredText:
     if not trouble and np.isnan(sums).any():
         trouble = "the model gave no numbers (NaN); try --set dtype=float32"
     if trouble:
-        return Read(Sums(tokens, reason=trouble), entropy_T[:0])
+        return ScoredText(Sums(tokens, reason=trouble), entropy_T[:0])
     raw, entropy_raw, sampled, entropy_sampled = sums.tolist()
-    return Read(Sums(tokens, raw, entropy_raw, sampled, entropy_sampled, max(parts, 1)), entropy_T)
+    return ScoredText(Sums(tokens, raw, entropy_raw, sampled, entropy_sampled, max(parts, 1)), entropy_T)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ TAIL = 4  # tokens beyond the bytes of a stop text that are read to find it: som
 
 
 @dataclass(frozen=True)
-class Asking:
+class PromptEncoder:
     """From a message to what the model reads."""
 
     tokenizer: "PreTrainedTokenizerBase"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, fingerprint
-from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
+from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.process import Reply, WorkerProcess
 
@@ -79,7 +79,7 @@ class VllmSampler:
         self.process.forget(number)
         return text
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
         """Every request once, as each is done. Only the samples of unfinished requests are in memory."""
         _check(decoding)
         # 63 bits of each seed: vLLM reads signed numbers
@@ -112,7 +112,7 @@ class VllmSampler:
 
     def _replies(
         self, call: int, requests: Sequence[Request], seeds: Sequence[Sequence[int]], decoding: Decoding
-    ) -> Iterator[Drawn]:
+    ) -> Iterator[DrawnChunk]:
         """The worker's samples, which come in any order, put together by request."""
         parts: dict[int, dict[int, Sample]] = {}
         while not (reply := self.process.receive(call)).get("done"):
@@ -120,14 +120,14 @@ class VllmSampler:
             request = requests[number]
             if "trouble" in reply:
                 parts.pop(number, None)
-                yield Drawn(request, trouble=str(reply["trouble"]))
+                yield DrawnChunk(request, trouble=str(reply["trouble"]))
                 continue
             place = int(reply["sample"])
             samples = parts.setdefault(number, {})
             samples[place] = _sample(reply, request.first + place, seeds[number][place], decoding)
             if len(samples) == request.size:
                 del parts[number]
-                yield Drawn(request, tuple(samples[place] for place in range(request.size)))
+                yield DrawnChunk(request, tuple(samples[place] for place in range(request.size)))
 
 
 def _path(name: str, *signs: str) -> str:

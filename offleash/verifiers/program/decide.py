@@ -25,7 +25,7 @@ from offleash.verifiers.program.assembly import values_in
 from offleash.verifiers.program.unpickle import private_tests
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox.run import TERMS, Finished, ProcessEnd, ResourceLimits, chosen_route, run
+from offleash.verifiers.sandbox.run import TERMS, CompletedCommand, ProcessEnd, ResourceLimits, chosen_route, run
 from offleash.verifiers.verifier import Case, Judgement
 
 FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
@@ -38,7 +38,7 @@ def decide(case: Case) -> Judgement:
     if not case.answer.strip():
         return Judgement(Verdict.WRONG, "there is no code")
     terms = TERMS.get()
-    hearing = _Hearing(case)
+    hearing = _Session(case)
     limits = ResourceLimits(
         seconds=terms.limits.seconds,
         processor=int(terms.limits.seconds) + 1,
@@ -109,7 +109,7 @@ def _not_json(given: str, expected: str) -> str:
     return ""
 
 
-class _Hearing:
+class _Session:
     """What is asked of the sandbox about one case, and what has been heard from it."""
 
     def __init__(self, case: Case) -> None:
@@ -147,7 +147,7 @@ class _Hearing:
             self._verdict = Judgement(Verdict.WRONG, f"the program's answer cannot be read: {trouble}")
         return self._verdict is not None
 
-    def judgement(self, finished: Finished, limits: ResourceLimits) -> Judgement:
+    def judgement(self, finished: CompletedCommand, limits: ResourceLimits) -> Judgement:
         """The verdict, once the sandbox has ended."""
         if finished.ended is ProcessEnd.STOPPED:
             return Judgement(Verdict.FAILED, finished.ended.value)

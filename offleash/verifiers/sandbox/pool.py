@@ -20,11 +20,11 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox.run import TERMS, ResourceLimits, SandboxPolicy, chosen_route
 from offleash.verifiers.sandbox.worker import said
-from offleash.verifiers.sandbox.worker_process import State, Warm
-from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+from offleash.verifiers.sandbox.worker_process import State, VerifierWorker
+from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
-Key = tuple[str, Room, int, float]
+Key = tuple[str, Isolation, int, float]
 
 
 class Pool:
@@ -35,7 +35,7 @@ class Pool:
             raise OffleashError(f"{jobs} jobs cannot judge anything; give 1 or more.")
         self._jobs = jobs
         self._trust_code = trust_code
-        self._idle: dict[Key, list[Warm]] = {}
+        self._idle: dict[Key, list[VerifierWorker]] = {}
         self._lock = threading.Lock()
         self._closed = False
         weakref.finalize(self, _end_all, self._idle)
@@ -55,12 +55,12 @@ class Pool:
     def judge(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """The index of each case and its judgement, as they are decided: one for every case, in any order."""
         assert not self._closed, "a closed pool judges nothing"
-        assert verifier.room is not Room.ASKS, "a verifier that asks another model is not the pool's to run"
+        assert verifier.room is not Isolation.ASKS, "a verifier that asks another model is not the pool's to run"
         if not cases:
             return iter(())
-        if verifier.room is Room.HERE:
+        if verifier.room is Isolation.HERE:
             return self._here(verifier, cases)
-        if verifier.room is Room.ALONE:
+        if verifier.room is Isolation.ALONE:
             return self._alone(verifier, cases)
         return self._warm(verifier, cases)
 
@@ -101,7 +101,7 @@ class Pool:
             waiting = self._idle.pop(_key(verifier), [])
         crew = [worker for worker in waiting if worker.alive]
         _end_all({_key(verifier): [worker for worker in waiting if worker not in crew]})
-        shift = _Shift(verifier, cases, self._jobs, self._trust_code, crew)
+        shift = _JudgeCall(verifier, cases, self._jobs, self._trust_code, crew)
         try:
             yield from shift.work()
         finally:
@@ -113,11 +113,11 @@ class Pool:
                     self._idle.setdefault(_key(verifier), []).extend(kept)
 
 
-class _Shift:
+class _JudgeCall:
     """One call of `judge`: a crew of workers and the cases that are left."""
 
     def __init__(
-        self, verifier: Verifier, cases: Sequence[Case], jobs: int, trust_code: bool, crew: list[Warm]
+        self, verifier: Verifier, cases: Sequence[Case], jobs: int, trust_code: bool, crew: list[VerifierWorker]
     ) -> None:
         self._verifier, self._cases, self._jobs, self._trust_code = verifier, cases, jobs, trust_code
         self._crew = crew
@@ -132,7 +132,7 @@ class _Shift:
             yield from self._assign()
             yield from self._listen()
 
-    def dismiss(self) -> list[Warm]:
+    def dismiss(self) -> list[VerifierWorker]:
         """End those that are busy, starting or too many; the others, warm."""
         self._selector.close()
         idle = [worker for worker in self._crew if worker.state is State.IDLE]
@@ -141,7 +141,7 @@ class _Shift:
                 worker.end()
         return idle[: self._jobs]
 
-    def _busy(self) -> list[Warm]:
+    def _busy(self) -> list[VerifierWorker]:
         return [worker for worker in self._crew if worker.state is State.BUSY]
 
     def _assign(self) -> Iterator[tuple[int, Judgement]]:
@@ -150,7 +150,7 @@ class _Shift:
         # one that has used half its time may have to be killed: its successor loads meanwhile
         wanted = min(self._jobs, len(self._todo) + len(self._busy())) + min(slow, len(self._todo))
         while len(self._crew) < wanted:
-            worker = Warm(self._verifier, self._trust_code)
+            worker = VerifierWorker(self._verifier, self._trust_code)
             self._crew.append(worker)
             self._selector.register(worker.reads, selectors.EVENT_READ, worker)
         for worker in self._crew:
@@ -173,7 +173,7 @@ class _Shift:
         moments = [worker.deadline for worker in self._crew]
         moments += [half for worker in self._busy() if (half := self._half_time(worker)) > now]
         for key, event in self._selector.select(max(0.0, min(moments) - now)):
-            worker: Warm = key.data
+            worker: VerifierWorker = key.data
             if worker.state is State.ENDED:
                 continue
             if event & selectors.EVENT_WRITE:
@@ -187,7 +187,7 @@ class _Shift:
             if worker.deadline <= time.monotonic():
                 yield from self._outcome(worker, worker.index, "overran")
 
-    def _outcome(self, worker: Warm, index: int, what: str) -> Iterator[tuple[int, Judgement]]:
+    def _outcome(self, worker: VerifierWorker, index: int, what: str) -> Iterator[tuple[int, Judgement]]:
         fds = (worker.reads, worker.writes)
         try:
             judgement = worker.read() if what == "read" else worker.overran()
@@ -204,7 +204,7 @@ class _Shift:
         if judgement is not None:
             yield index, judgement
 
-    def _half_time(self, worker: Warm) -> float:
+    def _half_time(self, worker: VerifierWorker) -> float:
         return worker.since + self._verifier.seconds / 2
 
 
@@ -230,7 +230,7 @@ def _key(verifier: Verifier) -> Key:
     return verifier.module, verifier.room, verifier.memory, verifier.seconds
 
 
-def _end_all(idle: dict[Key, list[Warm]]) -> None:
+def _end_all(idle: dict[Key, list[VerifierWorker]]) -> None:
     while idle:
         for worker in idle.popitem()[1]:
             worker.end()

@@ -68,7 +68,7 @@ class ProcessEnd(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finished:
+class CompletedCommand:
     output: bytes
     errors: str  # the last of its standard error
     ended: ProcessEnd
@@ -87,10 +87,10 @@ def run(
     modules: Sequence[str] = (),
     watch: Callable[[bytes], bool] | None = None,
     stopped: threading.Event | None = None,
-) -> Finished:
+) -> CompletedCommand:
     """Run a command to its end or to its first broken limit; `watch` sees the output as it comes and may end it."""
     deadline = time.monotonic() + limits.seconds
-    with Isolated(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
+    with SandboxedProcess(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
         output, ended = _exchange(isolated, stdin, limits, deadline, watch, stopped)
         if ended is ProcessEnd.DONE:
             left = max(0.1, deadline - time.monotonic())
@@ -98,10 +98,10 @@ def run(
         isolated.end()
         if isolated.process.returncode == CANNOT:
             raise OffleashError(f"The sandbox could not be built: {isolated.errors()}.")
-        return Finished(output, isolated.errors(), ended)
+        return CompletedCommand(output, isolated.errors(), ended)
 
 
-class Isolated:
+class SandboxedProcess:
     """A command in isolation, with pipes to its standard input and output; ends with `end` or with this process."""
 
     def __init__(
@@ -135,7 +135,7 @@ class Isolated:
         finally:
             os.close(held)
 
-    def __enter__(self) -> "Isolated":
+    def __enter__(self) -> "SandboxedProcess":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -223,7 +223,7 @@ def _trial(route: str) -> str:
 
 
 def _exchange(
-    isolated: Isolated,
+    isolated: SandboxedProcess,
     stdin: bytes,
     limits: ResourceLimits,
     deadline: float,

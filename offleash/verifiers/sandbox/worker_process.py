@@ -16,8 +16,8 @@ from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.launcher import CANNOT
 from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox.run import BROKEN, Isolated, ResourceLimits, chosen_route
-from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+from offleash.verifiers.sandbox.run import BROKEN, ResourceLimits, SandboxedProcess, chosen_route
+from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 SECONDS_TO_START = 60.0  # imports on a busy machine; not charged to any case
 CASES = 2000  # before a worker is replaced: libraries keep caches
@@ -31,7 +31,7 @@ class State(Enum):
     ENDED = auto()
 
 
-class Warm:
+class VerifierWorker:
     """One worker process of one verifier."""
 
     def __init__(self, verifier: Verifier, trust_code: bool) -> None:
@@ -43,17 +43,17 @@ class Warm:
         self._cases = 0
         self._inbox = bytearray()
         self._outbox = memoryview(b"")
-        self._held: Isolated | _Tied
-        if verifier.room is Room.SANDBOX:
+        self._held: SandboxedProcess | _TiedProcess
+        if verifier.room is Isolation.SANDBOX:
             route = chosen_route(trust_code)
             manner = "forks" if route == "trusted" else "alone"
             command = interpreter.start(
                 "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), "-1", manner
             )
             limits = ResourceLimits(memory=verifier.memory)
-            self._held = Isolated(command, limits, route=route, modules=[verifier.module])
+            self._held = SandboxedProcess(command, limits, route=route, modules=[verifier.module])
         else:
-            self._held = _Tied(verifier)
+            self._held = _TiedProcess(verifier)
         process = self._held.process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -66,7 +66,7 @@ class Warm:
         """When it will have taken too long for what it is doing."""
         if self.state is State.STARTING:
             return self.since + SECONDS_TO_START
-        grace = GRACE if self.verifier.room is Room.SANDBOX else 0.0
+        grace = GRACE if self.verifier.room is Isolation.SANDBOX else 0.0
         return self.since + self.verifier.seconds + grace if self.state is State.BUSY else float("inf")
 
     @property
@@ -172,7 +172,7 @@ class Warm:
         return f"its process died ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
 
 
-class _Tied:
+class _TiedProcess:
     """A process outside of any sandbox, in a session of its own, that ends with this one."""
 
     def __init__(self, verifier: Verifier) -> None:

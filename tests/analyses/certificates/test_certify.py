@@ -19,13 +19,13 @@ from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 from offleash.stats.classes import IN, OUT, UNDETERMINED, Certified
-from offleash.verifying.verify import Verifying
+from offleash.verifying.verify import VerifyOptions
 from tests.analyses.certificates.certified_world import BOXES, problems
 from tests.samplers.huggingface.tiny import tiny_model
 
 EPSILON = 4e-3
 WAY = Decoding(max_tokens=4)
-QUIET = Verifying(jobs=1, cache=False)
+QUIET = VerifyOptions(jobs=1, cache=False)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from offleash.analyses.certificates.compare import CertifiedComparison, Sought, compare_certificates, named_certificates
+from offleash.analyses.certificates.compare import (
+    CertifiedComparison,
+    CertifiedQuestion,
+    compare_certificates,
+    named_certificates,
+)
 from offleash.errors import OffleashError
 from offleash.stats.classes import Certified
 from tests.analyses.certificates.certified_world import Written, certificate
@@ -37,7 +42,7 @@ def pair(tmp_path: Path) -> list[str]:
 
 
 def compared(arguments: list[str], question: Certified = Certified.COMPLETION) -> CertifiedComparison:
-    (one,) = compare_certificates(arguments, Sought(question, replicates=200))
+    (one,) = compare_certificates(arguments, CertifiedQuestion(question, replicates=200))
     return one
 
 
@@ -137,10 +142,10 @@ def test_certificates_of_several_problem_sets_are_one_under_a_glob(tmp_path: Pat
 
 def test_several_certificates_are_each_compared_with_the_first(tmp_path: Path, pair: list[str]) -> None:
     later = str(certificate(tmp_path / "later", BASE, LEFT))
-    both = compare_certificates([*pair, later], Sought(replicates=200))
+    both = compare_certificates([*pair, later], CertifiedQuestion(replicates=200))
     assert [one.after.name for one in both] == ["rl", "later"]
     assert cells(both[1], Certified.COMPLETION)[1:3] == (0, 0)
-    (one,) = compare_certificates([*pair, later], Sought(replicates=200), before="later", after="base")
+    (one,) = compare_certificates([*pair, later], CertifiedQuestion(replicates=200), before="later", after="base")
     assert (one.before.name, one.after.name) == ("later", "base")
     with pytest.raises(OffleashError, match="needs two certificates"):
         compare_certificates(pair[:1])

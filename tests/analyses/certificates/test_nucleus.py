@@ -15,12 +15,12 @@ from offleash.samplers.exact import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
-from offleash.verifying.verify import Verifying
+from offleash.verifying.verify import VerifyOptions
 from tests.analyses.certificates.certified_world import BOXES, problems
 from tests.samplers.huggingface.tiny import tiny_model
 
 WAY = Decoding(max_tokens=3)
-QUIET = Verifying(jobs=1, cache=False)
+QUIET = VerifyOptions(jobs=1, cache=False)
 ALL = 1e-9  # nothing of note is less probable
 SOME = (0.5, 0.8, 0.95)
 

@@ -18,7 +18,7 @@ from offleash.comparing.question import Question
 from offleash.data.folder import open_run
 from offleash.data.scores import Trace
 from offleash.data.tables import as_problems
-from offleash.drawing.draw import Drawing, draw, draw_arguments
+from offleash.drawing.draw import DrawRequest, draw, draw_arguments
 from offleash.lab.countdown import COUNTDOWN
 from offleash.lab.pretrain import base_of
 from offleash.loading.load import load
@@ -85,7 +85,7 @@ def test_entropy_and_perplexity_of_a_two_token_model_are_those_computed_by_hand(
     assert sums[2].perplexity == pytest.approx((0.5 * 0.75 * 0.25) ** (-1 / 3), rel=1e-6)
     problems = as_problems(pl.DataFrame({"problem": ["x", "y"], "question": ["?", "?"], "gold": ["a", "b"]}))
     with closing(open_sampler(model_of(f"hf:{folder}"))) as sampler:
-        draw(tmp_path / "run", problems, sampler, Decoding(max_tokens=6), Drawing("hf:two", 8, 0, 0))
+        draw(tmp_path / "run", problems, sampler, Decoding(max_tokens=6), DrawRequest("hf:two", 8, 0, 0))
     drawn = open_run(tmp_path / "run").samples
     assert drawn is not None
     for text, entropy, logprob in drawn.select("text", "entropy_raw", "logprob_raw").collect().iter_rows():

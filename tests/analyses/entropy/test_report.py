@@ -14,7 +14,7 @@ from offleash.analyses.entropy.entropy import TOKEN, UNREAD, Entropies, entropie
 from offleash.analyses.entropy.report import READINGS, cautions, entropy_document, finding, reading
 from offleash.analyses.entropy.terminal import show_entropies
 from offleash.comparing.compare import compare
-from offleash.comparing.figures.subject import FigureInput
+from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.question import Question
 from offleash.data.run import Run
 from offleash.data.scores import END, HEIGHT, POSITIONS, START, TENTH

@@ -14,16 +14,16 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from offleash.data.folder import append_to_run
 from offleash.data.tables import as_problems, question_hash
-from offleash.drawing.draw import Drawing, draw
+from offleash.drawing.draw import DrawRequest, draw
 from offleash.samplers.exact import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
-from offleash.verifying.verify import Verifying
+from offleash.verifying.verify import VerifyOptions
 from tests.analyses.certificates.certified_world import BOXES
 from tests.samplers.huggingface.tiny import tiny_model
 
-QUIET = Verifying(jobs=1, cache=False)
+QUIET = VerifyOptions(jobs=1, cache=False)
 QUESTIONS = ("a b", "b a", "a a a", "b", "a", "b b", "a b a", "b a b")
 SPOKEN = tuple({"<pad>": "c", "<unk>": "d"}.get(word, word) for word in BOXES)  # none but the end is silent
 PLAIN = Decoding(max_tokens=3)
@@ -53,7 +53,9 @@ class World:
 
     def run(self, folder: Path, side: str, k: int, decoding: Decoding = PLAIN, seed: int = 0, until: int = 0) -> str:
         """A run of one of the models, judged; its folder."""
-        drawing = Drawing(f"hf:{side}", k, until, seed)  # seeds derive from the name: the same samples wherever it is
+        drawing = DrawRequest(
+            f"hf:{side}", k, until, seed
+        )  # seeds derive from the name: the same samples wherever it is
         draw(folder, problems(), self.samplers[side], decoding, drawing, QUIET)
         file = folder / "run.json"
         document = json.loads(file.read_text())

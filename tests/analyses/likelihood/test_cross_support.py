@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.likelihood.cross_support import Crossed
+from offleash.analyses.likelihood.cross_support import CrossSupportRow
 from offleash.analyses.likelihood.likelihood import Likelihood, LikelihoodRequest, likelihood
 from offleash.analyses.likelihood.report import finding, notes
 from offleash.comparing.runs import question
@@ -40,7 +40,7 @@ def mass(rows: pl.DataFrame, problem: str) -> float:
     return float(rows.filter(pl.col("correct") & (pl.col("problem") == problem))["p"].sum())
 
 
-def seen_mass(rows: pl.DataFrame, row: Crossed, drawn: int) -> tuple[float, float]:
+def seen_mass(rows: pl.DataFrame, row: CrossSupportRow, drawn: int) -> tuple[float, float]:
     """The other's correct mass on what the finder can draw and its text gives back, and the estimate's exact error."""
     right = rows.filter((pl.col("problem") == row.problem) & pl.col("correct") & pl.col("given_back"))
     p, q = right["p"].to_numpy(), right["other"].to_numpy()

@@ -18,7 +18,7 @@ from offleash.analyses.sweep.report import match_finding, match_tables
 from offleash.errors import OffleashError
 from offleash.progress import silent
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import About, Decoding, Drawn, Request, Sample
+from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample
 from tests.drawing.drawn_world import QUIET, problems
 
 COUNT = 24
@@ -183,10 +183,10 @@ class Mute:
     def asked(self, prompt: str) -> str | None:
         return prompt
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[Drawn]:
+    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
         for request in requests:
             some = () if self.trouble else (Sample(0, "x", 1, "stop", 0),)
-            yield Drawn(request, some, self.trouble)
+            yield DrawnChunk(request, some, self.trouble)
 
     def forget(self, problem: str) -> None:
         pass

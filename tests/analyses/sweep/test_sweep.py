@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from offleash.analyses.sweep.best import Best, best_against_best
+from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.report import finding, show_sweep
 from offleash.analyses.sweep.runs import grid, kept_settings, labels, numbers, place, split_label
-from offleash.analyses.sweep.sweep import SweepRequest, Swept, sweep
+from offleash.analyses.sweep.sweep import SweepRequest, SweepResult, sweep
 from offleash.errors import OffleashError
 from offleash.lab.pretrain import base_of
 from offleash.loading.problem_set import load_problems
@@ -34,7 +34,7 @@ SAMPLES = "*/*/samples/*.parquet"
 
 def swept(
     folder: Path, models: list[str], temperatures: tuple[float, ...], k: int = 40, progress: Progress = silent
-) -> Swept:
+) -> SweepResult:
     chosen = tuple((label, model_of(text)) for label, text in map(split_label, models))
     ways = grid(PLAIN, temperatures, (1.0,))
     return sweep(SweepRequest(problems(5), chosen, ways, str(k)), folder, QUIET, progress)
@@ -183,21 +183,21 @@ def test_another_model_or_seed_in_the_folder_is_refused_before_anything_is_drawn
         SweepRequest(problems(5), asked.models, asked.decodings, "40", match=True)
 
 
-def shown(found: Swept) -> str:
+def shown(found: SweepResult) -> str:
     console = Console(width=80, record=True, file=StringIO())
     show_sweep(console, found)
     return console.export_text()
 
 
 @pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory, scripts: list[str]) -> Swept:
+def named(tmp_path_factory: pytest.TempPathFactory, scripts: list[str]) -> SweepResult:
     """A sweep in which one model has a long name."""
     names = ("a-rather-long-name-of-a-checkpoint-000120", "rl")
     models = [f"{name}={text}" for name, text in zip(names, scripts, strict=True)]
     return swept(tmp_path_factory.mktemp("named"), models, (0.65, 1.0, 1.25), k=16)
 
 
-def test_at_80_columns_every_temperature_value_and_interval_can_be_read(named: Swept) -> None:
+def test_at_80_columns_every_temperature_value_and_interval_can_be_read(named: SweepResult) -> None:
     found = named
     lines = [line.split() for line in shown(found).splitlines()]
     assert max(map(len, shown(found).splitlines())) <= 80
@@ -215,7 +215,7 @@ def test_at_80_columns_every_temperature_value_and_interval_can_be_read(named: S
     assert f"NSCR {found.best.in_sample.value['NSCR']:+.3f}." in finding(found)
 
 
-def test_a_decoding_at_which_nobody_reaches_anything_has_no_place_in_the_range(named: Swept) -> None:
+def test_a_decoding_at_which_nobody_reaches_anything_has_no_place_in_the_range(named: SweepResult) -> None:
     for values in permutations((-0.25, 0.5, float("nan"))):
         changes = [
             replace(change, value={**change.value, "NSCR": value})
@@ -280,7 +280,7 @@ def test_what_a_precision_comes_to_is_told_without_the_model(tmp_path: Path) -> 
     assert kept_settings(model_of("vllm:/a", settings)) == {"dtype": "half"}
 
 
-def best(before_PG: np.ndarray, after_PG: np.ndarray, seed: int = 0, replicates: int = 200) -> Best:
+def best(before_PG: np.ndarray, after_PG: np.ndarray, seed: int = 0, replicates: int = 200) -> BestDecoding:
     ways = grid(PLAIN, tuple(0.5 + 0.1 * number for number in range(before_PG.shape[1])), (1.0,))
     found = best_against_best(before_PG, after_PG, ways, np.zeros(len(before_PG), np.int64), seed, replicates)
     assert found is not None

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.analyses.theory.dynamics import Dynamics, Measured, rollouts, train
+from offleash.analyses.theory.dynamics import Dynamics, Measurements, rollouts, train
 from offleash.analyses.theory.exact import divergence, entropy, success_rates
 from offleash.analyses.theory.policy import (
     DELTA,
     METHODS,
-    Shared,
-    Tabular,
+    SharedPolicy,
+    TabularPolicy,
     entropy_slope,
     kl_slope,
     shared,
@@ -59,12 +59,12 @@ def test_the_exact_slope_of_a_table_is_the_derivative_of_its_objective(kl: float
 def test_the_gradient_of_shared_parameters_is_the_derivative_by_both_factors() -> None:
     rng = np.random.default_rng(1)
     start = shared(WORLD, 2, rng)
-    policy = Shared(start.base_XY, start.problem_XD, rng.standard_normal(start.answer_DY.shape))
+    policy = SharedPolicy(start.base_XY, start.problem_XD, rng.standard_normal(start.answer_DY.shape))
     p_XY = policy.probability_XY
     by_problem, by_answer = policy.gradient(exact_slope(p_XY, WORLD, 0.3, 0.2))
 
     def at(problem_XD: Float, answer_DY: Float) -> float:
-        return objective(Shared(policy.base_XY, problem_XD, answer_DY).probability_XY, WORLD, 0.3, 0.2)
+        return objective(SharedPolicy(policy.base_XY, problem_XD, answer_DY).probability_XY, WORLD, 0.3, 0.2)
 
     assert by_problem == pytest.approx(numerical(lambda u: at(u, policy.answer_DY), policy.problem_XD), abs=1e-8)
     assert by_answer == pytest.approx(numerical(lambda v: at(policy.problem_XD, v), policy.answer_DY), abs=1e-8)
@@ -120,7 +120,9 @@ def test_no_group_lowers_the_success_rate_of_any_problem_in_a_table(seed: int, m
     rng = np.random.default_rng(seed)
     world = random_world(rng, 4, 5)
     before_X = success_rates(world.base_XY, world.correct_XY)
-    after_XY = train(tabular(world), world, Dynamics(method, group, 0.5, 5), rng, Measured((1,))).final.probability_XY
+    after_XY = train(
+        tabular(world), world, Dynamics(method, group, 0.5, 5), rng, Measurements((1,))
+    ).final.probability_XY
     assert (success_rates(after_XY, world.correct_XY) >= before_X - 1e-12).all()
 
 
@@ -135,12 +137,12 @@ def test_the_logit_of_an_answer_that_nobody_drew_stays_and_its_probability_moves
     p_XY, right_XY = np.array([[0.2, 0.3, 0.5]]), np.array([[True, True, False]])
     push_XY = slope("reinforce", np.array([[0.5, 0.0, 0.5]]), p_XY, right_XY)
     assert push_XY[0, 1] == 0
-    assert Tabular(np.log(p_XY)).moved(push_XY, 1.0).probability_XY[0, 1] != pytest.approx(0.3, abs=1e-3)
+    assert TabularPolicy(np.log(p_XY)).moved(push_XY, 1.0).probability_XY[0, 1] != pytest.approx(0.3, abs=1e-3)
 
 
 def test_seeded_answers_reach_what_on_policy_rollouts_never_see() -> None:
     world = world_of({"RARE": 1e-6, "wrong": 1 - 1e-6})
-    how, seed_X = Measured((1,)), np.array([0])
+    how, seed_X = Measurements((1,)), np.array([0])
     plain, seeded = (
         train(tabular(world), world, Dynamics(rate=1.0, seeded=share), np.random.default_rng(0), how, seed_X)
         for share in (0.0, 0.25)
@@ -169,7 +171,7 @@ def test_an_entropy_bonus_keeps_more_entropy_and_a_leash_more_of_the_base() -> N
         "leash": Dynamics(steps=300, kl=0.1),
     }
     ends = {
-        name: train(tabular(world), world, recipe, np.random.default_rng(0), Measured((1,), 0.01))
+        name: train(tabular(world), world, recipe, np.random.default_rng(0), Measurements((1,), 0.01))
         for name, recipe in recipes.items()
     }
     assert ends["bonus"].entropy_S[-1] > ends["plain"].entropy_S[-1] + 0.1
@@ -179,7 +181,9 @@ def test_an_entropy_bonus_keeps_more_entropy_and_a_leash_more_of_the_base() -> N
 
 def test_a_history_begins_with_the_base_and_tells_what_was_kept() -> None:
     world = random_world(np.random.default_rng(13), 6, 6)
-    one = train(tabular(world), world, Dynamics(steps=25), np.random.default_rng(0), Measured((1, 4), 0.01, every=10))
+    one = train(
+        tabular(world), world, Dynamics(steps=25), np.random.default_rng(0), Measurements((1, 4), 0.01, every=10)
+    )
     assert one.step_S.tolist() == [0, 10, 20, 25]
     rate_X = success_rates(world.base_XY, world.correct_XY)
     assert one.pass_SK[0] == pytest.approx([rate_X.mean(), (1 - (1 - rate_X) ** 4).mean()])

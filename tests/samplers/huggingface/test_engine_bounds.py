@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from offleash.errors import OffleashError
-from offleash.samplers.huggingface.expand import Expanding
+from offleash.samplers.huggingface.expand import PrefixExpansion
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.huggingface.tree import Tree
 from offleash.samplers.registry import model_of
@@ -117,7 +117,7 @@ def test_a_certificate_says_the_same_of_such_a_stop(folder: Path) -> None:
     stops = stop_finder(sampler.loaded.tokenizer, ("c d",))
     tree = Tree([0], layers, logits[None].float())
     ends = torch.tensor(sampler.loaded.ends).numpy()
-    way = Expanding(sampler.network, Decoding(max_tokens=3), ends, tree, 1e-4, 1e-4, stops=stops)
+    way = PrefixExpansion(sampler.network, Decoding(max_tokens=3), ends, tree, 1e-4, 1e-4, stops=stops)
     for leaves in way.leaves():
         if leaves.finish == "length":
             assert not any(stops(leaves.token_ET))

@@ -13,7 +13,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, model_of, open_sampler
-from offleash.samplers.sampler import Decoding, Drawn, Request
+from offleash.samplers.sampler import Decoding, DrawnChunk, Request
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.sampler import VllmSampler
 from tests.samplers.vllm.stand_in_vllm import BEGIN, MOST
@@ -58,7 +58,7 @@ def request(problem: str, prompt: str = "hi", first: int = 0, size: int = 5) -> 
     return Request(problem, prompt, first, size, seed=2**64 - 5)
 
 
-def drawn(sampler: VllmSampler, *requests: Request, decoding: Decoding | None = None) -> dict[str, Drawn]:
+def drawn(sampler: VllmSampler, *requests: Request, decoding: Decoding | None = None) -> dict[str, DrawnChunk]:
     found = list(sampler.sample(requests, decoding or Decoding()))
     by_problem = {one.request.problem: one for one in found}
     assert len(found) == len(by_problem) == len(requests)

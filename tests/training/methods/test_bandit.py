@@ -15,7 +15,7 @@ from offleash.training.methods.grpo import dr_grpo, grpo
 from offleash.training.methods.off_policy import mixed_policy
 from offleash.training.methods.pass_at_k import pass_at_k, pkpo
 from offleash.training.methods.weighting import nsr
-from offleash.training.update import LossInputs, Whole, apart, policy_loss
+from offleash.training.update import LossInputs, StepTotals, apart, policy_loss
 from tests.training.methods.groups import a_group
 
 Trace = tuple[int, ...]
@@ -60,7 +60,7 @@ def slope(
         apart_NT=torch.from_numpy(apart(method.loss, *numbers, seed=0)),
         reference_NT=None if reference_TV is None else traced(reference_TV, traces).detach(),
     )
-    whole = Whole(samples=group.size, tokens=sum(lengths), longest=len(logits_TV))
+    whole = StepTotals(samples=group.size, tokens=sum(lengths), longest=len(logits_TV))
     (gradient_TV,) = torch.autograd.grad(policy_loss(method.loss, terms, whole), logits_TV)
     return gradient_TV
 

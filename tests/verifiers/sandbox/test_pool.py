@@ -14,15 +14,15 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import run
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifiers.verifier import Case, Judgement, Room, Verifier
+from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 from tests.places import ROOT
 from tests.verifiers.sandbox.outside import children, gone
 from tests.verifiers.troublesome import troublesome
 
 ISOLATED = not run.refusal("bwrap") or not run.refusal("namespaces")
 ROOMS = [
-    Room.WORKER,
-    pytest.param(Room.SANDBOX, marks=pytest.mark.skipif(not ISOLATED, reason="no sandbox can be built here")),
+    Isolation.WORKER,
+    pytest.param(Isolation.SANDBOX, marks=pytest.mark.skipif(not ISOLATED, reason="no sandbox can be built here")),
 ]
 HARMLESS = ["a", "", "print", "raise x", "leave", "nonsense", "leave_behind b", "echo c", "sleep 0.01"]
 HARMFUL = ["hang", "multiply", "grab", "recurse", "vanish 3", "vanish", "crash", "kill", "scribble", "sleep 100"]
@@ -44,8 +44,8 @@ def pool() -> Iterator[Pool]:
     assert children() <= before, "a pool leaves no process behind"
 
 
-@pytest.mark.parametrize("room", [Room.HERE, *ROOMS])
-def test_a_case_is_judged_with_all_it_holds(pool: Pool, room: Room) -> None:
+@pytest.mark.parametrize("room", [Isolation.HERE, *ROOMS])
+def test_a_case_is_judged_with_all_it_holds(pool: Pool, room: Isolation) -> None:
     case = Case("é\ud800\x00\ud83d\ude00", "é\ud800\x00\ud83d\ude00", "?", {"note": "n"})
     wrong = replace(case, gold=None)
     right, other = judged(pool, troublesome(room), [case, wrong])
@@ -56,7 +56,7 @@ def test_a_case_is_judged_with_all_it_holds(pool: Pool, room: Room) -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_trouble_is_failed_for_its_case_alone_and_told_in_words(pool: Pool, room: Room) -> None:
+def test_trouble_is_failed_for_its_case_alone_and_told_in_words(pool: Pool, room: Isolation) -> None:
     words = ["fine", *HARMFUL, "raise some words", "leave", "nonsense", "fine"]
     found = dict(zip(words, judged(pool, troublesome(room), [Case(word, "fine") for word in words]), strict=True))
     assert found.pop("fine").verdict is Verdict.CORRECT
@@ -80,13 +80,13 @@ def test_trouble_is_failed_for_its_case_alone_and_told_in_words(pool: Pool, room
 
 
 def test_a_verifier_that_raises_here_is_failed_for_its_case_alone(pool: Pool) -> None:
-    raised, fine = judged(pool, troublesome(Room.HERE), [Case("raise x"), Case("fine", "fine")])
+    raised, fine = judged(pool, troublesome(Isolation.HERE), [Case("raise x"), Case("fine", "fine")])
     assert raised == Judgement(Verdict.FAILED, "ValueError: x")
     assert fine.verdict is Verdict.CORRECT
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_hung_case_costs_its_limit_and_little_more(room: Room) -> None:
+def test_a_hung_case_costs_its_limit_and_little_more(room: Isolation) -> None:
     verifier = troublesome(room, seconds=2.0)
     with Pool(1) as pool:
         judged(pool, verifier, [Case("warm")])
@@ -99,7 +99,7 @@ def test_a_hung_case_costs_its_limit_and_little_more(room: Room) -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_ten_megabytes_go_there_and_back(pool: Pool, room: Room) -> None:
+def test_ten_megabytes_go_there_and_back(pool: Pool, room: Isolation) -> None:
     text = "\ud800x\x00é" * 2_500_000
     (found,) = judged(pool, troublesome(room, seconds=30.0), [Case("echo " + text)])
     assert found.solution == text
@@ -120,14 +120,14 @@ def test_a_sandboxed_worker_sees_neither_files_nor_environment(
     secret.write_text("a secret")
     monkeypatch.setenv("OFFLEASH_SECRET", "a secret")
     texts = [f"read {secret}", "variable OFFLEASH_SECRET", f"read {ROOT / 'pyproject.toml'}"]
-    read, variable, project = judged(pool, troublesome(Room.SANDBOX), [Case(text) for text in texts])
+    read, variable, project = judged(pool, troublesome(Isolation.SANDBOX), [Case(text) for text in texts])
     assert (read.reason, variable.reason, project.reason) == ("FileNotFoundError", "absent", "FileNotFoundError")
 
 
 @pytest.mark.skipif(not ISOLATED, reason="no sandbox can be built here")
 def test_a_sandboxed_case_leaves_nothing_for_the_next() -> None:
     with Pool(1) as pool:
-        found = judged(pool, troublesome(Room.SANDBOX), [Case("leave_behind x"), Case("left"), Case("left")])
+        found = judged(pool, troublesome(Isolation.SANDBOX), [Case("leave_behind x"), Case("left"), Case("left")])
     assert [judgement.reason for judgement in found] == ["", "", ""]
 
 
@@ -149,17 +149,17 @@ def test_a_module_that_cannot_be_loaded_is_an_error_with_the_next_step(pool: Poo
     with pytest.raises(OffleashError, match=r"could not be loaded: ModuleNotFoundError.*pip install 'offleash\[gym\]'"):
         judged(pool, verifier, [Case("a")])
     with pytest.raises(OffleashError, match=r"could not be loaded.*pip install 'offleash\[gym\]'"):
-        judged(pool, replace(verifier, room=Room.HERE), [Case("a")])
+        judged(pool, replace(verifier, room=Isolation.HERE), [Case("a")])
 
 
 def test_without_a_sandbox_nothing_runs_unless_the_code_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "refusal", lambda _: "not to be had")
-    for room in (Room.SANDBOX, Room.ALONE):
+    for room in (Isolation.SANDBOX, Isolation.ALONE):
         with Pool(1) as pool, pytest.raises(OffleashError, match="--trust-code"):
             judged(pool, troublesome(room), [Case("a")])
     words = ["fine", "hang", "grab", "leave_behind x", "left", "crash"]
     with Pool(1, trust_code=True) as pool:
-        found = judged(pool, troublesome(Room.SANDBOX), [Case(word, "fine") for word in words])
+        found = judged(pool, troublesome(Isolation.SANDBOX), [Case(word, "fine") for word in words])
     assert [judgement.verdict for judgement in found] == [
         *(Verdict.CORRECT, Verdict.FAILED, Verdict.FAILED, Verdict.WRONG, Verdict.CORRECT, Verdict.FAILED)
     ]
@@ -175,7 +175,7 @@ def test_no_jobs_is_an_error_and_no_cases_are_no_judgements() -> None:
 
 def test_a_verifier_that_asks_a_model_is_not_the_pools() -> None:
     with Pool(1) as pool, pytest.raises(AssertionError, match="asks another model"):
-        pool.judge(troublesome(Room.ASKS), [Case("a")])
+        pool.judge(troublesome(Isolation.ASKS), [Case("a")])
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -184,9 +184,9 @@ def test_a_verifier_that_asks_a_model_is_not_the_pools() -> None:
         st.one_of(st.sampled_from(HARMLESS), st.sampled_from(HARMFUL), st.text(st.characters(), max_size=20)),
         max_size=6,
     ),
-    st.sampled_from([Room.WORKER, Room.SANDBOX] if ISOLATED else [Room.WORKER]),
+    st.sampled_from([Isolation.WORKER, Isolation.SANDBOX] if ISOLATED else [Isolation.WORKER]),
 )
-def test_any_sequence_of_texts_gives_one_judgement_each_within_limits(texts: list[str], room: Room) -> None:
+def test_any_sequence_of_texts_gives_one_judgement_each_within_limits(texts: list[str], room: Isolation) -> None:
     seconds = 0.3
     before = children()
     started = time.monotonic()

@@ -12,7 +12,7 @@ import pytest
 
 from offleash.data.verdict import Verdict
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifiers.verifier import Case, Judgement, Room
+from offleash.verifiers.verifier import Case, Isolation, Judgement
 from tests.places import ROOT
 from tests.verifiers.sandbox.outside import children, processes_with
 from tests.verifiers.sandbox.test_pool import ROOMS, judged, pool
@@ -96,7 +96,7 @@ def test_two_threads_may_each_have_a_pool_and_one_pool_may_move_between_threads(
 
 KILLED = """
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifiers.verifier import Case, Room
+from offleash.verifiers.verifier import Case, Isolation
 from tests.verifiers.troublesome import troublesome
 print("started", flush=True)
 with Pool(2) as pool:
@@ -107,7 +107,7 @@ with Pool(2) as pool:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("room", ROOMS)
-def test_workers_end_with_their_parent_even_in_the_middle_of_a_multiplication(room: Room, how: int) -> None:
+def test_workers_end_with_their_parent_even_in_the_middle_of_a_multiplication(room: Isolation, how: int) -> None:
     script = KILLED.format(room=room.name, word="multiply")
     root = ROOT
     command = [sys.executable, "-c", script]

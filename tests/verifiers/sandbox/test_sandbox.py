@@ -12,7 +12,7 @@ import pytest
 
 import offleash
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.run import Finished, ProcessEnd, ResourceLimits, refusal, run
+from offleash.verifiers.sandbox.run import CompletedCommand, ProcessEnd, ResourceLimits, refusal, run
 from tests.verifiers.sandbox.outside import gone, listening
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
@@ -26,7 +26,7 @@ def route(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def python(route: str, script: str, **limits: float) -> Finished:
+def python(route: str, script: str, **limits: float) -> CompletedCommand:
     command = [interpreter.PROGRAM, "-S", "-c", script]
     return run(command, ResourceLimits(**({"seconds": 8.0} | limits)), route=route)  # type: ignore[arg-type]
 
@@ -236,7 +236,7 @@ def test_it_ends_when_the_caller_is_killed(route: str) -> None:
     script = f"""
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.run import ResourceLimits, run
-run([interpreter.PROGRAM, "-S", "-c", "import time; time.sleep(60)  # {marker}"], Limits(seconds=60), route="{route}")
+run([interpreter.PROGRAM, "-S", "-c", "import time; time.sleep(60)  # {marker}"], ResourceLimits(seconds=60), route="{route}")
 """
     with subprocess.Popen([sys.executable, "-c", script]) as caller:
         end = time.monotonic() + 20
@@ -256,7 +256,7 @@ assert sys.version_info >= (3, 11)
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.run import ResourceLimits, refusal, run
 command = [interpreter.PROGRAM, "-S", "-c", "import os; print(os.getuid(), os.listdir('/home'))"]
-print(refusal({route!r}) or run(command, Limits(), route={route!r}).output.decode())
+print(refusal({route!r}) or run(command, ResourceLimits(), route={route!r}).output.decode())
 """
     if os.geteuid() != 0:
         pytest.skip("this user is an ordinary one already")

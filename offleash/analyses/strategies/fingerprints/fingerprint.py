@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import blake2b
 
 from offleash.errors import OffleashError, unknown
-from offleash.verifiers.verifier import Room
+from offleash.verifiers.verifier import Isolation
 
 LONGEST = 300  # characters of a way; a longer one is cut and told apart by its hash
 
@@ -40,7 +40,7 @@ class Fingerprint:
     revision: str  # raised when its ways change
     module: str  # with `way(asked, text) -> str | None`; None: it cannot tell
     about: str
-    room: Room = Room.WORKER
+    room: Isolation = Isolation.WORKER
     seconds: float = 4.0  # of wall clock a text
     function: str = ""  # of the user's own: FILE.py:NAME or package.module:NAME
 
@@ -66,7 +66,7 @@ FINGERPRINTS: dict[str, Fingerprint] = {
         revision="1",
         module="offleash.analyses.strategies.fingerprints.countdown",
         about="the expression over the given numbers; order and grouping of sums and products do not count",
-        room=Room.HERE,
+        room=Isolation.HERE,
     ),
     "steps": Fingerprint(
         name="steps",

@@ -7,7 +7,7 @@ import altair as alt
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
-from offleash.comparing.per_problem import Detail
+from offleash.comparing.per_problem import ProblemDetail
 from offleash.comparing.runs import Union
 from offleash.render.figure import DASHES, RUN_SHAPES, Figure, FigureFormat, Missing, Trace, legend, run_colours
 from offleash.render.numbers import short_names
@@ -46,7 +46,7 @@ class FigureInput:
 
     comparisons: tuple[Comparison, ...]
     together: Union | None
-    detail: Detail
+    detail: ProblemDetail
     turned: Flips | None = None  # classes that depend on how samples are judged, where that was asked
 
     @property
