@@ -22,7 +22,8 @@ def taking(*without: str, **instead: object) -> Callable[[Callable[..., None]], 
     """Spread every group among a verb's parameters into its options, and gather what was typed into the group again.
 
     `without` leaves options out, which keep their defaults; `instead` declares some otherwise, by name. In the help a
-    verb's own options come first and --json last. A group that is `RunDependentOptions` checks itself against the verb's runs.
+    verb's own options come first and --json last. Groups that are
+    `RunDependentOptions` check themselves against the verb's runs.
     """
 
     def given(verb: Callable[..., None]) -> Callable[..., None]:

@@ -1,7 +1,8 @@
 """Request bodies and replies of OpenAI-compatible servers; what a server accepts is learned from its first replies.
 
-Servers refuse or silently ignore some fields, and some return n copies of one sample. `ServerProfile` remembers what was found
-and leaves out of later requests only what does not change the distribution; a draw that needs a refused field fails.
+Servers refuse or silently ignore some fields, and some return n copies of one sample. `ServerProfile` remembers what
+was found and leaves out of later requests only what does not change the distribution; a draw that needs a refused field
+fails.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The `endpoint:` sampler: models behind any OpenAI-compatible server (vLLM, SGLang, llama.cpp, hosted), as URL#MODEL.
 
-What a server accepts is found out while drawing (`ServerProfile` in protocol.py): how many samples a request may ask for,
-which fields it refuses. Either way a request returns exactly its samples, each part drawn with a seed of its own.
+What a server accepts is found out while drawing (`ServerProfile` in protocol.py): how many samples a request may ask
+for, which fields it refuses. Either way a request returns exactly its samples, each part drawn with a seed of its own.
 """
 
 import os

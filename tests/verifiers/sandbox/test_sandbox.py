@@ -236,7 +236,8 @@ def test_it_ends_when_the_caller_is_killed(route: str) -> None:
     script = f"""
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.run import ResourceLimits, run
-run([interpreter.PROGRAM, "-S", "-c", "import time; time.sleep(60)  # {marker}"], ResourceLimits(seconds=60), route="{route}")
+command = [interpreter.PROGRAM, "-S", "-c", "import time; time.sleep(60)  # {marker}"]
+run(command, ResourceLimits(seconds=60), route="{route}")
 """
     with subprocess.Popen([sys.executable, "-c", script]) as caller:
         end = time.monotonic() + 20
