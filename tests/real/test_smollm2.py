@@ -79,9 +79,10 @@ def test_sums_drawn_at_two_temperatures_are_verified_and_compared(model: str, su
     verdicts = open_run(cold).verdicts
     assert verdicts is not None
     assert (verdicts.collect()["verdict"] == "correct").sum() > 0  # it can add small numbers
-    compared = offleash("compare", f"cold={cold}", f"hot={hot}", "--json")
+    pair = ("compare", f"cold={cold}", f"hot={hot}", "--allow", "decoding")  # the temperature is what differs
+    compared = offleash(*pair, "--json")
     assert compared.code == 0, compared.err
-    print(offleash("compare", f"cold={cold}", f"hot={hot}").out)
+    print(offleash(*pair).out)
 
 
 def test_a_reasoning_gym_task_stops_at_the_successes_asked_for(model: str, tmp_path: Path) -> None:
