@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.data.folder import create_run
 from offleash.data.run import Budget
+from offleash.data.run_folder import create_run
 from offleash.data.tables import VERDICT, question_hash
 
 SIZES = {"500 x 16,384 x 2": (500, 16_384), "3,404 x 8,192 x 2": (3_404, 8_192)}

@@ -20,9 +20,9 @@ from typing import TypeVar
 import numpy as np
 
 from offleash.data.tally import tally_of_counts
-from offleash.stats.classes import thinned_cells
 from offleash.stats.curves import budgets, curve
 from offleash.stats.pass_at_k import pass_at_k
+from offleash.stats.support_classes import thinned_cells
 
 SMALL = "--small" in sys.argv
 PROBLEMS, SAMPLES, REPLICATES = (50, 256, 1_000) if SMALL else (500, 1_024, 10_000)

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.comparing.runs import compare_arguments
-from offleash.data.folder import create_run
+from offleash.comparing.arguments import compare_arguments
+from offleash.data.run_folder import create_run
 from offleash.data.tables import question_hash
 from offleash.render.figure import PAGE, Figure
 from offleash.reporting.figures import FIGURES, subject

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from offleash.comparing import tally as counting
+from offleash.comparing.arguments import question
 from offleash.comparing.compare import Comparison
 from offleash.comparing.compare import compare as compare_runs
-from offleash.comparing.runs import question
 from offleash.data.run import Run
 from offleash.data.tally import Tally
 from offleash.drawing.draw import DrawnRun, draw_arguments

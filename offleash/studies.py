@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.comparing.arguments import compare_arguments
 from offleash.comparing.compare import Comparison
 from offleash.comparing.question import Question
-from offleash.comparing.runs import compare_arguments
-from offleash.data.folder import is_run
+from offleash.data.run_folder import is_run
 from offleash.drawing.draw import (
     Announce,
     DrawnRun,

@@ -247,6 +247,14 @@ def test_every_module_and_file_that_a_text_names_exists(path: Path) -> None:
         assert "*" in name or "NAME" in name or name in ADDED_FILES or (ROOT / name).exists(), f"there is no {name}"
 
 
+def test_every_file_on_the_journey_of_a_sample_exists() -> None:
+    """docs/architecture.md names files below the package."""
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`([a-z_]+/[a-z_/*]*(?:\.py)?)`", text)) - {"offleash/", "tests/test_architecture.py"}
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not any(PACKAGE.glob(name.rstrip("/")))] == []
+
+
 def exists(dotted: str) -> bool:
     """Whether a dotted name is a module, or something that is defined or imported in one."""
     words = dotted.split(".")

@@ -17,8 +17,8 @@ from offleash.comparing.tally import tally
 from offleash.data.run import Run
 from offleash.errors import OffleashError
 from offleash.stats.binomials import Float, Integer
-from offleash.stats.classes import beta_prior
 from offleash.stats.significance import chance_of_detection, smallest_certain_loss
+from offleash.stats.support_classes import beta_prior
 
 _POINTS = 64  # of each problem's posterior
 

@@ -12,10 +12,10 @@ from offleash.cli.output import AsJson, console, print_json, progress, say
 from offleash.errors import OffleashError, unknown
 
 if TYPE_CHECKING:
+    from offleash.comparing.arguments import Union
     from offleash.comparing.compare import Comparison
     from offleash.comparing.figures.figure_input import FigureInput
     from offleash.comparing.flips import Flips
-    from offleash.comparing.runs import Union
     from offleash.progress import Progress
     from offleash.reporting.view import ViewServer
     from offleash.verifying.logs import Disagreement
@@ -60,8 +60,8 @@ def compare(
     """
     from offleash.analyses.certificates.compare import named_certificates
     from offleash.analyses.entropy.entropy import read_now
+    from offleash.comparing.arguments import compare_arguments, flips_arguments, verified_first
     from offleash.comparing.flips import can_flip, flippable
-    from offleash.comparing.runs import compare_arguments, flips_arguments, verified_first
     from offleash.loading.import_logs import ReadableArguments, with_texts
     from offleash.render.output import PAGES, check_place
 

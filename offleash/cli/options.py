@@ -101,7 +101,7 @@ class BudgetOptions:
     seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0
 
     def question(self) -> "Question":
-        from offleash.comparing.runs import question
+        from offleash.comparing.arguments import question
 
         return question(at=self.at, replicates=self.replicates, seed=self.seed, allow=self.allow or ())
 
@@ -128,7 +128,7 @@ class QuestionOptions(BudgetOptions):
         return self.before, self.after
 
     def question(self) -> "Question":
-        from offleash.comparing.runs import question
+        from offleash.comparing.arguments import question
 
         how = (self.rule or "seen", self.per, self.at, self.tau, self.unread, self.guess, self.replicates, self.seed)
         return question(*how, self.allow or ())

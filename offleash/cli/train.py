@@ -74,7 +74,7 @@ def demo(
 
     needs_local("demo")
     from offleash.lab.demo import QUICK, DemoSize, demonstrate
-    from offleash.lab.findings import demo_document, headline, sentences, write_report
+    from offleash.lab.demo_report import demo_document, headline, sentences, write_report
     from offleash.lab.registry import world as world_of
 
     with progress(as_json) as tell:

@@ -134,8 +134,8 @@ def check(
       offleash check aime24 --from aime24_copy.jsonl --json
       offleash check reasoning_gym:leg_counting --size 20
     """
-    from offleash.verifying.check import check as check_problems
-    from offleash.verifying.check import checked_document, checked_text
+    from offleash.verifying.check_problems import check as check_problems
+    from offleash.verifying.check_problems import checked_document, checked_text
 
     with progress(as_json) as tell:
         read = replace(posed, problem_seed=seed).read(problems, tell)

@@ -25,7 +25,6 @@ from offleash.data.verdict import Verdict
 from offleash.display import html
 from offleash.errors import OffleashError
 from offleash.stats.change import SupportChange, cells_at, change_at, common_budget
-from offleash.stats.classes import AFTER, BEFORE, Rule, thinned_cells
 from offleash.stats.curves import (
     Crossing,
     Curve,
@@ -40,6 +39,7 @@ from offleash.stats.forecast import Forecast, forecast
 from offleash.stats.pass_at_k import pass_at_k_prefix, sampling_efficiency_gap
 from offleash.stats.portfolio import Portfolio, portfolio
 from offleash.stats.significance import undecided_bounds
+from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 
 Derived = TypeVar("Derived")
 

@@ -13,7 +13,6 @@ from offleash.data.tally import Per, Tally
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.chance import ExchangeNull, Retest, exchange_null, mcnemar, retest
 from offleash.stats.change import SupportChange
-from offleash.stats.classes import AFTER, BEFORE, IN, OUT, ZETA, Rule, above, confident, epsilon
 from offleash.stats.intervals import REPLICATES
 from offleash.stats.significance import (
     Confirmation,
@@ -29,6 +28,7 @@ from offleash.stats.significance import (
     strength,
     tipping_rate,
 )
+from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, ZETA, Rule, above, confident, epsilon
 
 Flags = NDArray[np.bool_]
 

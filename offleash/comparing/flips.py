@@ -35,7 +35,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.render.escape import clean
 from offleash.stats.change import METRICS, states
-from offleash.stats.classes import AFTER, BEFORE, IN, OUT, UNDETERMINED, Rule, State, ratio
+from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, UNDETERMINED, Rule, State, ratio
 
 # Alternatives: another verifier, fewer extraction steps, truncated samples as wrong, failed ones as correct.
 

@@ -12,8 +12,8 @@ from offleash.comparing.tally import AlignedTally
 from offleash.data.tally import Answers, Float, Per, Tally
 from offleash.errors import OffleashError
 from offleash.stats.change import SupportChange, change_at
-from offleash.stats.classes import AFTER, BEFORE, IN, OUT, Rule, rule_cells
 from offleash.stats.guessing import GuessFloor, guess_floor, guess_support, guess_test
+from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, Rule, rule_cells
 
 if TYPE_CHECKING:
     from offleash.comparing.question import Question

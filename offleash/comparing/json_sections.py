@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from offleash.comparing.answers import Diversity, RunDiversity
+from offleash.comparing.arguments import Union
 from offleash.comparing.compare import GAP_BUDGET, Comparison
 from offleash.comparing.per_benchmark import BenchmarkChange, Macro
-from offleash.comparing.runs import Union
 from offleash.data.run import Run
 from offleash.data.tables import Note
 from offleash.data.tally import Tally

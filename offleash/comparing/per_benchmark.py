@@ -8,8 +8,8 @@ import numpy as np
 from offleash.data.tally import Tally
 from offleash.stats.binomials import Float
 from offleash.stats.change import SupportChange, change_at
-from offleash.stats.classes import RATIOS, Cells, reach_PRK
 from offleash.stats.intervals import Interval, percentile_intervals
+from offleash.stats.support_classes import RATIOS, Cells, reach_PRK
 
 CellsOf = Callable[[Tally], Cells]
 

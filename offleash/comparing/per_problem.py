@@ -13,9 +13,9 @@ from offleash.comparing.answers import answers
 from offleash.comparing.compare import Comparison
 from offleash.data.tally import Answers, Float, Integer, Tally
 from offleash.stats.change import states
-from offleash.stats.classes import AFTER, BEFORE, IN, UNDETERMINED, Rule
 from offleash.stats.curves import budgets
 from offleash.stats.diversity import distinct_rarefied
+from offleash.stats.support_classes import AFTER, BEFORE, IN, UNDETERMINED, Rule
 
 Flags = NDArray[np.bool_]
 Text = NDArray[np.str_]

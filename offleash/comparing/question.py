@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from offleash.data.tally import Per
-from offleash.stats.classes import ZETA, Rule
 from offleash.stats.intervals import REPLICATES
+from offleash.stats.support_classes import ZETA, Rule
 
 
 @dataclass(frozen=True)

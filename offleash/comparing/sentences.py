@@ -8,8 +8,8 @@ from offleash.comparing.compare import Comparison
 from offleash.data.tally import Per
 from offleash.render.numbers import counted, share, short_name
 from offleash.stats.change import METRICS
-from offleash.stats.classes import Rule, ratio
 from offleash.stats.intervals import Interval
+from offleash.stats.support_classes import Rule, ratio
 
 
 def chance_rates(one: Comparison) -> dict[str, float]:

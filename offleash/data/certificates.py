@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import PROBLEMS_FILE, folder_name, is_run, read_problems
 from offleash.data.run import CERTIFICATE, RUN_FILE, Budget, Origin, problem_set_hash, read_facts, write_facts
+from offleash.data.run_folder import PROBLEMS_FILE, folder_name, is_run, read_problems
 from offleash.data.shards import SHARD, as_table, scan_shards, write_whole
 from offleash.data.tables import TRUNCATED, VERDICT, VERDICTS
 from offleash.data.verdict import Verdict

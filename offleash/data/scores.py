@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import folder_name
 from offleash.data.run import WRITING
+from offleash.data.run_folder import folder_name
 from offleash.data.shards import SHARD, read_beside, scan_shards, write_beside
 from offleash.errors import OffleashError
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import RunFolder, claim_run, is_run, refuse_other_folder
 from offleash.data.run import Budget, Origin
+from offleash.data.run_folder import RunFolder, claim_run, is_run, refuse_other_folder
 from offleash.drawing.loop import DrawLoop, DrawProgress, Verification
 from offleash.drawing.resume import StoredSamples, askable, begin, drop_orphans, origin_of, refuse_other_words, standing
 from offleash.drawing.schedule import Schedule, Stage

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.data.folder import is_run, read_problems, refuse_certificate, verifiers
 from offleash.data.run import WRITING, Budget, Origin, budget_in, read_facts, read_origin
+from offleash.data.run_folder import is_run, read_problems, refuse_certificate, verifiers
 from offleash.data.shards import DAMAGE, SHARD, Seal, check_schema, checksum, first_line, seals
 from offleash.data.tables import SAMPLES, VERDICTS
 from offleash.drawing.resume import problem_seed, spans_of

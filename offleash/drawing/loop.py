@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from offleash.data.folder import RunFolder
+from offleash.data.run_folder import RunFolder
 from offleash.data.verdict import Verdict
 from offleash.drawing.duplicates import Duplicates
 from offleash.drawing.resume import OpenRun, problem_seed

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import RunFolder, is_run, read_problems, refuse_certificate
 from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
+from offleash.data.run_folder import RunFolder, is_run, read_problems, refuse_certificate
 from offleash.data.shards import DAMAGE, check_schema, damaged
 from offleash.data.tables import PROBLEMS, SAMPLES, TRUNCATED, as_problems
 from offleash.data.verdict import Verdict

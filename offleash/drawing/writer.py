@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from offleash.data.folder import RunFolder
+from offleash.data.run_folder import RunFolder
 from offleash.data.tables import SAMPLES
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import TRUNCATED, DrawnChunk, Request

@@ -15,8 +15,8 @@ from threading import Event, Thread
 
 import polars as pl
 
+from offleash.comparing.arguments import compare_arguments, question
 from offleash.comparing.compare import Comparison
-from offleash.comparing.runs import compare_arguments, question
 from offleash.drawing.draw import draw_arguments
 from offleash.errors import OffleashError
 from offleash.lab.pretrain import base_of

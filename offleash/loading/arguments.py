@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from unicodedata import category
 
-from offleash.data.folder import is_run
+from offleash.data.run_folder import is_run
 from offleash.errors import OffleashError
 
 ENDINGS = {".jsonl", ".json", ".ndjson", ".parquet", ".csv", ".tsv", ".gz", ".eval", ".zip", ".txt"}

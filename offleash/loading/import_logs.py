@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from offleash.data.folder import create_run, is_run
+from offleash.data.run_folder import create_run, is_run
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.files.opening import head_of
+from offleash.files.detect import head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
 from offleash.loading.load import Reading, merged_facts, read_parts
 from offleash.loading.merge import gather

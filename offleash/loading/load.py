@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import is_run, open_run
 from offleash.data.run import Run, read_origin
+from offleash.data.run_folder import is_run, open_run
 from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
 from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError, unknown
-from offleash.files.opening import head_of
+from offleash.files.detect import head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, one_line, parse_argument
 from offleash.loading.merge import FilePart, gather, part_of
 from offleash.logs.format import Log, Options

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from offleash.data.tables import COUNTS, ENTRIES, Note
-from offleash.files.opening import Head
+from offleash.files.detect import Head
 from offleash.files.rows import text_of, whole_of
 from offleash.logs.format import Options
 from offleash.logs.frames import require

@@ -7,8 +7,8 @@ import polars as pl
 
 from offleash.data.tables import COUNTS
 from offleash.errors import OffleashError
+from offleash.files.detect import Container, Head
 from offleash.files.lines import Repairs
-from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, shown, whole_of
 from offleash.logs.columns import NAMES, count_columns, mapping_note
 from offleash.logs.format import Format, Log, Options

@@ -6,8 +6,8 @@ from pathlib import Path
 from offleash.data.tables import Note
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
+from offleash.files.detect import Container, Head
 from offleash.files.lines import document
-from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, fields_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted, row_log

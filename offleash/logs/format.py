@@ -8,7 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from offleash.data.tables import Note
-from offleash.files.opening import Head
+from offleash.files.detect import Head
 
 
 @dataclass(frozen=True)

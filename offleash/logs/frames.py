@@ -12,8 +12,8 @@ import polars as pl
 
 from offleash.data.tables import ENTRIES, Note, entries
 from offleash.errors import OffleashError
+from offleash.files.detect import Container, Head
 from offleash.files.lines import Repairs, array_rows, jsonl_rows
-from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, text_of
 from offleash.files.tabular import csv_rows, parquet_rows
 from offleash.logs.format import Entry, Log, Options

@@ -8,8 +8,8 @@ import polars as pl
 
 from offleash.data.tables import ENTRIES, question_hash
 from offleash.errors import OffleashError
+from offleash.files.detect import Container, Head
 from offleash.files.lines import Repairs
-from offleash.files.opening import Container, Head
 from offleash.files.rows import Row, chat_text, shown, text_of
 from offleash.files.tabular import csv_tables, slices
 from offleash.logs.columns import mapping_note, sample_columns

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from offleash.files.opening import Container, Head
+from offleash.files.detect import Container, Head
 from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log

@@ -8,8 +8,8 @@ from pathlib import Path
 from offleash.data.tables import Note
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
+from offleash.files.detect import Container, Head, members
 from offleash.files.lines import document
-from offleash.files.opening import Container, Head, members
 from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from offleash.data.tables import Note
 from offleash.errors import unknown
-from offleash.files.opening import Container, Head
+from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, fields_of, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError, unknown
-from offleash.files.opening import Container, Head, head_of
+from offleash.files.detect import Container, Head, head_of
 from offleash.logs import (
     counts,
     evalplus,

@@ -7,7 +7,7 @@ import polars as pl
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.files.opening import Container, Head
+from offleash.files.detect import Container, Head
 from offleash.files.tabular import damage
 from offleash.logs.format import Format, Log, Options
 from offleash.logs.frames import check_maps, check_split, require

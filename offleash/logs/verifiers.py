@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offleash.data.tables import Note
-from offleash.files.opening import Container, Head
+from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log

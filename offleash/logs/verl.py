@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offleash.data.tables import Note
-from offleash.files.opening import Container, Head
+from offleash.files.detect import Container, Head
 from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import require, row_log

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from offleash.analyses.entropy.entropy import entropies_of
 from offleash.analyses.entropy.report import entropy_section, square_words
+from offleash.comparing.arguments import Union
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.flips_report import flips_json
@@ -33,13 +34,12 @@ from offleash.comparing.json_sections import (
     support_section,
     union_section,
 )
-from offleash.comparing.runs import Union
 from offleash.comparing.sentences import MEANING, finding, warnings
 from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.render.numbers import Json, number
 from offleash.stats.change import METRICS
-from offleash.stats.classes import epsilon
+from offleash.stats.support_classes import epsilon
 from offleash.verifying.logs import Disagreement, disagreements_json
 
 SCHEMA = 1

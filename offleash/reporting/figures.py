@@ -10,6 +10,7 @@ from dataclasses import replace
 from offleash.analyses.certificates.compare import named_certificates
 from offleash.analyses.entropy.figures import entropy, positions
 from offleash.analyses.likelihood.figures import perplexity
+from offleash.comparing.arguments import Union, compare_arguments, flips_arguments
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.accuracy import accuracy
 from offleash.comparing.figures.benchmarks import benchmarks
@@ -25,7 +26,6 @@ from offleash.comparing.figures.support import support
 from offleash.comparing.flips import Flips, can_flip
 from offleash.comparing.per_problem import detail
 from offleash.comparing.question import Question
-from offleash.comparing.runs import Union, compare_arguments, flips_arguments
 from offleash.errors import OffleashError, unknown
 from offleash.loading.import_logs import with_texts
 from offleash.loading.load import Reading

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from offleash.comparing.arguments import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.runs import Union
 from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, finding, warnings
 from offleash.data.tally import Per
 from offleash.render.escape import code, fenced, prose
 from offleash.stats.change import METRICS, SupportChange
-from offleash.stats.classes import AFTER, BEFORE, Rule, thinned_cells
 from offleash.stats.curves import Curve, curve
+from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 from offleash.version import __version__
 
 MOST_LISTED = 10  # problems of a list of losses or gains

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from offleash.data.folder import RunFolder, append_to_run, folder_name, open_run
 from offleash.data.run import Origin, Run, read_origin
+from offleash.data.run_folder import RunFolder, append_to_run, folder_name, open_run
 from offleash.data.scores import (
     NAMED,
     SCORES,

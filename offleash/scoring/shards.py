@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from offleash.data.folder import read_problems
+from offleash.data.run_folder import read_problems
 from offleash.data.scores import (
     END,
     HEIGHT,

@@ -15,8 +15,8 @@ from scipy import stats
 from offleash.data.tally import Tally
 from offleash.errors import OffleashError
 from offleash.stats.binomials import Float, Integer, log_miss
-from offleash.stats.classes import AFTER, BEFORE, reach_PRK
 from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, replicate_sums, strata
+from offleash.stats.support_classes import AFTER, BEFORE, reach_PRK
 
 SMOOTHING = 8  # of the Good-Toulmin estimate of what another n samples would add
 

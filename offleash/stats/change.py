@@ -1,6 +1,7 @@
 """Support change between two runs at one budget k: P, E, S, O and SRR, NDR, SDS, NSCR, with intervals.
 
-The rules and the cells per problem are in stats/classes.py; every rule sees the same number of samples of both runs.
+The rules and the cells per problem are in stats/support_classes.py; every rule sees the same number of samples of
+both runs.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from offleash.data.tally import Per, Tally
 from offleash.display import html
 from offleash.errors import OffleashError
 from offleash.stats.binomials import Integer
-from offleash.stats.classes import (
+from offleash.stats.intervals import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
+from offleash.stats.support_classes import (
     ZETA,
     Cells,
     CellSums,
@@ -25,7 +27,6 @@ from offleash.stats.classes import (
     rule_cells,
     thinned_cells,
 )
-from offleash.stats.intervals import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
 
 METRICS = ("SRR", "NDR", "SDS", "NSCR")
 UNDEFINED = {

@@ -12,8 +12,8 @@ from offleash.data.tally import Tally
 from offleash.display import html
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.change import common_budget
-from offleash.stats.classes import CellSums, thinned_cells
 from offleash.stats.intervals import LEVEL, REPLICATES, percentile_intervals, simultaneous_band
+from offleash.stats.support_classes import CellSums, thinned_cells
 
 WITHIN = {"NSCR": (-1.0, 1.0), "difference": (-1.0, 1.0)}  # every other ratio lies between 0 and 1
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offleash.stats.binomials import Float
-from offleash.stats.classes import ZETA, epsilon
+from offleash.stats.support_classes import ZETA, epsilon
 
 STRATA = 5  # of lengths, at most
 ENOUGH = 5.0  # effective samples below which an estimate is one or two samples' word, and no reading rests on it

@@ -12,7 +12,7 @@ from scipy import stats
 from offleash.data.tally import Tally
 from offleash.stats.binomials import Float, Integer, log_miss
 from offleash.stats.chance import benjamini_hochberg, holm, lost_by_exchange, upper_tail
-from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.support_classes import AFTER, BEFORE
 
 Flags = NDArray[np.bool_]
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offleash.stats.binomials import Float, Integer, log_miss
-from offleash.stats.classes import AFTER, BEFORE
 from offleash.stats.intervals import REPLICATES, Estimate, Interval, percentile_intervals, replicate_sums
+from offleash.stats.support_classes import AFTER, BEFORE
 
 LEAST = 10  # problems below which nothing is said about richness or novelty: too few to show their spread
 

@@ -15,11 +15,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import NAME, UnsupportedError
+from offleash.samplers.huggingface.forward import Network, network
 from offleash.samplers.huggingface.loading import LoadedModel, loaded, settings_of
-from offleash.samplers.huggingface.network import Network, network
+from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
+from offleash.samplers.huggingface.prefix_tree import Tree
 from offleash.samplers.huggingface.text import PromptEncoder, decoded
-from offleash.samplers.huggingface.tree import Tree
-from offleash.samplers.huggingface.walk import Walk, WalkLimits
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import TRUNCATED, Decoding, Request
 from offleash.samplers.seeds import sample_seeds

@@ -8,7 +8,7 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
-from offleash.data.folder import is_run, open_run, verifiers
+from offleash.data.run_folder import is_run, open_run, verifiers
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument

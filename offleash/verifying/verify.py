@@ -15,8 +15,8 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import RunFolder, append_to_run, read_problems
 from offleash.data.run import read_origin
+from offleash.data.run_folder import RunFolder, append_to_run, read_problems
 from offleash.data.shards import DAMAGE, check_schema, damaged
 from offleash.data.tables import SAMPLES, TRUNCATED, VERDICTS
 from offleash.data.verdict import Verdict

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, only_chosen, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, only_chosen, perplexities
+from offleash.comparing.arguments import compare_arguments, question
 from offleash.comparing.per_problem import detail
-from offleash.comparing.runs import compare_arguments, question
 from offleash.samplers.sampler import Decoding
 from tests.analyses.likelihood.likelihood_world import World, problems, world
 from tests.cli.command import offleash, refused

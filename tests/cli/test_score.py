@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.data.folder import create_run
+from offleash.data.run_folder import create_run
 from tests.analyses.certificates.certified_world import certificate
 from tests.cli.command import offleash, refused
 from tests.samplers.huggingface.tiny import tiny_model

@@ -123,7 +123,7 @@ def test_the_help_gives_the_recipe_of_two_verifiers_in_full() -> None:
 def test_a_run_without_texts_says_how_to_get_them(tmp_path: Path) -> None:
     import polars as pl
 
-    from offleash.data.folder import create_run
+    from offleash.data.run_folder import create_run
 
     problems = pl.DataFrame({"problem": ["a"], "gold": ["1"], "verifier": ["math"]})
     with create_run(tmp_path / "run", "run", problems, {}):

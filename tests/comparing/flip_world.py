@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from offleash.comparing.arguments import compare_arguments, flips_arguments, question
 from offleash.comparing.flips import Flips
-from offleash.comparing.runs import compare_arguments, flips_arguments, question
-from offleash.data.folder import create_run
 from offleash.data.run import Budget
+from offleash.data.run_folder import create_run
 from offleash.loading.load import Reading
 
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import offleash as ol
-from offleash.data.folder import create_run, open_run
 from offleash.data.run import Budget, Run
+from offleash.data.run_folder import create_run, open_run
 from offleash.loading.import_logs import import_logs
 from tests.cli.command import offleash
 from tests.comparing.world import drawn, write_log

@@ -14,7 +14,7 @@ from offleash.data.scores import SCORES
 from offleash.data.tally import Per
 from offleash.render.figure import PAGE, Figure
 from offleash.reporting.figures import figure, subject
-from offleash.stats.classes import Rule
+from offleash.stats.support_classes import Rule
 from tests.reporting.worlds import answered, compared, counted, spread, write_counts
 
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from offleash.comparing.tally import tally
-from offleash.data.folder import append_to_run, create_run, open_run
 from offleash.data.run import Budget, Run
+from offleash.data.run_folder import append_to_run, create_run, open_run
 from offleash.errors import OffleashError
 from offleash.loading.load import load
 from tests.cli.command import offleash, refused

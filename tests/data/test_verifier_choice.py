@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.data.folder import create_run, open_run
+from offleash.data.run_folder import create_run, open_run
 from offleash.errors import OffleashError
 
 ROWS = pl.DataFrame({"problem": ["a"], "index": [0], "verdict": ["correct"]})

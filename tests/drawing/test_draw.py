@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from offleash.api import compare, load
-from offleash.data.folder import append_to_run, open_run, verifiers
 from offleash.data.run import read_origin
+from offleash.data.run_folder import append_to_run, open_run, verifiers
 from offleash.drawing.draw import DrawRequest, budget, draw
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sampler

@@ -14,7 +14,7 @@ import pytest
 from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN
 from offleash.lab.demo import DemoResult, DemoSize, demonstrate, recipe_of
-from offleash.lab.findings import again, demo_document, headline, sentences, write_report
+from offleash.lab.demo_report import again, demo_document, headline, sentences, write_report
 from offleash.loading.load import load
 from offleash.training.recipe import read_recipe
 from tests.places import ROOT

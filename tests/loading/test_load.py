@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.comparing.runs import compare_arguments, question
+from offleash.comparing.arguments import compare_arguments, question
 from offleash.comparing.tally import tally
 from offleash.errors import OffleashError
 from offleash.loading.arguments import distinct_names, parse_argument

@@ -7,7 +7,7 @@ import pytest
 
 from offleash.data.tables import COUNTS, ENTRIES
 from offleash.errors import OffleashError
-from offleash.files.opening import head_of
+from offleash.files.detect import head_of
 from offleash.logs.format import Options
 from offleash.logs.registry import FORMATS, open_log
 from tests.logs.log_reading import FIXTURES, read, verdicts

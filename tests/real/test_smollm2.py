@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.data.folder import open_run
+from offleash.data.run_folder import open_run
 from tests.cli.command import offleash
 from tests.real.models import smollm2
 

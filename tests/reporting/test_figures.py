@@ -13,7 +13,7 @@ import pytest
 import vl_convert
 
 from offleash.analyses.entropy.entropy import answer_entropy_PR
-from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, perplexities
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.data.scores import SCORES
 from offleash.errors import OffleashError

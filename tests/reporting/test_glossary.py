@@ -7,7 +7,7 @@ import pytest
 from offleash.comparing.sentences import SPELT_OUT
 from offleash.data.verdict import Verdict
 from offleash.reporting.glossary import GLOSSARY, MISLEADS, document
-from offleash.stats.classes import Rule
+from offleash.stats.support_classes import Rule
 from tests.places import ROOT
 
 WRITTEN = ROOT / "docs" / "glossary.md"

@@ -11,16 +11,16 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from offleash import __version__
+from offleash.comparing.arguments import Union
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
-from offleash.comparing.runs import Union
 from offleash.data.tally import Per
 from offleash.loading.load import load
 from offleash.render.escape import code, prose, tex
 from offleash.reporting.latex import COLUMNS, latex, row
 from offleash.reporting.markdown import markdown
 from offleash.stats.change import METRICS, change_of_table
-from offleash.stats.classes import Rule
+from offleash.stats.support_classes import Rule
 from tests.stats.test_published_tables import EXCEPTIONS, TABLE_1, TABLES_6_12, counts, read
 
 NASTY = [

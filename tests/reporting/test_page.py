@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offleash
+from offleash.comparing.arguments import compare_arguments, question
 from offleash.comparing.compare import Comparison
-from offleash.comparing.runs import compare_arguments, question
 from offleash.comparing.sentences import chance_rates
 from offleash.render.escape import one_line, script_json, visible
 from offleash.render.page import own_script, style

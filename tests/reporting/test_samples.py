@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.comparing.runs import compare_arguments, question
-from offleash.data.folder import create_run
+from offleash.comparing.arguments import compare_arguments, question
+from offleash.data.run_folder import create_run
 from offleash.data.tables import question_hash
 from offleash.reporting import samples as module
 from offleash.reporting.samples import AnswerCount, DetailLimits, SampleStore, SampleView

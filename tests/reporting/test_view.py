@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.data.folder import create_run
+from offleash.data.run_folder import create_run
 from offleash.errors import OffleashError
 from offleash.reporting.samples import SampleStore, problem_document, problem_documents
 from offleash.reporting.view import ViewServer, check_port
@@ -129,7 +129,7 @@ def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(shelf: 
 GROWTH = """
 from pathlib import Path
 from offleash.reporting.samples import SampleStore, problem_document, samples_document
-from offleash.comparing.runs import compare_arguments, question
+from offleash.comparing.arguments import compare_arguments, question
 
 def memory(what):
     return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith(what)) * 1024

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from offleash.comparing.runs import compare_arguments, question
-from offleash.data.folder import create_run
+from offleash.comparing.arguments import compare_arguments, question
+from offleash.data.run_folder import create_run
 from offleash.reporting.samples import SampleStore
 from offleash.reporting.view import ViewServer
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from offleash.comparing.arguments import compare_arguments
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.question import Question
-from offleash.comparing.runs import compare_arguments
 from offleash.reporting.figures import subject
 from tests.comparing.world import drawn
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.data.folder import append_to_run, create_run
+from offleash.data.run_folder import append_to_run, create_run
 from offleash.data.scores import SCORES, Trace, a_token, scan_scores, scored_models
 from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import DrawRequest, draw

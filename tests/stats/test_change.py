@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offleash.data.tally import Tally, tally_of_counts
 from offleash.errors import OffleashError
 from offleash.stats.change import METRICS, change_of_table, common_budget, states, support_change
-from offleash.stats.classes import Rule
+from offleash.stats.support_classes import Rule
 
 cells = st.integers(0, 40)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from offleash.data.tally import tally_of_counts
-from offleash.stats.classes import CellSums, thinned_cells
 from offleash.stats.curves import crossing, dense_budgets, equivalent_budget
+from offleash.stats.support_classes import CellSums, thinned_cells
 
 K = np.array([1, 2, 4, 8, 16, 32])
 

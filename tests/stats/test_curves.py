@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from offleash.data.tally import tally_of_counts
 from offleash.stats.change import support_change
-from offleash.stats.classes import CellSums, thinned_cells
 from offleash.stats.curves import budgets, curve, dense_budgets
 from offleash.stats.pass_at_k import pass_at_k
+from offleash.stats.support_classes import CellSums, thinned_cells
 
 NAMES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
 

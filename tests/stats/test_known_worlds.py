@@ -15,10 +15,10 @@ from scipy import special
 from offleash.data.tally import Tally, tally_of_counts
 from offleash.stats.chance import exchange_null, mcnemar, retest
 from offleash.stats.change import METRICS, support_change
-from offleash.stats.classes import Cells, ratio, reach_PRK, thinned_cells
 from offleash.stats.curves import crossing, curve, dense_budgets, equivalent_budget
 from offleash.stats.intervals import percentile_intervals
 from offleash.stats.significance import gains_at_least, losses_at_least
+from offleash.stats.support_classes import Cells, ratio, reach_PRK, thinned_cells
 
 NAMES = (*METRICS, "before", "after", "difference")
 POPULATION = 30_000

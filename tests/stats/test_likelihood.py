@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.stats.classes import epsilon
 from offleash.stats.intervals import ratios
 from offleash.stats.likelihood import (
     Reach,
@@ -22,6 +21,7 @@ from offleash.stats.likelihood import (
     trusted_bound,
     weighed_mass,
 )
+from offleash.stats.support_classes import epsilon
 
 # five completions, of which the last three are right; the finder can never draw the last one
 FINDER = np.array([0.5, 0.2, 0.2, 0.1, 0.0])

@@ -6,11 +6,11 @@ import pytest
 from offleash.data.tally import tally_of_counts
 from offleash.stats.chance import retest
 from offleash.stats.change import support_change
-from offleash.stats.classes import thinned_cells
 from offleash.stats.curves import curve
 from offleash.stats.forecast import forecast
 from offleash.stats.pass_at_k import pass_at_k
 from offleash.stats.significance import certain, lists, loss_p, tipping_rate
+from offleash.stats.support_classes import thinned_cells
 
 
 @pytest.mark.parametrize("n", [7, 9, 10, 11, 98, 100, 5001, 16_383])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from offleash.errors import OffleashError
-from offleash.stats.classes import (
+from offleash.stats.support_classes import (
     IN,
     OUT,
     UNDETERMINED,

@@ -23,10 +23,10 @@ from offleash.errors import OffleashError
 from offleash.reporting.comparison import document
 from offleash.stats.chance import retest
 from offleash.stats.change import METRICS, support_change
-from offleash.stats.classes import reach_PRK
 from offleash.stats.curves import pass_curve
 from offleash.stats.intervals import percentile_intervals
 from offleash.stats.pass_at_k import pass_at_k
+from offleash.stats.support_classes import reach_PRK
 from tests.stats.test_known_worlds import World, same_model, sharpened, side_by_side, slack, truth
 
 UNTIL = 5

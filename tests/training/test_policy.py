@@ -11,7 +11,7 @@ from tokenizers import normalizers
 
 from offleash.errors import OffleashError
 from offleash.lab.countdown import tokenizer as countdown_tokenizer
-from offleash.samplers.huggingface.walk import WalkLimits
+from offleash.samplers.huggingface.prefix_sampling import WalkLimits
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import TokenBatch

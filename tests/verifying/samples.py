@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import create_run
+from offleash.data.run_folder import create_run
 from offleash.data.tables import question_hash
 
 Texts = Mapping[str, Sequence[str]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.verifying.check import changed, corruptions
+from offleash.verifying.check_problems import changed, corruptions
 
 
 @given(st.integers())

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.data.folder import append_to_run, open_run, verifiers
+from offleash.data.run_folder import append_to_run, open_run, verifiers
 from offleash.data.tables import as_problems, question_hash
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
@@ -86,7 +86,7 @@ def test_a_verification_that_is_killed_keeps_the_shards_it_has_judged(
 ) -> None:
     folder = run_of_texts(tmp_path / "run", GOLDS, TEXTS, shards=3)
     left = Counter(write=2)
-    from offleash.data.folder import RunFolder
+    from offleash.data.run_folder import RunFolder
 
     write = RunFolder.write_verdicts
 

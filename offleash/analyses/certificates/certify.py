@@ -17,17 +17,17 @@ from offleash.data.certificates import (
     open_certificate,
     read_terms,
 )
-from offleash.data.folder import claim_run, is_run, read_problems
+from offleash.data.run_folder import claim_run, is_run, read_problems
 from offleash.data.tables import VERDICTS, as_problems
 from offleash.data.verdict import Verdict
 from offleash.drawing.resume import Difference, differences, origin_of, refuse_other_problems, told
 from offleash.errors import OffleashError
 from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.render.numbers import duration
-from offleash.samplers.exact import Completion, Expander, Expansion, expander_of, refuse_sampler
+from offleash.samplers.exact_support import Completion, Expander, Expansion, expander_of, refuse_sampler
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Decoding, Request, Sampler
-from offleash.stats.classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
+from offleash.stats.support_classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import Subjects, VerifyOptions, judge_of, judged_rows, stored_name

@@ -8,7 +8,7 @@ import polars as pl
 
 from offleash.analyses.certificates.certify import states_of
 from offleash.comparing.align import Alignment, match
-from offleash.comparing.runs import choice, question
+from offleash.comparing.arguments import choice, question
 from offleash.data.certificates import Certificate, is_certificate, joined, open_certificate
 from offleash.data.run import Run
 from offleash.data.tables import Note
@@ -18,8 +18,8 @@ from offleash.errors import OffleashError, unknown
 from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
 from offleash.progress import Progress, silent
 from offleash.stats.change import SupportChange, change_at
-from offleash.stats.classes import IN, OUT, ZETA, Certified, Rule, State, rule_cells
 from offleash.stats.intervals import REPLICATES
+from offleash.stats.support_classes import IN, OUT, ZETA, Certified, Rule, State, rule_cells
 
 SIDES = ("before", "after")
 CLASS = {(IN, IN): "P", (OUT, IN): "E", (IN, OUT): "S", (OUT, OUT): "O"}

@@ -20,7 +20,7 @@ from offleash.data.tables import VERDICTS
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
-from offleash.samplers.exact import expander_of, refuse_sampler
+from offleash.samplers.exact_support import expander_of, refuse_sampler
 from offleash.samplers.registry import Model, model_of, open_sampler
 from offleash.samplers.sampler import TRUNCATED, Decoding, Request, Sampler, decoding_of
 from offleash.stats.binomials import Float, Integer

@@ -18,8 +18,8 @@ from offleash.render.escape import clean
 from offleash.render.numbers import Json, count, duration, many, number
 from offleash.samplers.sampler import decoding_text
 from offleash.stats.change import METRICS, SupportChange
-from offleash.stats.classes import IN, OUT, UNDETERMINED, Certified
 from offleash.stats.intervals import Estimate
+from offleash.stats.support_classes import IN, OUT, UNDETERMINED, Certified
 
 SCHEMA = 1
 MEANING = {

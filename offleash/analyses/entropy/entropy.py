@@ -25,10 +25,10 @@ from offleash.errors import OffleashError
 from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
 from offleash.loading.load import Reading, load
 from offleash.progress import Progress, silent
-from offleash.stats.classes import reach_PRK
 from offleash.stats.curves import budgets
 from offleash.stats.diversity import distinct_rarefied, entropy_chao_wang_jost, entropy_plugin
 from offleash.stats.entropy import Means, Square, Widened, entropy_at_equal_n, means, square
+from offleash.stats.support_classes import reach_PRK
 
 Flags = NDArray[np.bool_]
 

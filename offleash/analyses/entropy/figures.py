@@ -24,7 +24,7 @@ from offleash.render.figure import (
 )
 from offleash.render.numbers import counted, short_number
 from offleash.stats.binomials import Float
-from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.support_classes import AFTER, BEFORE
 
 ENTROPY_TITLE = "Did answers, or only tokens, become more alike?"
 ARROWS = 80  # problems up to which each one's way from before to after is drawn

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.analyses.likelihood.classes import CELLS
 from offleash.analyses.likelihood.models import SIDES, UNLIMITED, RunModel
+from offleash.analyses.likelihood.perplexity_by_class import CELLS
 from offleash.analyses.likelihood.samples import ScoredSamples
 from offleash.comparing.per_problem import ProblemDetail
 from offleash.data.tally import Float, Integer
-from offleash.stats.classes import AFTER, BEFORE, epsilon
 from offleash.stats.intervals import Estimate, Interval, ratios, strata
 from offleash.stats.likelihood import (
     ENOUGH,
@@ -27,6 +26,7 @@ from offleash.stats.likelihood import (
     trusted_bound,
     weighed_mass,
 )
+from offleash.stats.support_classes import AFTER, BEFORE, epsilon
 
 FINDER = {"E": AFTER, "S": BEFORE}  # class: who reached it; the question is what chance the other had
 

@@ -2,7 +2,7 @@
 
 import altair as alt
 
-from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.analyses.likelihood.classes import CELLS, Style, TraceGroup, external_traces, groups, own_traces, styles
 from offleash.analyses.likelihood.cross_support import CrossSupport, Divergences, cross_support, leash
 from offleash.analyses.likelihood.missing_scores import (
     Announce,
@@ -17,12 +16,21 @@ from offleash.analyses.likelihood.missing_scores import (
     score_missing,
 )
 from offleash.analyses.likelihood.models import SIDES, ModelOverride, RunModel, law_of, run_folder
+from offleash.analyses.likelihood.perplexity_by_class import (
+    CELLS,
+    Style,
+    TraceGroup,
+    external_traces,
+    groups,
+    own_traces,
+    styles,
+)
 from offleash.analyses.likelihood.samples import ScoredSamples, scored_samples
 from offleash.analyses.likelihood.traces import TraceFile, TraceRequest, read_traces, sums_of, wanted_by
+from offleash.comparing.arguments import compare_arguments
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import ProblemDetail, detail
 from offleash.comparing.question import Question
-from offleash.comparing.runs import compare_arguments
 from offleash.data.run import read_origin
 from offleash.data.scores import Sums
 from offleash.data.tally import Per

@@ -10,7 +10,7 @@ import polars as pl
 from offleash.analyses.likelihood.models import SIDES, RunModel, ScoreFolder, scores_under
 from offleash.analyses.likelihood.traces import TraceRequest, missing, score_traces
 from offleash.comparing.compare import Comparison
-from offleash.data.folder import open_run
+from offleash.data.run_folder import open_run
 from offleash.data.scores import Trace, scan_scores, scored_models
 from offleash.data.shards import SHARD, scan_shards
 from offleash.data.tables import SAMPLES

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offleash.data.folder import folder_name, is_run, refuse_certificate
 from offleash.data.run import Origin, read_origin
+from offleash.data.run_folder import folder_name, is_run, refuse_certificate
 from offleash.data.scores import read_about, scored_models, scores_folder
 from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offleash.analyses.likelihood.classes import ALL_BENCHMARKS, Style, TraceGroup
 from offleash.analyses.likelihood.cross_support import ALL as EVERY
 from offleash.analyses.likelihood.cross_support import FINDER, CrossSupport, CrossSupportRow, Divergence
 from offleash.analyses.likelihood.likelihood import Likelihood
 from offleash.analyses.likelihood.missing_scores import ScoringEstimate
 from offleash.analyses.likelihood.models import SIDES
+from offleash.analyses.likelihood.perplexity_by_class import ALL_BENCHMARKS, Style, TraceGroup
 from offleash.render.escape import clean
 from offleash.render.numbers import Json, many, number
 from offleash.stats.intervals import Estimate, Interval

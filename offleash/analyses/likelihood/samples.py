@@ -8,7 +8,7 @@ import polars as pl
 from offleash.analyses.likelihood.models import SIDES, RunModel, scores_under
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import ProblemDetail
-from offleash.data.folder import open_run
+from offleash.data.run_folder import open_run
 from offleash.data.scores import SCORES, scan_scores, scored_models
 from offleash.data.shards import scan_shards
 from offleash.data.tables import SAMPLES

@@ -8,10 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.analyses.likelihood.classes import ALL_BENCHMARKS, TraceGroup
 from offleash.analyses.likelihood.cross_support import ALL as EVERY
 from offleash.analyses.likelihood.cross_support import BothRuns, CrossSupportRow
 from offleash.analyses.likelihood.likelihood import Likelihood
+from offleash.analyses.likelihood.perplexity_by_class import ALL_BENCHMARKS, TraceGroup
 from offleash.analyses.likelihood.report import STYLE, amount, author, finding, notes
 from offleash.render.escape import clean
 from offleash.render.numbers import duration, many

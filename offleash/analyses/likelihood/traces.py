@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offleash.analyses.likelihood.models import RunModel, differences, refusal
-from offleash.data.folder import append_to_run, folder_name
+from offleash.data.run_folder import append_to_run, folder_name
 from offleash.data.scores import Sums, Trace
 from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress

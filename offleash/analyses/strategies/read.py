@@ -9,8 +9,8 @@ import polars as pl
 
 from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint, SolvedProblem
 from offleash.analyses.strategies.fingerprints.worker import Found, Row, answers, probe, request, server
-from offleash.data.folder import append_to_run, folder_name, open_run, read_problems
 from offleash.data.run import Run
+from offleash.data.run_folder import append_to_run, folder_name, open_run, read_problems
 from offleash.data.shards import SHARD, drop_without_samples, read_beside, scan_shards, write_beside
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError

@@ -23,8 +23,8 @@ from offleash.analyses.strategies.read import (
 from offleash.comparing.align import match, same_decoding
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
-from offleash.data.folder import is_run
 from offleash.data.run import Run
+from offleash.data.run_folder import is_run
 from offleash.data.tables import VERDICT, VERDICTS
 from offleash.data.tally import Per
 from offleash.data.verdict import Verdict
@@ -34,10 +34,10 @@ from offleash.loading.import_logs import with_texts
 from offleash.loading.load import Reading, load
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
-from offleash.stats.classes import AFTER, BEFORE
 from offleash.stats.intervals import strata
 from offleash.stats.significance import certain, loss_p
 from offleash.stats.strategies import Basis, Richness, StrategyCounts, StrategyNovelty, novelty, richness
+from offleash.stats.support_classes import AFTER, BEFORE
 from offleash.verifiers.sandbox.pool import Pool
 
 # Examples of lost and new ways: the most frequent ones, each with the first sample that was solved so.

@@ -11,9 +11,9 @@ from rich.text import Text
 from offleash.analyses.strategies.report import finding, whole
 from offleash.analyses.strategies.strategies import Example, StrategyComparison
 from offleash.render.escape import clean
-from offleash.stats.classes import AFTER, BEFORE
 from offleash.stats.intervals import Estimate
 from offleash.stats.strategies import Basis
+from offleash.stats.support_classes import AFTER, BEFORE
 
 BASES = {Basis.DRAWN: "drawn samples", Basis.CORRECT: "correct samples"}
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from offleash.samplers.sampler import Decoding
 from offleash.stats.binomials import Float, Integer
-from offleash.stats.classes import ratio
 from offleash.stats.intervals import Interval, percentile_intervals, problem_sums, pseudo_weights
+from offleash.stats.support_classes import ratio
 
 HALVINGS, REPLICATES = 10, 2_000
 METRICS = ("before", "after", "difference", "SRR", "NDR", "NSCR")

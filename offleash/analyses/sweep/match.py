@@ -29,7 +29,6 @@ from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.samplers.seeds import seed_of
 from offleash.stats.binomials import Float, Integer, log_miss
-from offleash.stats.classes import reach_PRK
 from offleash.stats.intervals import (
     NONE,
     REPLICATES,
@@ -41,6 +40,7 @@ from offleash.stats.intervals import (
     pseudo_weights,
     strata,
 )
+from offleash.stats.support_classes import reach_PRK
 from offleash.verifying.verify import VerifyOptions
 
 # Pilots: a few samples of every problem per temperature, with the same random numbers at all of them; cached.

@@ -12,9 +12,9 @@ from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
 from offleash.samplers.sampler import Decoding
 from offleash.stats.binomials import Float, Integer
-from offleash.stats.classes import reach_PRK
 from offleash.stats.diversity import entropy_rarefied
 from offleash.stats.intervals import Estimate, mean_of, share_of, strata
+from offleash.stats.support_classes import reach_PRK
 
 
 @dataclass(frozen=True)

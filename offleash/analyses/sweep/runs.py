@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import folder_name, is_run, open_run, read_problems
 from offleash.data.run import Run, read_origin
+from offleash.data.run_folder import folder_name, is_run, open_run, read_problems
 from offleash.data.shards import scan_shards
 from offleash.data.tables import SAMPLES
 from offleash.drawing.draw import DrawnRun, DrawRequest, budget, check_draw, check_model, draw

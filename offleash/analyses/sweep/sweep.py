@@ -20,8 +20,8 @@ from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import Decoding
 from offleash.stats.change import SupportChange, support_change
-from offleash.stats.classes import reach_PRK
 from offleash.stats.intervals import strata
+from offleash.stats.support_classes import reach_PRK
 from offleash.verifying.verify import VerifyOptions
 
 

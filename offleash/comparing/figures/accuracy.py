@@ -8,7 +8,7 @@ from offleash.comparing.sentences import drawn, names
 from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, legend, pale, rounded, run_colours, sized
 from offleash.render.numbers import counted
 from offleash.stats.binomials import Float
-from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.support_classes import AFTER, BEFORE
 
 BINS = 10
 SIDES = {"before": BEFORE, "after": AFTER}

@@ -25,7 +25,7 @@ from offleash.render.figure import (
     sized,
 )
 from offleash.render.numbers import share, short_names, whole
-from offleash.stats.classes import Rule
+from offleash.stats.support_classes import Rule
 
 TITLE = "How does support change over training?"
 PASS_COLOURS, PASS_DASHES, PASS_SHAPES = ["#5b7db1", "#9b5de5"], [[5, 3], [1, 0]], ["circle", "square"]

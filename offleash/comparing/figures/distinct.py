@@ -7,7 +7,7 @@ from offleash.comparing.figures.figure_input import FigureInput, by_run, run_nam
 from offleash.comparing.sentences import drawn, names
 from offleash.render.figure import Figure, FigureFormat, Missing, Row, budget_axis, data, layered, lines, rounded, sized
 from offleash.render.numbers import counted, short_number
-from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.support_classes import AFTER, BEFORE
 
 TITLE = "How many different answers do k samples show?"
 SIDES = {"before": BEFORE, "after": AFTER}

@@ -24,7 +24,7 @@ from offleash.render.figure import (
 from offleash.render.numbers import counted
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.chance import lost_by_exchange
-from offleash.stats.classes import AFTER, BEFORE, Rule
+from offleash.stats.support_classes import AFTER, BEFORE, Rule
 
 TITLE = "How strong is each loss and each gain?"
 SURE, OPEN = "sure (5% false discoveries)", "may be chance"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import altair as alt
 
+from offleash.comparing.arguments import Union
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import ProblemDetail
-from offleash.comparing.runs import Union
 from offleash.render.figure import DASHES, RUN_SHAPES, Figure, FigureFormat, Missing, Trace, legend, run_colours
 from offleash.render.numbers import short_names
 

@@ -6,7 +6,7 @@ from offleash.comparing.figures.figure_input import FigureInput, run_names
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, layered, legend, pale, sized
 from offleash.render.numbers import counted, odds, whole
-from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.support_classes import AFTER, BEFORE
 
 TITLE = "How much of what is reached could be guessing?"
 RIGHT, GUESS = "a right sample among all drawn", "of them as often as a guess"

@@ -28,7 +28,7 @@ from offleash.render.figure import (
 from offleash.render.numbers import counted, short_name, whole
 from offleash.stats.binomials import Float
 from offleash.stats.chance import LEVEL, chance_region
-from offleash.stats.classes import AFTER, BEFORE
+from offleash.stats.support_classes import AFTER, BEFORE
 
 ORDER = ("P", "O", "?", "E", "S")  # what changed is drawn last, above the rest
 SUREST = 6  # -log10 p from which dots grow no more

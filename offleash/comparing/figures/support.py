@@ -33,8 +33,8 @@ from offleash.render.figure import (
 from offleash.render.numbers import share, whole
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.change import common_budget
-from offleash.stats.classes import Rule, thinned_cells
 from offleash.stats.curves import dense_budgets
+from offleash.stats.support_classes import Rule, thinned_cells
 
 OCTAVE = 3  # budgets in each octave
 

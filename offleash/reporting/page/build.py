@@ -34,7 +34,7 @@ from offleash.reporting.page.problems import EmbeddedProblems, chosen, letters, 
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import SampleStore
 from offleash.stats.change import METRICS
-from offleash.stats.classes import Rule
+from offleash.stats.support_classes import Rule
 from offleash.version import __version__
 
 # Tables: other comparisons in short, checkpoints, how samples were judged, and where they come from.

@@ -1,6 +1,7 @@
 """The plain engine: `generate` of transformers, for models and prompts (images) that the shared-prefix one cannot run.
 
-Only the choice of each token is ours, by the same random numbers as in walk.py, so both engines give the same samples.
+Only the choice of each token is ours, by the same random numbers as in prefix_sampling.py, so both engines give the
+same samples.
 """
 
 from collections.abc import Mapping
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from offleash.samplers.huggingface.loading import LoadedModel
+from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.text import PromptEncoder, cut, decoded, stop_finder
-from offleash.samplers.huggingface.walk import distribution
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request, Sample
 from offleash.samplers.seeds import sample_seeds, uniform
 

@@ -1,7 +1,7 @@
 """The `hf:` sampler: any causal language model of transformers, on a CPU or a GPU.
 
-Requests are drawn together by the shared-prefix engine (walk.py), as many as fit in memory; models and prompts that it
-cannot run are drawn by generate.py.
+Requests are drawn together by the shared-prefix engine (prefix_sampling.py), as many as fit in memory; models and
+prompts that it cannot run are drawn by generate.py.
 """
 
 import time
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import UnsupportedError
+from offleash.samplers.huggingface.forward import Network, network
 from offleash.samplers.huggingface.generate import generated
 from offleash.samplers.huggingface.loading import LoadedModel, loaded, settings_of
-from offleash.samplers.huggingface.network import Network, network
+from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
+from offleash.samplers.huggingface.prefix_tree import FinishedSamples, Tree
 from offleash.samplers.huggingface.text import PromptEncoder, stop_finder, texts_of
-from offleash.samplers.huggingface.tree import FinishedSamples, Tree
-from offleash.samplers.huggingface.walk import Walk, WalkLimits
 from offleash.samplers.registry import Model, fingerprint
 from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample
 from offleash.samplers.seeds import sample_seeds

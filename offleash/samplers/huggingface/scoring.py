@@ -18,9 +18,9 @@ from torch import Tensor
 from offleash.data.scores import Sums, Trace
 from offleash.render.escape import valid_utf8
 from offleash.samplers.huggingface.attention import Layer, Prompts, Slots
-from offleash.samplers.huggingface.network import Network
+from offleash.samplers.huggingface.forward import Network
+from offleash.samplers.huggingface.prefix_sampling import WalkLimits, distribution
 from offleash.samplers.huggingface.sampler import HuggingFace
-from offleash.samplers.huggingface.walk import WalkLimits, distribution
 from offleash.samplers.sampler import About, Decoding, Request, Sampler
 
 # Forcing: texts through the shared-prefix engine, in pieces that bound the memory of logits, keys and values.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offleash.samplers.chat_template import RenderedPrompt, chat
-from offleash.samplers.huggingface.tree import FinishedSamples
+from offleash.samplers.huggingface.prefix_tree import FinishedSamples
 from offleash.samplers.sampler import Request
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox.run import TERMS, ResourceLimits, SandboxPolicy, chosen_route
 from offleash.verifiers.sandbox.worker import said
-from offleash.verifiers.sandbox.worker_process import State, VerifierWorker
+from offleash.verifiers.sandbox.worker_handle import State, VerifierWorker
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start

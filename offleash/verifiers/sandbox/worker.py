@@ -1,6 +1,6 @@
 """A warm process that judges case after case: loads one verifier's module, reads cases, writes judgements.
 
-Started by worker_process.py in a fresh Python. What libraries or answers print is discarded: the pipes to the parent
+Started by worker_handle.py in a fresh Python. What libraries or answers print is discarded: the pipes to the parent
 are moved away from standard output first. Where the verifier evaluates model-written text, every case is judged in its
 own fork, so that nothing a text does to the interpreter outlives its case.
 """

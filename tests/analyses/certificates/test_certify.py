@@ -14,11 +14,11 @@ from offleash.data.certificates import open_certificate
 from offleash.data.shards import SHARD
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
-from offleash.samplers.exact import expander_of
+from offleash.samplers.exact_support import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
-from offleash.stats.classes import IN, OUT, UNDETERMINED, Certified
+from offleash.stats.support_classes import IN, OUT, UNDETERMINED, Certified
 from offleash.verifying.verify import VerifyOptions
 from tests.analyses.certificates.certified_world import BOXES, problems
 from tests.samplers.huggingface.tiny import tiny_model

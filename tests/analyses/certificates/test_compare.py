@@ -11,7 +11,7 @@ from offleash.analyses.certificates.compare import (
     named_certificates,
 )
 from offleash.errors import OffleashError
-from offleash.stats.classes import Certified
+from offleash.stats.support_classes import Certified
 from tests.analyses.certificates.certified_world import Written, certificate
 from tests.comparing.world import write_log
 

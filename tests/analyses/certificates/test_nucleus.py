@@ -11,7 +11,7 @@ from offleash.analyses.certificates.certify import CertifiedRun, certify
 from offleash.analyses.certificates.nucleus import cut_arguments
 from offleash.data.certificates import open_certificate
 from offleash.errors import OffleashError
-from offleash.samplers.exact import expander_of
+from offleash.samplers.exact_support import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request

@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from offleash.analyses.entropy.entropy import TOKEN, entropies
 from offleash.comparing.question import Question
-from offleash.data.folder import open_run
+from offleash.data.run_folder import open_run
 from offleash.data.scores import Trace
 from offleash.data.tables import as_problems
 from offleash.drawing.draw import DrawRequest, draw, draw_arguments

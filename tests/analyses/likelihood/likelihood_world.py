@@ -12,10 +12,10 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from offleash.data.folder import append_to_run
+from offleash.data.run_folder import append_to_run
 from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import DrawRequest, draw
-from offleash.samplers.exact import expander_of
+from offleash.samplers.exact_support import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request

@@ -11,7 +11,7 @@ import pytest
 from offleash.analyses.likelihood.cross_support import CrossSupportRow
 from offleash.analyses.likelihood.likelihood import Likelihood, LikelihoodRequest, likelihood
 from offleash.analyses.likelihood.report import finding, notes
-from offleash.comparing.runs import question
+from offleash.comparing.arguments import question
 from offleash.samplers.huggingface.sampler import open_sampler
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding

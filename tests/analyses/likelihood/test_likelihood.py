@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.likelihood.classes import TRACES, groups, perplexities, styles
 from offleash.analyses.likelihood.likelihood import Likelihood, LikelihoodRequest, likelihood
 from offleash.analyses.likelihood.missing_scores import ScoringEstimate
 from offleash.analyses.likelihood.models import SIDES, ModelOverride, law_of, run_folder, scores_under
+from offleash.analyses.likelihood.perplexity_by_class import TRACES, groups, perplexities, styles
 from offleash.analyses.likelihood.traces import TraceFile, read_traces
+from offleash.comparing.arguments import compare_arguments, question
 from offleash.comparing.per_problem import detail
-from offleash.comparing.runs import compare_arguments, question
 from offleash.data.scores import Trace, scored_models
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding

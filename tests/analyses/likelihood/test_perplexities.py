@@ -8,7 +8,7 @@ from math import log
 import polars as pl
 import pytest
 
-from offleash.analyses.likelihood.classes import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
 from offleash.comparing.compare import compare
 from offleash.comparing.per_problem import detail
 from offleash.comparing.question import Question

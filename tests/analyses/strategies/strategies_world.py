@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.folder import append_to_run
+from offleash.data.run_folder import append_to_run
 from tests.verifying.samples import Texts, run_of_texts
 
 SUM, PRODUCT, WORDS = "5 + 5 + 5 = 15", "3 * 5 = 15", "The answer is 15."

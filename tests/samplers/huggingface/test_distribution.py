@@ -11,7 +11,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from offleash.samplers.huggingface.walk import distribution
+from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.sampler import Decoding
 from offleash.samplers.seeds import sample_seeds, uniform
 

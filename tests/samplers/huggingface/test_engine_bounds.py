@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from offleash.errors import OffleashError
-from offleash.samplers.huggingface.expand import PrefixExpansion
+from offleash.samplers.huggingface.enumerate_completions import PrefixExpansion
+from offleash.samplers.huggingface.prefix_tree import Tree
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
-from offleash.samplers.huggingface.tree import Tree
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request
 from tests.samplers.huggingface import tiny

@@ -10,8 +10,8 @@ import torch
 from scipy import stats
 from transformers import AutoModelForCausalLM
 
+from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
-from offleash.samplers.huggingface.walk import distribution
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request, Sample
 from tests.samplers.huggingface.tiny import END, FAMILIES, WORDS, next_logits, tiny_model

@@ -12,10 +12,10 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from offleash.data.scores import Sums, Trace
+from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.sampler import HuggingFace
 from offleash.samplers.huggingface.sampler import open_sampler as open_huggingface
 from offleash.samplers.huggingface.scoring import Scorer
-from offleash.samplers.huggingface.walk import distribution
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from offleash.samplers.huggingface.attention import Prompts, Slots
-from offleash.samplers.huggingface.network import Network
-from offleash.samplers.huggingface.tree import ROOT, PrefixRows, Tree, first_rows, placed
-from offleash.samplers.huggingface.walk import Stops, WalkLimits, distribution
+from offleash.samplers.huggingface.forward import Network
+from offleash.samplers.huggingface.prefix_sampling import Stops, WalkLimits, distribution
+from offleash.samplers.huggingface.prefix_tree import ROOT, PrefixRows, Tree, first_rows, placed
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, ExpansionProgress, no_progress
 
 Ints = NDArray[np.int64]

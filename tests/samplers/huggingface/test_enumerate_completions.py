@@ -11,9 +11,9 @@ from scipy import stats
 from transformers import AutoModelForCausalLM
 
 from offleash.errors import OffleashError
-from offleash.samplers.exact import FREE, Expansion, expander_of
+from offleash.samplers.exact_support import FREE, Expansion, expander_of
+from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
-from offleash.samplers.huggingface.walk import distribution
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Decoding, Request, Sampler
 from offleash.samplers.scripted import Scripted

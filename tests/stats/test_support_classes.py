@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from offleash.data.tally import Per, Tally, tally_of_counts
 from offleash.errors import OffleashError
-from offleash.stats.classes import IN, OUT, UNDETERMINED, CellSums, ratio, reach_PRK, rule_cells, thinned_cells
 from offleash.stats.pass_at_k import pass_at_k
+from offleash.stats.support_classes import IN, OUT, UNDETERMINED, CellSums, ratio, reach_PRK, rule_cells, thinned_cells
 
 METRICS = ("SRR", "NDR", "SDS", "NSCR")
 

@@ -9,7 +9,7 @@ import pytest
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
-from offleash.verifying.check import CheckResult, check, checked_document, checked_text
+from offleash.verifying.check_problems import CheckResult, check, checked_document, checked_text
 from tests.places import SHARED_DATA
 
 BENCH = SHARED_DATA / "bench"

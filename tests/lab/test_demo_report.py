@@ -9,7 +9,7 @@ import pytest
 import offleash as ol
 from offleash.comparing.compare import Comparison
 from offleash.lab.demo import DemoResult, DemoSize
-from offleash.lab.findings import headline, sentences, shows
+from offleash.lab.demo_report import headline, sentences, shows
 from offleash.training.loop import Training
 
 K, N = 256, 150

@@ -21,8 +21,8 @@ from offleash.comparing.compare import Comparison, compare_all
 from offleash.comparing.flips import Flips, StoredVerdicts, flips
 from offleash.comparing.question import Question
 from offleash.comparing.tally import tally
-from offleash.data.folder import is_run, verifiers
 from offleash.data.run import Run
+from offleash.data.run_folder import is_run, verifiers
 from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.errors import OffleashError, unknown
@@ -30,7 +30,7 @@ from offleash.loading.arguments import distinct_names, distinct_paths, parse_arg
 from offleash.loading.load import Reading, load
 from offleash.progress import Progress, silent
 from offleash.stats.binomials import Integer
-from offleash.stats.classes import Rule, reach_PRK
+from offleash.stats.support_classes import Rule, reach_PRK
 from offleash.verifying.logs import Disagreement, verify_before_comparing
 from offleash.verifying.verify import verifying
 

@@ -1,7 +1,7 @@
 """The prefix tree of a prompt, and the rows: the distinct prefixes that samples have reached at one depth.
 
 A node keeps the logits, keys and values of a prefix that was read, so that later samples need no forward pass for it.
-walk.py and expand.py advance the rows.
+prefix_sampling.py and enumerate_completions.py advance the rows.
 """
 
 from collections.abc import Iterator, Sequence

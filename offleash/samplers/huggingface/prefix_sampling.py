@@ -18,8 +18,8 @@ from torch import Tensor
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import Layer, Prompts, Slots
-from offleash.samplers.huggingface.network import Network
-from offleash.samplers.huggingface.tree import FinishedSamples, PrefixRows, Tree, first_rows, placed
+from offleash.samplers.huggingface.forward import Network
+from offleash.samplers.huggingface.prefix_tree import FinishedSamples, PrefixRows, Tree, first_rows, placed
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding
 from offleash.samplers.seeds import uniform
 

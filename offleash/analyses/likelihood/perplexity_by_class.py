@@ -16,9 +16,9 @@ from offleash.data.run import Run
 from offleash.data.scores import SAMPLES, Sums, a_token
 from offleash.data.tally import Float, Integer
 from offleash.data.verdict import Verdict
-from offleash.stats.classes import AFTER, BEFORE
 from offleash.stats.intervals import Estimate, Interval, ratios, strata
 from offleash.stats.likelihood import by_problem, equal_weights, matched_weights
+from offleash.stats.support_classes import AFTER, BEFORE
 
 CELLS = ("P", "E", "S", "O")
 ALL_BENCHMARKS = ""  # all benchmarks

@@ -15,11 +15,11 @@ from offleash.errors import OffleashError
 from offleash.samplers.sampler import Decoding, ExpansionProgress, Request, Sampler, no_progress
 
 if TYPE_CHECKING:
-    from offleash.samplers.huggingface.expand import Leaves
+    from offleash.samplers.huggingface.enumerate_completions import Leaves
+    from offleash.samplers.huggingface.forward import Network
     from offleash.samplers.huggingface.loading import LoadedModel
-    from offleash.samplers.huggingface.network import Network
+    from offleash.samplers.huggingface.prefix_sampling import WalkLimits
     from offleash.samplers.huggingface.text import PromptEncoder
-    from offleash.samplers.huggingface.walk import WalkLimits
 
 FREE = (
     8  # completions down to epsilon / FREE are kept where their last prefix was expanded anyway: at most FREE/epsilon
@@ -109,9 +109,9 @@ class _Shared:
     def expand(
         self, request: Request, decoding: Decoding, epsilon: float, tell: ExpansionProgress = no_progress
     ) -> Expansion:
-        from offleash.samplers.huggingface.expand import PrefixExpansion
+        from offleash.samplers.huggingface.enumerate_completions import PrefixExpansion
+        from offleash.samplers.huggingface.prefix_tree import Tree
         from offleash.samplers.huggingface.text import stop_finder
-        from offleash.samplers.huggingface.tree import Tree
 
         tokens, trouble = self.asking.tokens(request)
         room = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
@@ -140,8 +140,8 @@ class _Shared:
         return Expansion(tuple(found), max(0.0, expanding.cut), expanding.prefixes, expanding.deepest, forwarded)
 
     def _completions(self, leaves: "Leaves", decoding: Decoding) -> list[Completion]:
+        from offleash.samplers.huggingface.prefix_tree import FinishedSamples
         from offleash.samplers.huggingface.text import texts_of
-        from offleash.samplers.huggingface.tree import FinishedSamples
 
         token_ET, every = leaves.token_ET, np.arange(len(leaves.token_ET))
         ended = FinishedSamples(every, every, token_ET, token_ET.shape[1], leaves.finish)

@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.data.folder import append_to_run, claim_run, create_run, is_run, open_run, read_problems, verifiers
 from offleash.data.run import Budget, Origin, read_facts, read_origin
+from offleash.data.run_folder import append_to_run, claim_run, create_run, is_run, open_run, read_problems, verifiers
 from offleash.data.shards import checksum, seals
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
@@ -100,7 +100,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import polars as pl
-from offleash.data.folder import append_to_run
+from offleash.data.run_folder import append_to_run
 with append_to_run(Path(sys.argv[1])) as run:
     for index in range(2, 100000):
         run.write_verdicts("tool@1", pl.DataFrame({"problem": ["a"], "index": [index], "verdict": ["correct"]}))
