@@ -100,7 +100,7 @@ from offleash.verifiers.verifier import Case, Isolation
 from tests.verifiers.troublesome import troublesome
 print("started", flush=True)
 with Pool(2) as pool:
-    for index, judgement in pool.judge(troublesome(Room.{room}, seconds=60.0), [Case("a")] + [Case("{word}")] * 3):
+    for index, judgement in pool.judge(troublesome(Isolation.{room}, seconds=60.0), [Case("a")] + [Case("{word}")] * 3):
         print("judging", flush=True)
 """
 
