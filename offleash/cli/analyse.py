@@ -1,4 +1,4 @@
-"""offleash entropy: did tokens, or answers, become more alike?"""
+"""The verbs of analyses: entropy, likelihood, plan, theory, strategies."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -53,9 +53,6 @@ def entropy(
         from offleash.analyses.entropy.terminal import show_entropies
 
         show_entropies(console(), found)
-
-
-# offleash likelihood: how probable both models find what either of them, and others, wrote.
 
 
 Map = Annotated[
@@ -132,9 +129,6 @@ def _given(model: str | None, decoding: str | None, decoded: DecodingOptions, op
     return ModelOverride(model, way, opened.named(), opened.raw)
 
 
-# offleash plan: the budget that would settle it.
-
-
 @taking("split_by")
 def plan(
     runs: Annotated[
@@ -166,9 +160,6 @@ def plan(
         return
     for one in plans:
         console().print(plan_table(one))
-
-
-# offleash theory: the paper's statements, run and tested.
 
 
 def theory(
@@ -226,9 +217,6 @@ def _drawn(found: "TheoryReport", figures: Path, as_json: bool) -> list[Path]:
     with progress(as_json) as tell:
         tell(f"drawing into {figures}")
         return write_figures(found, figures)
-
-
-# offleash strategies: which methods of solving RL kept, lost and gained.
 
 
 Seed = Annotated[int, typer.Option(help="Seed of the intervals, and of the planted pairs.")]

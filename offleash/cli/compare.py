@@ -1,4 +1,4 @@
-"""offleash compare: what RL kept, lost and found."""
+"""The verbs about a comparison: compare, figure, report, view."""
 
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -142,9 +142,6 @@ def _compare_certificates(
         show_certified(console(), comparisons)
 
 
-# offleash figure: one figure of a comparison as a file, for a paper or a talk.
-
-
 # known without drawing anything; a test holds them equal to the figures there are
 NAMES = (
     "passes",
@@ -216,9 +213,6 @@ def figure(
         print_json(told)
     else:
         say(f"{drawn.title}\n{drawn.caption}\n{out}")
-
-
-# offleash report: one page that says what was found and leads down to the single sample.
 
 
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}
@@ -321,9 +315,6 @@ def _say(path: Path | None, kind: str, text: str, found: str, as_json: bool) -> 
         print_json({**place, "format": kind, "bytes": size, "finding": found})
         return
     say(f"{found}\nReport: {path} ({size / 1e6:.1f} MB)" if kind == "html" else f"Report: {path}")
-
-
-# offleash view: the page with every sample behind it, served from the run folders to this machine alone.
 
 
 @taking(log_format=LogFormat)

@@ -1,4 +1,4 @@
-"""offleash draw: samples from a model."""
+"""The verbs that draw from a model: draw, certify, nucleus, study, sweep."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -79,9 +79,6 @@ def draw(
         raise typer.Exit(1)
 
 
-# offleash certify: the exact support of a model above epsilon.
-
-
 @taking()
 def certify(
     problems: ProblemsName,
@@ -127,9 +124,6 @@ def certify(
         raise typer.Exit(1)
 
 
-# offleash nucleus: what top-p cuts off, exactly.
-
-
 @taking()
 def nucleus(
     certificates: Annotated[
@@ -171,9 +165,6 @@ def nucleus(
         print_json(cutoff_document(found))
         return
     show_cutoff(console(), found)
-
-
-# offleash study: two models in, what RL kept, lost and found out.
 
 
 @taking()
@@ -252,9 +243,6 @@ def _dry(cost: "Cost", as_json: bool) -> None:
         from dataclasses import asdict
 
         print_json(asdict(cost))
-
-
-# offleash sweep: support as a function of the decoding, for one model or two.
 
 
 Label = "NAME=MODEL names its folder."

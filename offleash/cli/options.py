@@ -1,4 +1,4 @@
-"""How run folders and logs are read."""
+"""Options that several verbs take, in groups: reading logs, comparing, judging, models and decodings, problems."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ class LogOptions:
         refuse_unused(runs, {flags[name]: value for name, value in typed.items() if value})
 
 
-# What is asked of runs that are compared.
+# What is compared, and when a problem counts as reached.
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,6 @@ class QuestionOptions(BudgetOptions):
 
         how = (self.rule or "seen", self.per, self.at, self.tau, self.unread, self.guess, self.replicates, self.seed)
         return question(*how, self.allow or ())
-
-
-# What --map says.
 
 
 def named_columns(pairs: list[str] | None, example: str) -> dict[str, str]:
@@ -265,7 +262,7 @@ class DecodingOptions:
         )
 
 
-# Which problems are asked.
+# Which problems.
 
 
 ProblemsName = Annotated[

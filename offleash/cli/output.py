@@ -1,4 +1,4 @@
-"""What a verb says: progress on standard error, its result as JSON or for people."""
+"""What a verb prints: progress on standard error, its result as JSON or for people; what it needs beyond the core."""
 
 import shlex
 import sys
@@ -72,15 +72,9 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
-# The command as it was typed, for the record.
-
-
 def command_line() -> str:
     """The words of this command, quoted so that they can be typed again."""
     return shlex.join(["offleash", *sys.argv[1:]])
-
-
-# What a verb needs beyond the core, said before it is missed.
 
 
 def needs_local(verb: str) -> None:

@@ -1,4 +1,4 @@
-"""offleash fsck: is a run folder what was written?"""
+"""The verbs about run folders and logs: fsck, formats, import."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,9 +36,6 @@ def fsck(
         raise typer.Exit(1)
 
 
-# offleash formats: the kinds of logs that can be read.
-
-
 def formats(as_json: AsJson = False) -> None:
     """The kinds of logs that can be read, recognised by content.
 
@@ -59,9 +56,6 @@ def formats(as_json: AsJson = False) -> None:
     for kind in FORMATS.values():
         table.add_row(kind.name, kind.about, ", ".join(kind.examples))
     console().print(table)
-
-
-# offleash import: other people's logs as a run folder.
 
 
 @taking("split_by", "verifier")

@@ -1,4 +1,4 @@
-"""offleash train: RLVR by a recipe."""
+"""The verbs that train: train, demo, and lab with its small worlds."""
 
 from pathlib import Path
 from typing import Annotated
@@ -47,9 +47,6 @@ def train(
         say(trained_text(done))
 
 
-# offleash demo: the whole journey, offline, on two CPU cores, in minutes.
-
-
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where everything goes.")] = Path("runs/demo"),
     quick: Annotated[bool, typer.Option("--quick", help="Under a minute: fewer steps, problems and samples.")] = False,
@@ -91,9 +88,6 @@ def demo(
     for sentence in (headline(done), *sentences(done)):
         say(sentence)
     say(f"\n{done.seconds:.0f} s. Models, samples, verdicts: {out}. Report: {path}")
-
-
-# offleash lab: the small worlds that come with the package, their problems, traces and models.
 
 
 lab = typer.Typer(

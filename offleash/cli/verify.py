@@ -1,4 +1,4 @@
-"""offleash verify: verdicts for samples."""
+"""The verbs about problems and texts: verify, check, problems, score."""
 
 import sys
 from dataclasses import replace
@@ -115,9 +115,6 @@ def _show(done: "list[VerifyResult]", as_json: bool) -> None:
         say("\n".join(verified_text(one) for one in done))
 
 
-# offleash check: does every verifier accept its gold answers and reject corrupted ones?
-
-
 @taking("problem_seed", "columns", "no_cache", "referee", "referee_model")
 def check(
     problems: ProblemsName,
@@ -147,9 +144,6 @@ def check(
         say(checked_text(found))
     if not found.sound:
         raise typer.Exit(1)
-
-
-# offleash problems: what is asked, one JSON object a line.
 
 
 @taking("problem_seed")
@@ -206,9 +200,6 @@ def _listed(as_json: bool) -> None:
     console().print(table)
     say("paper: problems in arXiv:2507.14843. checked: whether id and columns were seen on the hub itself.")
     say("Files (JSONL, JSON, CSV, Parquet) are given by their path; reasoning_gym:TASK:hard is the hard setting.")
-
-
-# offleash score: how probable texts are under a model.
 
 
 Map = Annotated[

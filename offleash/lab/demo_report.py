@@ -6,7 +6,7 @@ from shlex import quote
 
 import numpy as np
 
-from offleash.analyses.strategies.fingerprints.fingerprint import FINGERPRINTS
+from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS
 from offleash.comparing.compare import Comparison
 from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, DemoResult
 from offleash.lab.pretrain import base_of

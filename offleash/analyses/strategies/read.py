@@ -1,4 +1,7 @@
-"""The ways of a run's correct samples: told once for every distinct text, stored beside the samples, resumable."""
+"""From the correct samples of a run to the strategy of each, by a fingerprint: read once, stored, resumable.
+
+Stored beside the samples in strategies/<fingerprint>/, one row per sample; each distinct text is read once.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -230,7 +233,7 @@ def _writable(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
-# Ways: how each correct sample of a run was solved, by a fingerprint, in a table beside the samples.
+# The table on disk. Its column keeps the name `way`, which older run folders have.
 
 
 WAYS: dict[str, pl.DataType] = {

@@ -1,4 +1,4 @@
-"""Ways of solving as JSON (schema 1)."""
+"""Strategies of two runs compared: as JSON (schema 1), and in words."""
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def _example(one: Example) -> Json:
     }
 
 
-# Ways of solving in words: what was lost, what is new, and whether a second draw would show as much.
+# In words: what was lost, what is new, and whether a second draw would show as much.
 
 
 def finding(found: StrategyComparison) -> str:

@@ -1,4 +1,4 @@
-"""Ways of solving: which methods of the run before the run after still has, which it lost, and which are new."""
+"""Strategies compared: which methods of the run before the run after still has, which it lost, which are new."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint, fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint
+from offleash.analyses.strategies.fingerprints.registry import fingerprint
 from offleash.analyses.strategies.read import (
     CORRECT,
     KEY,
@@ -40,7 +41,7 @@ from offleash.stats.strategies import Basis, Richness, StrategyCounts, StrategyN
 from offleash.stats.support_classes import AFTER, BEFORE
 from offleash.verifiers.sandbox.pool import Pool
 
-# Examples of lost and new ways: the most frequent ones, each with the first sample that was solved so.
+# Examples of lost and new strategies: the most frequent ones, each with the first sample that uses it.
 
 
 WIDTH = 240  # characters of a text that are shown, from its end: there the way comes out

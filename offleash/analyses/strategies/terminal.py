@@ -1,4 +1,4 @@
-"""Ways of solving, compared: tables in the terminal."""
+"""Strategies of two runs compared, as tables in the terminal."""
 
 from collections.abc import Sequence
 

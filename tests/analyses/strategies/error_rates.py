@@ -13,7 +13,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from offleash.analyses.strategies.fingerprints.fingerprint import FINGERPRINTS, Fingerprint, fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint
+from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS, fingerprint
 from offleash.analyses.strategies.read import Reader
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent

@@ -6,13 +6,8 @@ import time
 import pytest
 
 from offleash.analyses.strategies.fingerprints import countdown, program, steps
-from offleash.analyses.strategies.fingerprints.fingerprint import (
-    FINGERPRINTS,
-    LONGEST,
-    SolvedProblem,
-    fingerprint,
-    short,
-)
+from offleash.analyses.strategies.fingerprints.fingerprint import LONGEST, SolvedProblem, short
+from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS, fingerprint
 from offleash.errors import OffleashError
 from offleash.verifiers.registry import VERIFIERS
 from tests.analyses.strategies.error_rates import PLANTED

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
+from offleash.analyses.strategies.fingerprints.registry import fingerprint
 from offleash.analyses.strategies.fingerprints.worker import answers, decide, probe, request
 from offleash.data.verdict import Verdict
 

@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.strategies.fingerprints.fingerprint import FINGERPRINTS, SolvedProblem, fingerprint
+from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
+from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS, fingerprint
 from offleash.analyses.strategies.read import (
     WAYS,
     Coverage,

@@ -1,9 +1,9 @@
 """The fingerprint `program`: the syntax tree of the last block of code, without names, comments, hints and examples.
 
-Names that the program itself binds are numbered in their order; names of modules, of what they hold,
-of methods of foreign objects and of builtins stay, as do constants. `x += 1` is `x = x + 1`, `a > b` is `b < a`, `from
-math import gcd` is `math.gcd`; where no input is read, what only shows functions on constants is left out
-(program_examples.py). Nothing is run or compiled.
+Names that the program itself binds are numbered in their order; names of modules, of what they hold, of methods of
+foreign objects and of builtins stay, as do constants. `x += 1` is `x = x + 1`, `a > b` is `b < a`, `from math import
+gcd` is `math.gcd`; where no input is read, what only shows functions on constants is left out. Nothing is run or
+compiled.
 """
 
 import ast
