@@ -54,7 +54,6 @@ Trace = tuple[str, list[int]]  # colour and dashes
 
 DIGITS = 5
 WIDE = 44  # letters of all labels of a legend that still stand side by side on a phone
-STAND = {"before": 0, "after": 1}
 
 
 def rounded(value: float, digits: int = DIGITS) -> float | None:
