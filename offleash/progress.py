@@ -1,6 +1,5 @@
 """Progress messages for whoever watches, and the peak memory of the process."""
 
-import resource
 import sys
 from collections.abc import Callable
 
@@ -13,5 +12,7 @@ def silent(_: str) -> None:
 
 def peak_memory_mb() -> float:
     """The most memory this process has held so far."""
+    import resource  # not on Windows
+
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes here
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6

@@ -1,13 +1,14 @@
 """Does this tree still measure what an older commit measured?
 
-    python -m tests.same_as 3dc200f            (about four minutes; needs git, and what `make install` installs)
+    python -m tests.same_as 3dc200f        (about ten minutes; needs git, and what `make install` installs)
 
-The old tree is taken out of git and both are run by the same Python on the same inputs: the example counts, a pair of
-files of every log format, a quick demo, files of rows. Of every JSON the keys and their order, integers, classes and
-words must be equal, and floats to 1e-12; sentences may be reworded. Samples drawn with a seed must be the same, the new
-tree must resume the old tree's folders without drawing anything, and every verdict must be the same.
+The old tree is taken out of git, and both are run by the same Python on the same inputs: the example counts, a pair of
+files of every log format, rows and problems with known answers, a quick demo. Of every JSON the keys and their order,
+integers, classes and words must be equal, and floats to 1e-12; sentences may be reworded. Samples drawn with a seed
+must be the same, the new tree must resume the old one's folder without drawing anything, and every verdict must be the
+same. What both trees refuse is counted apart, since it compares little.
 
-`OLD_NAMES` has what verbs and options were called before they were renamed.
+`OLD_NAMES` has what verbs were called before they were renamed.
 """
 
 import json
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,10 +28,10 @@ from pathlib import Path
 
 import polars as pl
 
-from tests.places import MODELS, ROOT, SHARED_DATA
+from tests.places import EXAMPLES, MODELS, ROOT, SHARED_DATA
 
-MODEL = MODELS / "countdown"
 FIXTURES = ROOT / "tests" / "logs" / "fixtures"
+MODEL = f"hf:{MODELS / 'countdown'}"
 RELATIVE = 1e-12
 SENTENCES = {
     "text",
@@ -45,8 +47,10 @@ SENTENCES = {
     "warnings",
 }
 CHANGING = {"seconds", "version", "versions", "time", "peak_memory_mb", "memory_mb", "samples_per_second"}
+UNORDERED = {"steps"}  # counted as verdicts come back from workers, in either tree
 OLD_NAMES = {"strategies": "ways", "nucleus": "cut"}
-REPLICATES = ("--replicates", "200")
+FEW = ("--replicates", "200")
+SAME, DIFFERS, REFUSED = "same", "differs", "refused"
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,25 @@ class Tree:
         code = f"import sys; sys.path.insert(0, {str(self.place)!r}); from offleash.cli.main import main; main()"
         return subprocess.run(
             [sys.executable, "-P", "-c", code, name, *map(str, arguments)],
-            env=os.environ | {"OFFLEASH_CACHE": str(self.cache), "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OFFLEASH_CACHE": str(self.cache), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(self.place)},
             cwd=self.cache.parent,
             capture_output=True,
             text=True,
             check=False,
         )
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was compared, and where it differs."""
+
+    name: str
+    differs: list[str]
+    refused: str = ""
+
+    @property
+    def outcome(self) -> str:
+        return DIFFERS if self.differs else REFUSED if self.refused else SAME
 
 
 def differences(old: object, new: object, path: str = "") -> Iterator[str]:
@@ -76,7 +93,7 @@ def differences(old: object, new: object, path: str = "") -> Iterator[str]:
     if key in CHANGING:
         return
     if isinstance(old, dict) and isinstance(new, dict):
-        if list(old) != list(new):
+        if list(old) != list(new) and (key not in UNORDERED or old.keys() != new.keys()):
             yield f"{path}: keys {list(old)} became {list(new)}"
         for name in old.keys() & new.keys():
             yield from differences(old[name], new[name], f"{path}/{name}")
@@ -84,7 +101,7 @@ def differences(old: object, new: object, path: str = "") -> Iterator[str]:
         if len(old) != len(new):
             yield f"{path}: {len(old)} entries became {len(new)}"
         for i, (before, after) in enumerate(zip(old, new, strict=False)):
-            yield from differences(before, after, f"{path}/{key if key in SENTENCES else i}")
+            yield from differences(before, after, f"{path}/{i}")
     elif isinstance(old, float) and isinstance(new, float):
         if not math.isclose(old, new, rel_tol=RELATIVE, abs_tol=0.0):
             yield f"{path}: {old!r} became {new!r}"
@@ -95,72 +112,101 @@ def differences(old: object, new: object, path: str = "") -> Iterator[str]:
         yield f"{path}: {old!r} became {new!r}"
 
 
-def main(commit: str) -> int:
-    with tempfile.TemporaryDirectory(prefix="same-as-") as scratch:
-        work = Path(scratch)
-        packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
-        with tarfile.open(fileobj=BytesIO(packed)) as archive:
-            archive.extractall(work / "old", filter="data")
-        old = Tree(work / "old", work / "cache-old", old=True)
-        new = Tree(ROOT, work / "cache-new", old=False)
-        bad = 0
-        for name, found in checks(old, new, work):
-            print(f"{'differs' if found else 'same   '}  {name}", flush=True)
-            for line in found[:20]:
-                print(f"           {line}")
-            bad += bool(found)
-        print(f"{bad} of the checks differ" if bad else f"everything is as at {commit}")
-        return min(bad, 1)
+@dataclass(frozen=True)
+class Pair:
+    """Both trees, and a folder for what they write."""
 
+    old: Tree
+    new: Tree
+    work: Path
 
-def checks(old: Tree, new: Tree, work: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each check by name, with the differences it found."""
-
-    def both(verb: str, *arguments: object) -> tuple[str, list[str]]:
-        with ThreadPoolExecutor(2) as threads:
-            before, after = threads.map(lambda tree: tree.run(verb, *arguments, "--json"), (old, new))
-        name = " ".join([verb, *(str(a).replace(f"{work}/", "") for a in arguments)])[:110]
-        name += f" (refused: {before.stderr.strip()[:60]})" if before.returncode and not before.stdout else ""
+    def json(self, verb: str, *arguments: object, at_once: bool = True) -> Check:
+        """The same command in both trees; not `at_once` where it writes into its inputs."""
+        with ThreadPoolExecutor(2 if at_once else 1) as threads:
+            before, after = threads.map(lambda tree: tree.run(verb, *arguments, "--json"), (self.old, self.new))
+        name = " ".join([verb, *(str(a).replace(f"{self.work}/", "") for a in arguments)])
         if before.returncode != after.returncode:
-            return name, [f"exit {before.returncode} became {after.returncode}: {after.stderr[:300]}"]
+            return Check(name, [f"exit {before.returncode} became {after.returncode}: {after.stderr[-300:]}"])
         was, now = ([json.loads(line) for line in run.stdout.splitlines() if line] for run in (before, after))
-        return name, list(differences(was, now))
+        refused = before.stderr.strip().replace(f"{self.work}/", "") if before.returncode and not was else ""
+        return Check(name, list(differences(was, now)), refused)
 
-    counts = ROOT / "examples" / "counts"
-    yield both("compare", counts / "base.csv", counts / "rl.csv")
-    for rule in ("above", "credible"):
-        yield both("compare", counts / "base.csv", counts / "rl.csv", "--rule", rule, "--at", 64, *REPLICATES)
-    yield both("plan", counts / "base.csv")
-    for base, rl in pairs(work / "pairs"):
-        yield both("compare", f"base={base}", f"rl={rl}", *REPLICATES)
-        yield both("compare", f"base={base}", f"rl={rl}", "--verify", "math", *REPLICATES)
-    for rows in rows_files(work / "rows"):
-        yield both("verify", rows, "--verifier", "math", "--no-cache")
-    yield both("check", ROOT / "examples" / "problems.jsonl")
-    yield both("formats")
-    yield from drawn(old, new, work)
-    for name in ("base", "rl"):
-        run = work / "demo" / name
-        yield both("fsck", run)
-    base, rl = work / "demo" / "base", work / "demo" / "rl"
-    yield both("compare", base, rl, *REPLICATES)
-    yield both("compare", base, rl, "--per", "solution", "--flips", *REPLICATES)
-    yield both("entropy", base, rl, *REPLICATES)
-    yield both("strategies", base, rl, *REPLICATES)
-    yield both("compare", work / "kept" / "base", work / "kept" / "rl", *REPLICATES)
-    yield both(
-        "certify",
-        work / "few.jsonl",
-        f"hf:{ROOT / 'offleash/lab/models/countdown'}",
-        "--epsilon",
-        "0.02",
-        "-o",
-        work / "certs",
-    )
-    yield both("nucleus", work / "certs", "--top-p", "0.8,0.9")
+    def checks(self) -> Iterator[Check]:
+        """Every check."""
+        counts = EXAMPLES / "counts"
+        yield self.json("compare", counts / "base.csv", counts / "rl.csv")
+        for rule in (("above", "--tau", "0.01"), ("confident",), ("posterior",)):
+            yield self.json("compare", counts / "base.csv", counts / "rl.csv", "--rule", *rule, "--at", 64, *FEW)
+        yield self.json("plan", counts / "base.csv")
+        yield self.json("formats")
+        for base, rl in log_pairs(self.work / "logs"):
+            yield self.json("compare", f"base={base}", f"rl={rl}", *FEW)
+            yield self.json("compare", f"base={base}", f"rl={rl}", "--verify", "math", *FEW)
+        for file, verifier in rows_files(self.work / "rows"):
+            yield self.json("verify", file, "--verifier", verifier, "--no-cache")
+        for problems, options in problem_files():
+            yield self.json("check", problems, *options)
+        yield from self.demo()
+        yield from self.drawn()
+        yield from self.certified()
+
+    def demo(self) -> Iterator[Check]:
+        """The run folders of a demo that the old tree made."""
+        folder = self.work / "demo"
+        made = self.old.run("demo", "--quick", "-o", folder)
+        yield Check("demo --quick, by the old tree", [made.stderr[-300:]] if made.returncode else [])
+        base, rl, again = (folder / name for name in ("base", "rl", "base-again"))
+        for other in (rl, again):
+            yield self.json("compare", base, other, *FEW)
+            yield self.json("compare", base, other, "--per", "solution", *FEW)
+        yield self.json("compare", base, rl, "--flips", *FEW)
+        yield self.json("compare", base, again, rl, *FEW)
+        yield self.json("entropy", base, rl, *FEW)
+        yield self.json("fsck", base, rl)
+        told = self.old.run(
+            "strategies", base, rl, "--by", "countdown", *FEW
+        )  # into ways/, which the new tree then reads
+        yield Check("ways, by the old tree", [told.stderr[-300:]] if told.returncode else [])
+        yield self.json("strategies", base, rl, "--by", "countdown", *FEW, at_once=False)
+        scored = self.old.run("likelihood", base, rl, *FEW)
+        yield Check("likelihood, by the old tree", [scored.stderr[-300:]] if scored.returncode else [])
+        yield self.json("likelihood", base, rl, *FEW, at_once=False)
+        for run in (base, rl):  # as the model judge of the old tree stored its verdicts
+            stored = next((run / "verdicts").iterdir())
+            shutil.copytree(stored, stored.parent / "referee@1+judge+0123456789abcdef")
+        yield self.json("compare", base, rl, "--verifier", "referee", *FEW)
+
+    def drawn(self) -> Iterator[Check]:
+        """Samples and verdicts of both trees, and a folder that one began and the other resumes."""
+        problems, was, now = self.work / "problems.jsonl", self.work / "was", self.work / "now"
+        self.old.run("lab", "problems", "countdown", "--size", 12, "-o", problems)
+        options = ("-k", 64, "--seed", 3, "--max-tokens", 48)
+        for tree, place in ((self.old, was), (self.new, now)):
+            for verb in (("draw", problems, MODEL, "-o", place, *options), ("verify", place)):
+                done = tree.run(*verb)
+                yield Check(f"{verb[0]}, {place.name}", [done.stderr[-300:]] if done.returncode else [])
+        yield Check("samples drawn with a seed", _tables_differ(was, now, "samples"))
+        yield Check("verdicts on them", _tables_differ(was, now, "verdicts/*"))
+        before = _files(was / "samples")
+        resumed = self.new.run("draw", problems, MODEL, "-o", was, *options)
+        trouble = [resumed.stderr[-300:]] if resumed.returncode else []
+        trouble += [] if _files(was / "samples") == before else ["new samples were drawn into a finished run"]
+        yield Check("a run of the old tree, resumed by the new one without a new sample", trouble)
+
+    def certified(self) -> Iterator[Check]:
+        """A certificate of each tree, and what top-p leaves of the old one's."""
+        few = self.work / "few.jsonl"
+        few.write_text("\n".join((self.work / "problems.jsonl").read_text("utf-8").splitlines()[:2]) + "\n", "utf-8")
+        was: dict[str, object] = {}
+        now: dict[str, object] = {}
+        for tree, place, into in ((self.old, "cert-old", was), (self.new, "cert-new", now)):
+            done = tree.run("certify", few, MODEL, "--epsilon", "0.02", "-o", self.work / place, "--json")
+            into |= {**json.loads(done.stdout or "{}"), "folder": "", "name": ""}
+        yield Check("certify", list(differences(was, now)))
+        yield self.json("nucleus", self.work / "cert-old", "--top-p", "0.8,0.9", at_once=False)
 
 
-def pairs(place: Path) -> Iterator[tuple[Path, Path]]:
+def log_pairs(place: Path) -> Iterator[tuple[Path, Path]]:
     """Two logs of every fixture: as it is, and without its last line where it is a file of lines."""
     for file in sorted(path for path in FIXTURES.rglob("*") if path.is_file() and path.name != "README.md"):
         base, rl = (place / file.parent.name / side / file.name for side in ("base", "rl"))
@@ -173,70 +219,62 @@ def pairs(place: Path) -> Iterator[tuple[Path, Path]]:
         yield base, rl
 
 
-def rows_files(place: Path) -> Iterator[Path]:
-    """Files of rows with gold answers and texts: ours, and those of the shared data where it is there."""
-    yield ROOT / "examples" / "rows.jsonl"
+def rows_files(place: Path) -> Iterator[tuple[Path, str]]:
+    """Files of rows with gold answers and texts, and who judges them: ours, and the shared data where it is there."""
+    yield EXAMPLES / "rows.jsonl", "math"
     place.mkdir()
-    for name in ("vectors/probe", "vectors/huggingface__Math-Verify", "vectors/huggingface__lighteval"):
-        yield from _rows(SHARED_DATA / f"{name}.jsonl", place)
-    for name in ("outputs/qwen25math.math100x8", "outputs/openai_gsm8k.4models"):
-        yield from _rows(SHARED_DATA / f"{name}.jsonl", place)
+    names = ["vectors/probe", "vectors/huggingface__Math-Verify", "vectors/huggingface__lighteval"]
+    names += ["outputs/qwen25math.math100x8", "outputs/openai_gsm8k.4models"]
+    for name in names:
+        file = SHARED_DATA / f"{name}.jsonl"
+        if not file.exists():
+            print(f"skipped  {file.name}: not in the shared data")
+            continue
+        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        for verifier in sorted({str(row.get("verifier", "math")) for row in rows} - {"referee"}):
+            out = place / f"{file.stem}.{verifier}.jsonl"
+            with out.open("w", encoding="utf-8") as sink:
+                for i, row in enumerate(rows):
+                    text = row.get("text") or row.get("pred") or row.get("completion") or ""
+                    if row.get("verifier", "math") == verifier and row["gold"] is not None:
+                        kept = {"id": str(i), "gold": row["gold"], "text": text}
+                        sink.write(json.dumps(kept | {"details": row["details"]} if "details" in row else kept) + "\n")
+            yield out, verifier
 
 
-def _rows(file: Path, place: Path) -> Iterator[Path]:
-    if not file.exists():
-        print(f"skipped  {file.name}: not in the shared data")
-        return
-    out = place / file.name
-    with out.open("w", encoding="utf-8") as sink:
-        for i, line in enumerate(file.read_text("utf-8").splitlines()):
-            row = json.loads(line)
-            text = row.get("text") or row.get("pred") or row.get("completion") or ""
-            sink.write(json.dumps({"id": str(i), "gold": row["gold"], "text": text}) + "\n")
-    yield out
-
-
-def drawn(old: Tree, new: Tree, work: Path) -> Iterator[tuple[str, list[str]]]:
-    """A quick demo and a scripted draw by the old tree: drawn again, resumed and reopened by the new one."""
-    model = f"hf:{MODEL}"
-    problems, few = work / "problems.jsonl", work / "few.jsonl"
-    listed = old.run("lab", "problems", "countdown", "--size", 12, "-o", problems)
-    if listed.returncode:
-        yield "lab problems", [listed.stderr[-300:]]
-        return
-    lines = problems.read_text(encoding="utf-8").splitlines()
-    few.write_text("\n".join(lines[:2]) + "\n", encoding="utf-8")
-    for name, seed in (("base", 0), ("rl", 1)):
-        options = ("-k", 64, "--seed", seed, "--max-tokens", 48, "--json")
-        for tree, place in ((old, work / "demo" / name), (new, work / "again" / name)):
-            done = tree.run("draw", problems, model, "-o", place, *options)
-            if done.returncode:
-                yield f"draw {name}", [f"exit {done.returncode}: {done.stderr[-500:]}"]
-                return
-        yield f"the samples of {name}, drawn with a seed", _samples_differ(work / "demo" / name, work / "again" / name)
-        yield from _resumed(new, work / "demo" / name, problems, model, options)
-        verified = new.run("verify", work / "demo" / name, "--json")
-        yield f"verify {name}", [] if verified.returncode == 0 else [verified.stderr[-300:]]
-
-
-def _resumed(
-    new: Tree, run: Path, problems: Path, model: str, options: tuple[object, ...]
-) -> Iterator[tuple[str, list[str]]]:
-    before = _files(run / "samples")
-    done = new.run("draw", problems, model, "-o", run, *options)
-    found = [f"exit {done.returncode}: {done.stderr[-300:]}"] if done.returncode else []
-    if _files(run / "samples") != before:
-        found.append("new samples were drawn into a finished run")
-    yield f"{run.name}, drawn by the old tree, resumed by the new one without a new sample", found
+def problem_files() -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Problems with gold answers, and the options to check them with."""
+    yield EXAMPLES / "problems.jsonl", ()
+    for name, verifier in (("aime24", "math"), ("amc23", "number"), ("gsm8k", "number"), ("olympiadbench", "math")):
+        file = SHARED_DATA / "bench" / f"{name}.jsonl"
+        if file.exists():
+            yield file, ("--verifier", verifier)
 
 
 def _files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
 
 
-def _samples_differ(old: Path, new: Path) -> list[str]:
-    frames = [pl.read_parquet(run / "samples" / "*.parquet").sort("problem", "index") for run in (old, new)]
-    return [] if frames[0].equals(frames[1]) else ["they are not the same"]
+def _tables_differ(old: Path, new: Path, part: str) -> list[str]:
+    frames = [pl.read_parquet(run / part / "*.parquet").sort("problem", "index") for run in (old, new)]
+    return [] if frames[0].equals(frames[1]) else [f"{part} are not the same"]
+
+
+def main(commit: str) -> int:
+    with tempfile.TemporaryDirectory(prefix="same-as-") as scratch:
+        work = Path(scratch)
+        packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=BytesIO(packed)) as archive:
+            archive.extractall(work / "old", filter="data")
+        pair = Pair(Tree(work / "old", work / "cache-old", old=True), Tree(ROOT, work / "cache-new", old=False), work)
+        outcomes: Counter[str] = Counter()
+        for check in pair.checks():
+            outcomes[check.outcome] += 1
+            print(f"{check.outcome:8} {check.name[:110]}", flush=True)
+            for line in check.differs[:20] or ([check.refused[:110]] if check.refused else []):
+                print(f"             {line}")
+        print(f"against {commit}: " + ", ".join(f"{outcomes[name]} {name}" for name in (SAME, DIFFERS, REFUSED)))
+        return min(outcomes[DIFFERS], 1)
 
 
 if __name__ == "__main__":

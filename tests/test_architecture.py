@@ -181,6 +181,13 @@ def test_statistics_know_only_numpy_and_scipy() -> None:
             assert set(_roots(path)) <= NUMBERS_ONLY, name
 
 
+def test_the_theory_knows_only_numpy_and_scipy_where_it_computes() -> None:
+    computing = ("exact", "policy", "dynamics", "mechanisms", "statements")
+    for name, path in modules().items():
+        if name.removeprefix("offleash.analyses.theory.").split(".")[0] in computing:
+            assert set(_roots(path)) <= NUMBERS_ONLY, name
+
+
 def test_what_lies_at_the_bottom_knows_only_the_standard_library() -> None:
     for part in STANDARD_LIBRARY_ONLY:
         assert set(_roots(PACKAGE / f"{part}.py")) <= sys.stdlib_module_names | {"offleash"}, part

@@ -219,7 +219,7 @@ def _drawn(found: "TheoryReport", figures: Path, as_json: bool) -> list[Path]:
         return write_figures(found, figures)
 
 
-Seed = Annotated[int, typer.Option(help="Seed of the intervals, and of the planted pairs.")]
+Seed = Annotated[int, typer.Option(help="Seed of the intervals.")]
 
 
 @taking("split_by", seed=Seed)

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
@@ -72,13 +72,18 @@ def _root(
 
 def main() -> None:
     """Run the command; what a user can mend is one message, never a traceback."""
+    guarded(app)
+
+
+def guarded(command: Callable[[], object]) -> None:
+    """Run a command of ours: errors become one message, and SIGTERM ends it as Ctrl-C does."""
     with _ended_gently() as ended:
-        _run(ended)
+        _run(command, ended)
 
 
-def _run(ended: list[int]) -> None:
+def _run(command: Callable[[], object], ended: list[int]) -> None:
     try:
-        app()
+        command()
     except OffleashError as error:
         warn(f"offleash: {error}")
         interrupted = isinstance(error.__context__, KeyboardInterrupt)  # by a verb that has its own words for it

@@ -2,6 +2,9 @@
 
 from enum import StrEnum
 
+# What a verifier is stored as, where that is not what users call it: run folders keep the names they have.
+STORED_AS = {"model_judge": "referee"}
+
 
 class Verdict(StrEnum):
     CORRECT = "correct"

@@ -1,7 +1,7 @@
 """Benchmarks from the Hugging Face hub: a subprocess fetches one into a Parquet file, read like any other file.
 
-The subprocess (`main`, with id, config or nothing, split and path) keeps `datasets` and its settings out of ours and
-can be killed: without a network nothing hangs.
+The subprocess (fetch.py) keeps `datasets` and its settings out of ours and can be killed: without a network nothing
+hangs.
 """
 
 import os
@@ -56,7 +56,7 @@ def fetch(
     command = [
         sys.executable,
         "-m",
-        "offleash.problems.hub",
+        "offleash.problems.fetch",
         benchmark.hub,
         benchmark.config or "",
         split,
@@ -117,24 +117,3 @@ def _offline() -> bool:
         os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")
         for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
     )
-
-
-def main(hub: str, config: str, split: str, path: str) -> None:
-    """Fetch and write; images stay the bytes they are."""
-    from datasets import DownloadConfig, Image, Sequence, load_dataset
-
-    found = load_dataset(hub, config or None, split=split, download_config=DownloadConfig(max_retries=1))
-    for name, kind in found.features.items():
-        if isinstance(kind, Image):
-            found = found.cast_column(name, Image(decode=False))
-        elif isinstance(getattr(kind, "feature", None), Image):
-            found = found.cast_column(name, Sequence(Image(decode=False)))
-    found.to_parquet(path)
-
-
-if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except Exception as error:  # whatever the library raises is for the caller to tell, in one line
-        message = " ".join(str(error).split())
-        sys.exit(f"{type(error).__name__}: {message}")

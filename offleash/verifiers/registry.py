@@ -1,5 +1,6 @@
 """VERIFIERS: every verifier by name. Adding one is a file and an entry here."""
 
+from offleash.data.verdict import STORED_AS
 from offleash.errors import unknown
 from offleash.verifiers.countdown import decide_steps
 from offleash.verifiers.math.exact import decide_exactly
@@ -71,13 +72,9 @@ VERIFIERS: dict[str, Verifier] = {
 }
 
 
-# A name that is stored in problems and run folders stays; what a user may call it as well is here.
-ALIASES = {"model_judge": "referee"}
-
-
 def verifier(name: str) -> Verifier:
     """The verifier of that name, or an error with the nearest one."""
-    stored = ALIASES.get(name, name)
+    stored = STORED_AS.get(name, name)
     if stored not in VERIFIERS:
-        raise unknown("verifier", name, [*VERIFIERS, *ALIASES])
+        raise unknown("verifier", name, [*VERIFIERS, *STORED_AS])
     return VERIFIERS[stored]

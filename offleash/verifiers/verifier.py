@@ -43,9 +43,9 @@ class Isolation(StrEnum):
 class Verifier:
     """A verifier by its parts; the functions are named, not imported, so that a worker loads only its own."""
 
-    name: str  # key in VERIFIERS, file name and CLI word
+    name: str  # key in VERIFIERS and CLI word; stored with problems and verdicts
     revision: str  # raised when its verdicts change
-    ladder: tuple[str, ...]  # steps of extraction, in order: see reading.extract.STEPS
+    ladder: tuple[str, ...]  # steps of extraction, in order: see extraction.extract.STEPS
     module: str  # with `decide(case) -> Judgement` and `readable(case) -> str`, "" or why the gold cannot be read
     room: Isolation = Isolation.HERE
     seconds: float = 4.0  # of wall clock a case

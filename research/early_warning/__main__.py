@@ -1,14 +1,13 @@
 """python -m research.early_warning: how early do answer entropy, token entropy and reward announce lost support?"""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offleash.cli.output import AsJson, console, needs_local, print_json, progress, warn
-from offleash.errors import OffleashError
+from offleash.cli.main import guarded
+from offleash.cli.output import AsJson, console, needs_local, print_json, progress
 from research.early_warning.plan import QUICK, Plan, named_jobs, settle, settled
 
 
@@ -57,12 +56,8 @@ def main(
 
 
 def run() -> None:
-    """The command; what a user can fix is one message."""
-    try:
-        typer.run(main)
-    except OffleashError as error:
-        warn(f"early_warning: {error}")
-        sys.exit(2)
+    """The command, with the messages and the gentle end that the verbs of offleash have."""
+    guarded(lambda: typer.run(main))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offleash.data.run_folder import append_to_run, open_run
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint.chat import Chat
@@ -14,6 +17,7 @@ from offleash.verifiers.model_judge import LONGEST, PROMPT, decide, identity, ou
 from offleash.verifiers.registry import verifier
 from offleash.verifiers.verifier import Case, Judgement
 from tests.samplers.endpoint.test_chat import Answer, good, serving, trouble
+from tests.verifying.samples import run_of_texts
 
 CASE = Case("Malia and Sasha", "Malia Obama and Sasha Obama", "Who are the children of Barack Obama?")
 
@@ -211,6 +215,13 @@ def test_a_server_that_answers_nonsense_is_failed(monkeypatch: pytest.MonkeyPatc
         assert word in found.reason
 
 
-def test_the_verifier_is_stored_under_its_old_name_and_found_under_both() -> None:
+def test_the_verifier_is_stored_under_its_old_name_and_found_under_both(tmp_path: Path) -> None:
     assert verifier("model_judge") is verifier("referee")
     assert verifier("model_judge").name == "referee"
+    run = run_of_texts(tmp_path / "run", {"p": "4"}, {"p": ["4"]})
+    with append_to_run(run) as opened:
+        opened.write_verdicts(
+            "referee@1+judge+0123", pl.DataFrame({"problem": ["p"], "index": [0], "verdict": ["correct"]})
+        )
+    for name in ("model_judge", "referee"):
+        assert open_run(run, verifier=name).verifier == "referee@1+judge+0123"

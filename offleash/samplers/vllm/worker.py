@@ -282,7 +282,7 @@ def _adapter(name: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def main() -> None:
-    # beside this file lies a module of the name vllm, which is not the one wanted
+    # the folder of this script comes first on the path, and what lies beside it is not to be imported by its bare name
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
     pipe = Pipe()
     command = pipe.commands.get()

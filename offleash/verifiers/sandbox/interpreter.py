@@ -19,7 +19,7 @@ AS_OWNER: set[str] = set()  # routes in which root's command stays root outside,
 LINUX = sys.platform == "linux"
 # The real file, not the link of a virtual environment: links may lead outside of what a sandbox holds.
 PROGRAM = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-# -P: a folder of scripts never comes before the standard library (this one holds a math.py); -S: paths are given
+# -P: a folder of scripts never comes before the standard library; -S: paths are given
 FLAGS = ("-s", "-P", "-S")
 BOOT = (
     "import json, sys; from importlib import import_module; paths = json.loads(sys.argv[1]); "
