@@ -47,7 +47,7 @@ SENTENCES = {
     "warnings",
 }
 CHANGING = {"seconds", "version", "versions", "time", "peak_memory_mb", "memory_mb", "samples_per_second"}
-UNORDERED = {"steps"}  # counted as verdicts come back from workers, in either tree
+UNORDERED = {"steps", "differences"}  # in the order in which workers and joins are done, in either tree
 OLD_NAMES = {"strategies": "ways", "nucleus": "cut"}
 FEW = ("--replicates", "200")
 SAME, DIFFERS, REFUSED = "same", "differs", "refused"
@@ -100,6 +100,8 @@ def differences(old: object, new: object, path: str = "") -> Iterator[str]:
     elif isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
             yield f"{path}: {len(old)} entries became {len(new)}"
+        if key in UNORDERED:
+            old, new = sorted(old, key=json.dumps), sorted(new, key=json.dumps)
         for i, (before, after) in enumerate(zip(old, new, strict=False)):
             yield from differences(before, after, f"{path}/{i}")
     elif isinstance(old, float) and isinstance(new, float):
