@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint test-slow test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
+.PHONY: install demo test lint docs test-slow test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
 
 install: .venv/.installed
 
@@ -51,6 +51,9 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: install          ## docs/cli.md and docs/api.md again, from the declarations of the public functions
+	$(BIN)/python docs/reference.py
 
 fixtures:              ## make the log fixtures again by running the real tools, each in its own environment
 	$(PYTHON) tests/logs/make_fixtures.py

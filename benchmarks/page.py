@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.comparing.arguments import compare_arguments
+from offleash.comparing.runs import compare_inputs
 from offleash.data.run_folder import create_run
 from offleash.data.tables import question_hash
 from offleash.render.figure import PAGE, Figure
@@ -72,7 +72,7 @@ def make_run(folder: Path, seed: int, shift: float, problems: int) -> Path:
 def measure(problems: int, place: Path) -> dict[str, float]:
     runs = [make_run(place / name, seed, shift, problems) for name, seed, shift in (("base", 0, 1.0), ("rl", 1, 0.5))]
     started = time.perf_counter()
-    comparisons, together = compare_arguments([str(run) for run in runs])
+    comparisons, together = compare_inputs([str(run) for run in runs])
     compared = time.perf_counter() - started
     whole = subject(comparisons, together)
     page = place / "report.html"

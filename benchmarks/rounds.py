@@ -20,10 +20,10 @@ from benchmarks import countdown
 from offleash.drawing.schedule import Chunks, chunks_for
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding, Request
+from offleash.samplers.sampler import Request, SamplingParams
 
 UNTIL = 5
-DECODING = Decoding(max_tokens=countdown.LENGTH + 1)
+DECODING = SamplingParams(max_tokens=countdown.LENGTH + 1)
 
 
 def drawn(

@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from benchmarks import countdown
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding, Request
+from offleash.samplers.sampler import Request, SamplingParams
 
 SHAPES = (256, 512, 1024, 2048)
 SMOLLM2 = countdown.HOME / "smollm2"
@@ -76,7 +76,7 @@ def by_engine(sampler: HuggingFace, prompts: list[str], k: int, length: int, see
         for place, prompt in enumerate(prompts)
         for first in range(0, k, 256)
     ]
-    drawn = sampler.sample(requests, Decoding(max_tokens=length))
+    drawn = sampler.sample(requests, SamplingParams(max_tokens=length))
     return sum(sample.tokens or 0 for one in drawn for sample in one.samples)
 
 

@@ -1,65 +1,172 @@
-"""offleash: did RL widen what a language model can solve, or only sharpen it?"""
+"""offleash: did RL widen what a language model can solve, or only sharpen it?
+
+    import offleash as ol
+    result = ol.compare("base.jsonl", "rl.jsonl")
+
+Every verb of the command line is a function here, with the same options: `offleash draw --max-tokens 64` is
+`ol.draw(..., max_tokens=64)`. docs/api.md has them all.
+"""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from offleash.display import render_with
 from offleash.version import __version__ as __version__
 
+TYPE_CHECKING = False  # as typing has it, without importing it
 if TYPE_CHECKING:
-    from offleash.analyses.entropy.entropy import entropies as entropies
     from offleash.analyses.theory.world import simulated_run as simulated_run
-    from offleash.api import compare as compare
-    from offleash.api import draw as draw
-    from offleash.api import figure as figure
-    from offleash.api import load as load
-    from offleash.api import run_study as run_study
-    from offleash.api import tally as tally
-    from offleash.api import train as train
-    from offleash.api import verify as verify
-    from offleash.api import write_report as write_report
-    from offleash.comparing.sentences import finding as finding
+    from offleash.api.analyse import entropy as entropy
+    from offleash.api.analyse import likelihood as likelihood
+    from offleash.api.analyse import plan_samples as plan_samples
+    from offleash.api.analyse import strategies as strategies
+    from offleash.api.analyse import theory as theory
+    from offleash.api.compare import compare as compare
+    from offleash.api.compare import figure as figure
+    from offleash.api.compare import load as load
+    from offleash.api.compare import report as report
+    from offleash.api.compare import tally as tally
+    from offleash.api.compare import view as view
+    from offleash.api.draw import certify as certify
+    from offleash.api.draw import draw as draw
+    from offleash.api.draw import nucleus as nucleus
+    from offleash.api.draw import study as study
+    from offleash.api.draw import sweep as sweep
+    from offleash.api.logs import fsck as fsck
+    from offleash.api.logs import import_logs as import_logs
+    from offleash.api.logs import show_formats as show_formats
+    from offleash.api.train import train as train
+    from offleash.api.verify import check as check
+    from offleash.api.verify import problem_set as problem_set
+    from offleash.api.verify import score as score
+    from offleash.api.verify import verify as verify
     from offleash.data.tally import tally_of_counts as tally_of_counts
     from offleash.errors import OffleashError as OffleashError
-    from offleash.loading.problem_set import problem_set as problem_set
-    from offleash.reporting.comparison import document as document
-    from offleash.reporting.notebook import notebook_html as notebook_html
-    from offleash.samplers.sampler import Decoding as Decoding
+    from offleash.lab.verbs import DemoResult as DemoResult
+    from offleash.lab.verbs import LabResult as LabResult
+    from offleash.lab.verbs import demo as demo
+    from offleash.lab.verbs import lab_list as lab_list
+    from offleash.lab.verbs import lab_model as lab_model
+    from offleash.lab.verbs import lab_pretrain as lab_pretrain
+    from offleash.lab.verbs import lab_problems as lab_problems
+    from offleash.lab.verbs import lab_traces as lab_traces
+    from offleash.options import Decoding as Decoding
+    from offleash.options import EngineOptions as EngineOptions
+    from offleash.options import Judging as Judging
+    from offleash.options import ProblemSelection as ProblemSelection
+    from offleash.options import Reading as Reading
+    from offleash.results.analyses import CertifyResult as CertifyResult
+    from offleash.results.analyses import EntropyResult as EntropyResult
+    from offleash.results.analyses import LikelihoodResult as LikelihoodResult
+    from offleash.results.analyses import NucleusResult as NucleusResult
+    from offleash.results.analyses import PlanResult as PlanResult
+    from offleash.results.analyses import StrategiesResult as StrategiesResult
+    from offleash.results.analyses import SweepResult as SweepResult
+    from offleash.results.analyses import TheoryResult as TheoryResult
+    from offleash.results.analyses import TrainResult as TrainResult
+    from offleash.results.comparison import ComparisonResult as ComparisonResult
+    from offleash.results.comparison import FigureResult as FigureResult
+    from offleash.results.comparison import ReportResult as ReportResult
+    from offleash.results.comparison import ViewSession as ViewSession
+    from offleash.results.samples import CheckResult as CheckResult
+    from offleash.results.samples import DrawResult as DrawResult
+    from offleash.results.samples import FormatsResult as FormatsResult
+    from offleash.results.samples import FsckResult as FsckResult
+    from offleash.results.samples import ImportResult as ImportResult
+    from offleash.results.samples import ProblemSetResult as ProblemSetResult
+    from offleash.results.samples import ScoreResult as ScoreResult
+    from offleash.results.samples import StudyResult as StudyResult
+    from offleash.results.samples import VerifyResult as VerifyResult
     from offleash.stats.change import support_change as support_change
     from offleash.stats.curves import pass_curve as pass_curve
     from offleash.stats.pass_at_k import pass_at_k as pass_at_k
 
-# Where each public name lives; imported when first used, so that `offleash --help` stays fast.
-_FACE = {
-    "Decoding": "offleash.samplers.sampler",
+# Where each public name lives; imported when first used, so that `import offleash` and `offleash --help` stay fast.
+_PUBLIC = {
+    "CertifyResult": "offleash.results.analyses",
+    "CheckResult": "offleash.results.samples",
+    "ComparisonResult": "offleash.results.comparison",
+    "Decoding": "offleash.options",
+    "DemoResult": "offleash.lab.verbs",
+    "DrawResult": "offleash.results.samples",
+    "EngineOptions": "offleash.options",
+    "EntropyResult": "offleash.results.analyses",
+    "FigureResult": "offleash.results.comparison",
+    "FormatsResult": "offleash.results.samples",
+    "FsckResult": "offleash.results.samples",
+    "ImportResult": "offleash.results.samples",
+    "Judging": "offleash.options",
+    "LabResult": "offleash.lab.verbs",
+    "LikelihoodResult": "offleash.results.analyses",
+    "NucleusResult": "offleash.results.analyses",
     "OffleashError": "offleash.errors",
-    "compare": "offleash.api",
-    "document": "offleash.reporting.comparison",
-    "draw": "offleash.api",
-    "entropies": "offleash.analyses.entropy.entropy",
-    "figure": "offleash.api",
-    "finding": "offleash.comparing.sentences",
-    "load": "offleash.api",
-    "notebook_html": "offleash.reporting.notebook",
+    "PlanResult": "offleash.results.analyses",
+    "ProblemSelection": "offleash.options",
+    "ProblemSetResult": "offleash.results.samples",
+    "Reading": "offleash.options",
+    "ReportResult": "offleash.results.comparison",
+    "ScoreResult": "offleash.results.samples",
+    "StrategiesResult": "offleash.results.analyses",
+    "StudyResult": "offleash.results.samples",
+    "SweepResult": "offleash.results.analyses",
+    "TheoryResult": "offleash.results.analyses",
+    "TrainResult": "offleash.results.analyses",
+    "VerifyResult": "offleash.results.samples",
+    "ViewSession": "offleash.results.comparison",
+    "certify": "offleash.api.draw",
+    "check": "offleash.api.verify",
+    "compare": "offleash.api.compare",
+    "demo": "offleash.lab.verbs",
+    "draw": "offleash.api.draw",
+    "entropy": "offleash.api.analyse",
+    "figure": "offleash.api.compare",
+    "fsck": "offleash.api.logs",
+    "import_logs": "offleash.api.logs",
+    "lab_list": "offleash.lab.verbs",
+    "lab_model": "offleash.lab.verbs",
+    "lab_pretrain": "offleash.lab.verbs",
+    "lab_problems": "offleash.lab.verbs",
+    "lab_traces": "offleash.lab.verbs",
+    "likelihood": "offleash.api.analyse",
+    "load": "offleash.api.compare",
+    "nucleus": "offleash.api.draw",
     "pass_at_k": "offleash.stats.pass_at_k",
     "pass_curve": "offleash.stats.curves",
-    "problem_set": "offleash.loading.problem_set",
-    "run_study": "offleash.api",
+    "plan_samples": "offleash.api.analyse",
+    "problem_set": "offleash.api.verify",
+    "report": "offleash.api.compare",
+    "score": "offleash.api.verify",
+    "show_formats": "offleash.api.logs",
     "simulated_run": "offleash.analyses.theory.world",
+    "strategies": "offleash.api.analyse",
+    "study": "offleash.api.draw",
     "support_change": "offleash.stats.change",
-    "tally": "offleash.api",
+    "sweep": "offleash.api.draw",
+    "tally": "offleash.api.compare",
     "tally_of_counts": "offleash.data.tally",
-    "train": "offleash.api",
-    "verify": "offleash.api",
-    "write_report": "offleash.api",
+    "theory": "offleash.api.analyse",
+    "train": "offleash.api.train",
+    "verify": "offleash.api.verify",
+    "view": "offleash.api.compare",
 }
-__all__ = sorted(_FACE)
+__all__ = sorted(_PUBLIC)
+
+# Until 0.2: what public names were called before.
+_OLD = {
+    "document": "the method to_dict() of a result",
+    "entropies": "entropy",
+    "finding": "the attribute `finding` of what compare returns",
+    "notebook_html": "the result itself, which a notebook shows",
+    "run_study": "study",
+    "write_report": "report, or the method save() of what compare returns",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _FACE:
+    if name in _OLD:
+        raise AttributeError(f"offleash has no {name!r} any more. Use {_OLD[name]}.")
+    if name not in _PUBLIC:
         raise AttributeError(f"module 'offleash' has no attribute {name!r}")
-    return getattr(import_module(_FACE[name]), name)
+    return getattr(import_module(_PUBLIC[name]), name)
 
 
 def _notebook_html(result: object) -> str:

@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Callable
 
-Progress = Callable[[str], None]
+Progress = Callable[[str], None]  # gets a line of text at every step; the next one replaces it
+Announce = Callable[[str], None]  # gets what stays: what is about to be done, and its cost
 
 
 def silent(_: str) -> None:

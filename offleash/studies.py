@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.comparing.arguments import compare_arguments
 from offleash.comparing.compare import Comparison
 from offleash.comparing.question import Question
+from offleash.comparing.runs import compare_inputs
 from offleash.data.run_folder import is_run
 from offleash.drawing.draw import (
     Announce,
@@ -20,7 +20,7 @@ from offleash.drawing.draw import (
     budget,
     check_draw,
     check_model,
-    draw_arguments,
+    draw_model,
     unannounced,
 )
 from offleash.drawing.report import drawn_document
@@ -30,10 +30,10 @@ from offleash.progress import Progress, silent
 from offleash.render.numbers import many
 from offleash.reporting.comparison import document
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import Decoding, decoding_text
+from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.samplers.seeds import seed_of
 from offleash.verifying.cases import refuse_unreadable, subjects_of
-from offleash.verifying.verify import VerifyOptions, VerifyResult, judge_of, verify_with
+from offleash.verifying.verify import VerifiedRun, VerifyOptions, judge_of, verify_with
 
 NAMES = ("base", "rl")  # the folders of the two runs
 
@@ -56,8 +56,8 @@ class StudyRequest:
 
     problems: pl.DataFrame
     models: tuple[Model, Model]  # base, RL
-    decoding: Decoding
-    k: str  # a number, or 'paper'
+    decoding: SamplingParams
+    k: int | str  # a number, or 'paper'
     until: int = 0
     seed: int = 0
 
@@ -74,12 +74,12 @@ class StudyRequest:
 
 
 @dataclass(frozen=True)
-class StudyResult:
+class StudyRuns:
     """Both runs and what is said of them; no comparison while samples are missing."""
 
     folder: Path
     drawn: tuple[DrawnRun, ...]
-    verified: tuple[VerifyResult, ...]
+    verified: tuple[VerifiedRun, ...]
     comparison: Comparison | None
 
 
@@ -91,21 +91,21 @@ def study(
     progress: Progress = silent,
     announce: Announce = unannounced,
     drawn: Callable[[DrawnRun], None] = lambda _: None,
-) -> StudyResult:
+) -> StudyRuns:
     """Draw both models into folder/base and folder/rl, verify and compare; again after a kill, it goes on."""
     check_study(asked, folder, verifying, progress)
     runs: list[DrawnRun] = []
     for name, model, seed in zip(NAMES, asked.models, asked.seeds(), strict=True):
         what = (asked.problems, model, asked.decoding, asked.k, asked.until, seed)
-        runs.append(draw_arguments(folder / name, *what, verifying, progress, announce))
+        runs.append(draw_model(folder / name, *what, verifying, progress, announce))
         drawn(runs[-1])
     # a problem without any sample is left out of a comparison; one with a gap would be counted by what it lacks
     if any(run.stuck > run.barren or not run.samples for run in runs):
-        return StudyResult(folder, tuple(runs), (), None)
+        return StudyRuns(folder, tuple(runs), (), None)
     judged = () if asked.until else _verified(folder, verifying or VerifyOptions(), progress)
     reached = [f"{name}={folder / name}" for name in NAMES]
-    comparisons, _ = compare_arguments(reached, asked=question, progress=progress)
-    return StudyResult(folder, tuple(runs), judged, comparisons[0])
+    comparisons, _ = compare_inputs(reached, question=question, progress=progress)
+    return StudyRuns(folder, tuple(runs), judged, comparisons[0])
 
 
 def check_study(
@@ -128,7 +128,7 @@ def check_study(
         refuse_unreadable(judge, subjects, where)
 
 
-def _verified(folder: Path, options: VerifyOptions, progress: Progress) -> tuple[VerifyResult, ...]:
+def _verified(folder: Path, options: VerifyOptions, progress: Progress) -> tuple[VerifiedRun, ...]:
     with judge_of(options, progress) as judge:
         return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)
 
@@ -147,7 +147,7 @@ def cost_text(asked: StudyRequest, cost: Cost) -> str:
     )
 
 
-def studied_document(one: StudyResult, page: Path | None = None) -> dict[str, object]:
+def studied_document(one: StudyRuns, page: Path | None = None) -> dict[str, object]:
     """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
     found = document([one.comparison]) if one.comparison is not None else {"schema": 1}
     drawn = [drawn_document(run) for run in one.drawn]

@@ -1,6 +1,6 @@
 """Does this tree still measure what an older commit measured?
 
-    python -m tests.same_as 3dc200f        (about ten minutes; needs git, and what `make install` installs)
+    python -m tests.same_as 094829c        (about ten minutes; needs git, and what `make install` installs)
 
 The old tree is taken out of git, and both are run by the same Python on the same inputs: the example counts, a pair of
 files of every log format, rows and problems with known answers, a quick demo. Of every JSON the keys and their order,
@@ -8,7 +8,8 @@ integers, classes and words must be equal, and floats to 1e-12; sentences may be
 must be the same, the new tree must resume the old one's folder without drawing anything, and every verdict must be the
 same. What both trees refuse is counted apart, since it compares little.
 
-`OLD_NAMES` has what verbs were called before they were renamed.
+`OLD_VERBS` and `OLD_OPTIONS` have what verbs and options were called before they were renamed; a verb that the old tree
+does not know by its new name is asked for by the old one.
 """
 
 import json
@@ -48,7 +49,8 @@ SENTENCES = {
 }
 CHANGING = {"seconds", "version", "versions", "time", "peak_memory_mb", "memory_mb", "samples_per_second"}
 UNORDERED = {"steps", "differences"}  # in the order in which workers and joins are done, in either tree
-OLD_NAMES = {"strategies": "ways", "nucleus": "cut"}
+OLD_VERBS = {"plan samples": ["plan"], "strategies": ["ways"], "nucleus": ["cut"]}
+OLD_OPTIONS = {"compare": {"--verifier": "--verify", "--verdicts": "--verifier"}}
 FEW = ("--replicates", "200")
 SAME, DIFFERS, REFUSED = "same", "differs", "refused"
 
@@ -60,12 +62,16 @@ class Tree:
     place: Path
     cache: Path
     old: bool
+    renamed: bool = True  # verbs had their old names in the tree, not only options
 
     def run(self, verb: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        name = OLD_NAMES.get(verb, verb) if self.old else verb
+        words = verb.split()
+        if self.old:
+            words = OLD_VERBS[verb] if verb in OLD_VERBS and (self.renamed or verb == "plan samples") else words
+            arguments = tuple(OLD_OPTIONS.get(verb, {}).get(str(one), one) for one in arguments)
         code = f"import sys; sys.path.insert(0, {str(self.place)!r}); from offleash.cli.main import main; main()"
         return subprocess.run(
-            [sys.executable, "-P", "-c", code, name, *map(str, arguments)],
+            [sys.executable, "-P", "-c", code, *words, *map(str, arguments)],
             env=os.environ | {"OFFLEASH_CACHE": str(self.cache), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(self.place)},
             cwd=self.cache.parent,
             capture_output=True,
@@ -139,11 +145,11 @@ class Pair:
         yield self.json("compare", counts / "base.csv", counts / "rl.csv")
         for rule in (("above", "--tau", "0.01"), ("confident",), ("posterior",)):
             yield self.json("compare", counts / "base.csv", counts / "rl.csv", "--rule", *rule, "--at", 64, *FEW)
-        yield self.json("plan", counts / "base.csv")
+        yield self.json("plan samples", counts / "base.csv")
         yield self.json("formats")
         for base, rl in log_pairs(self.work / "logs"):
             yield self.json("compare", f"base={base}", f"rl={rl}", *FEW)
-            yield self.json("compare", f"base={base}", f"rl={rl}", "--verify", "math", *FEW)
+            yield self.json("compare", f"base={base}", f"rl={rl}", "--verifier", "math", *FEW)
         for file, verifier in rows_files(self.work / "rows"):
             yield self.json("verify", file, "--verifier", verifier, "--no-cache")
         for problems, options in problem_files():
@@ -176,7 +182,7 @@ class Pair:
         for run in (base, rl):  # as the model judge of the old tree stored its verdicts
             stored = next((run / "verdicts").iterdir())
             shutil.copytree(stored, stored.parent / "referee@1+judge+0123456789abcdef")
-        yield self.json("compare", base, rl, "--verifier", "referee", *FEW)
+        yield self.json("compare", base, rl, "--verdicts", "referee", *FEW)
 
     def drawn(self) -> Iterator[Check]:
         """Samples and verdicts of both trees, and a folder that one began and the other resumes."""
@@ -268,7 +274,12 @@ def main(commit: str) -> int:
         packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
         with tarfile.open(fileobj=BytesIO(packed)) as archive:
             archive.extractall(work / "old", filter="data")
-        pair = Pair(Tree(work / "old", work / "cache-old", old=True), Tree(ROOT, work / "cache-new", old=False), work)
+        renamed = not (work / "old" / "offleash" / "analyses").exists()
+        pair = Pair(
+            Tree(work / "old", work / "cache-old", old=True, renamed=renamed),
+            Tree(ROOT, work / "cache-new", old=False),
+            work,
+        )
         outcomes: Counter[str] = Counter()
         for check in pair.checks():
             outcomes[check.outcome] += 1
@@ -280,4 +291,4 @@ def main(commit: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "3dc200f"))
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "094829c"))

@@ -4,10 +4,12 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
+from offleash.cli.verbs import GROUPS
 from offleash.data.tables import PROBLEMS, SAMPLES, VERDICTS
 from offleash.logs.registry import FORMATS
 from tests.cli.command import offleash
@@ -38,7 +40,7 @@ def inputs(command: list[str]) -> list[str]:
     """Paths that a command reads: what follows its verb, without options, their values and names of runs."""
     if command[1] not in TAKES_A_PATH:
         return []
-    words, paths = iter(command[2:]), []
+    words, paths = iter(command[3 if command[1] in GROUPS else 2 :]), []
     for word in words:
         if word.startswith("-"):
             if word not in SWITCHES and "=" not in word:
@@ -138,7 +140,7 @@ def test_every_key_of_the_json_is_described(workplace: Path) -> None:
     assert sorted({key for key in keys_of(document) if f"`{key}`" not in text}) == []
 
 
-OTHERS = ["plan examples/counts/base.csv", "formats", "problems", "check examples/problems.jsonl"]
+OTHERS = ["plan samples examples/counts/base.csv", "formats", "problems", "check examples/problems.jsonl"]
 
 
 @pytest.mark.parametrize("words", OTHERS)
@@ -146,6 +148,16 @@ def test_every_key_of_the_other_documents_is_described(words: str, workplace: Pa
     run = offleash(*words.split(), "--json")
     assert run.code == 0, run.err
     assert sorted({key for key in keys_of(json.loads(run.out)) if f"`{key}`" not in described("json.md")}) == []
+
+
+@pytest.mark.parametrize("name", ["cli", "api"])
+def test_the_reference_is_that_of_the_declarations(name: str) -> None:
+    spec = spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    reference = module_from_spec(spec)
+    spec.loader.exec_module(reference)
+    assert getattr(reference, name)() == described(f"{name}.md"), "stale: make docs writes it again"
 
 
 def test_every_format_is_described() -> None:

@@ -1,78 +1,77 @@
-"""The `offleash` command: its verbs, and the one place where errors become messages."""
+"""The `offleash` command: which verb was typed, and the one place where errors become messages.
+
+The overview is printed from the table of verbs alone, and of the verbs only the one that was typed is imported:
+starting fast is a feature.
+"""
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from types import FrameType
-from typing import Annotated
 
-import typer
-
-from offleash.cli.analyse import entropy, likelihood, plan, strategies, theory
-from offleash.cli.compare import compare, figure, report, view
-from offleash.cli.draw import certify, draw, nucleus, study, sweep
 from offleash.cli.output import warn
-from offleash.cli.runs import formats, fsck, import_
-from offleash.cli.train import demo, lab, train
-from offleash.cli.verify import check, problems, score, verify
+from offleash.cli.verbs import GROUPS, OLD_VERBS, SECTIONS, VERBS
 from offleash.errors import OffleashError
 from offleash.version import __version__
 
-app = typer.Typer(
-    name="offleash",
-    help="Did RL widen what a language model can solve, or only sharpen it? Start with: demo, study or compare",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-)
-app.command()(demo)
-app.command()(study)
-app.command()(compare)
-app.command()(report)
-app.command()(view)
-app.command()(figure)
-app.command()(entropy)
-app.command()(likelihood)
-app.command()(strategies)
-app.command("import")(import_)
-app.command()(draw)
-app.command()(sweep)
-app.command()(certify)
-app.command()(nucleus)
-app.command()(verify)
-app.command()(score)
-app.command()(theory)
-app.command()(train)
-app.add_typer(lab)
-app.command()(problems)
-app.command()(check)
-app.command()(plan)
-app.command()(fsck)
-app.command()(formats)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"offleash {__version__}")
-        raise typer.Exit()
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_version)
-    ] = False,
-) -> None:
-    """Options of the command itself."""
+ABOUT = "Did RL widen what a language model can solve, or only sharpen it? Start with demo, compare or study."
+HELP = ("-h", "--help")
 
 
 def main() -> None:
-    """Run the command; what a user can mend is one message, never a traceback."""
-    guarded(app)
+    """Run the command; what a user can fix is one message, never a traceback."""
+    guarded(lambda: dispatch(sys.argv[1:]))
+
+
+def dispatch(words: Sequence[str]) -> None:
+    """Do what was typed after `offleash`."""
+    first, second = (*words, "", "")[:2]
+    if first in ("", *HELP) or (first in GROUPS and second in ("", *HELP)):
+        print(overview(first if first in GROUPS else ""))
+    elif first == "--version":
+        print(f"offleash {__version__}")
+    else:
+        name = f"{first} {second}" if first in GROUPS else first
+        if name not in VERBS:
+            raise _no_verb(first, second)
+        from offleash.cli.builder import run_command
+
+        run_command(VERBS[name], list(words[len(name.split()) :]))
+
+
+def overview(group: str = "") -> str:
+    """The verbs by section, or those of one group."""
+    from shutil import get_terminal_size
+    from textwrap import fill, wrap
+
+    width = min(max(get_terminal_size().columns, 60), 110)
+    lines = [f"Usage: offleash {f'{group} ' if group else ''}VERB ...", "", fill(GROUPS.get(group, ABOUT), width)]
+    for section, verbs in SECTIONS.items():
+        shown = [verb for verb in verbs if verb.name.startswith(f"{group} " if group else "")]
+        if shown:
+            lines += ["", f"{section}:"]
+        for verb in shown:
+            first, *rest = wrap(verb.about, width - 16)
+            lines += [f"  {verb.name:<13} {first}", *(f"{'':16}{line}" for line in rest)]
+    return "\n".join([*lines, "", "offleash VERB --help has its options and examples; offleash --version the version."])
+
+
+def _no_verb(first: str, second: str) -> OffleashError:
+    if first in GROUPS:  # before it was a group, `plan` took pilots
+        verbs = [name for name in VERBS if name.startswith(f"{first} ")]
+        step = f"Type: offleash {verbs[0]} {second}" if len(verbs) == 1 else f"Its verbs: {', '.join(verbs)}"
+        return OffleashError(f"{first} has no verb {second!r}. {step}.")
+    if first in OLD_VERBS:
+        return OffleashError(f"offleash has no verb {first!r} any more. It is {OLD_VERBS[first]!r} now.")
+    if first.startswith("-"):
+        return OffleashError(f"offleash has no option {first!r}. Options follow a verb: offleash VERB --help.")
+    known = [*(name for name in VERBS if " " not in name), *GROUPS]
+    near = get_close_matches(first, known, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Its verbs: {', '.join(known)}."
+    return OffleashError(f"offleash has no verb {first!r}. {hint}")
 
 
 def guarded(command: Callable[[], object]) -> None:

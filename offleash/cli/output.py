@@ -1,23 +1,16 @@
-"""What a verb prints: progress on standard error, its result as JSON or for people; what it needs beyond the core."""
+"""What a verb prints: progress and announcements on standard error, its result as JSON or for people."""
 
 import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from offleash.errors import OffleashError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from offleash.progress import Progress
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 @contextmanager
@@ -47,7 +40,7 @@ def print_json(document: object) -> None:
     """A result for programs, on one line."""
     import json
 
-    print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(document, ensure_ascii=False, allow_nan=False), flush=True)
 
 
 def console() -> "Console":
@@ -75,12 +68,3 @@ def printable(text: str) -> str:
 def command_line() -> str:
     """The words of this command, quoted so that they can be typed again."""
     return shlex.join(["offleash", *sys.argv[1:]])
-
-
-def needs_local(verb: str) -> None:
-    """Refuse a verb that trains where the libraries for it are not installed."""
-    lacking = [name for name in ("torch", "transformers", "yaml") if find_spec(name) is None]
-    if lacking:
-        raise OffleashError(
-            f"offleash {verb} needs {lacking[0]}, which is not installed: pip install 'offleash[local]'."
-        )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from offleash.comparing.answers import Diversity, RunDiversity
-from offleash.comparing.arguments import Union
+from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import GAP_BUDGET, Comparison
 from offleash.comparing.per_benchmark import BenchmarkChange, Macro
 from offleash.data.run import Run

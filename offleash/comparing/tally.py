@@ -172,7 +172,7 @@ def _check(runs: Sequence[Run], matched: Alignment, column: dict[str, np.ndarray
             row = int(twice_P.argmax())
             raise _copied(run, matched.problems["problem"][row], column["rows"][row, r], column["last"][row, r] + 1)
         if drawn_PR[:, r].sum() == 0 and unverified_PR[:, r].sum() > 0:
-            step = run.unverified_hint or "Judge them: offleash verify RUN, or compare with --verify NAME."
+            step = run.unverified_hint or "Judge them: offleash verify RUN, or compare with --verifier NAME."
             raise OffleashError(
                 f"None of the {unverified_PR[:, r].sum():,} samples of {run.name!r} has a verdict. {step}"
             )

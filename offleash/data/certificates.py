@@ -255,7 +255,7 @@ def _verifier(path: Path, wanted: str | None) -> str:
         some = known
         if len({name.partition("@")[0] for name in known}) > 1:
             raise OffleashError(
-                f"{path} has verdicts of several verifiers: {', '.join(known)}; choose with --verifier."
+                f"{path} has verdicts of several verifiers: {', '.join(known)}; choose with --verdicts."
             )
     if not some:
         raise OffleashError(f"{path} has no verdicts yet; run its `offleash certify` again.")

@@ -191,7 +191,7 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
         facts={str(key): str(value) for key, value in facts.items()} if isinstance(facts, dict) else {},
         unverified_hint=""
         if chosen
-        else f"Judge them: offleash verify {quote(str(path))}, or compare with --verify NAME.",
+        else f"Judge them: offleash verify {quote(str(path))}, or compare with --verifier NAME.",
         draw=origin.key if origin is not None else "",
     )
 
@@ -241,7 +241,7 @@ def _verifier(path: Path, wanted: str | None) -> str | None:
         return max(versions, key=_version)
     if len(known) > 1 and (len(names) > 1 or not all("@" in name for name in known)):
         raise OffleashError(
-            f"{path} has verdicts of several verifiers: {', '.join(known)}; choose one with --verifier."
+            f"{path} has verdicts of several verifiers: {', '.join(known)}; choose one with --verdicts."
         )
     return max(known, key=_version, default=None)
 

@@ -1,6 +1,6 @@
 """Drawing samples of every problem from a model into a run folder, each exactly once, resumable after a kill.
 
-`draw` puts together what the other files here do; `draw_arguments` checks arguments before it loads the model.
+`draw` puts together what the other files here do; `draw_model` checks what it is given before it loads the model.
 """
 
 import time
@@ -19,16 +19,15 @@ from offleash.drawing.resume import StoredSamples, askable, begin, drop_orphans,
 from offleash.drawing.schedule import Schedule, Stage
 from offleash.drawing.workers import JudgeQueue
 from offleash.errors import OffleashError
+from offleash.options import MOST_SAMPLES, PAPER
 from offleash.problems.benchmarks import GYM, PROBLEMS
 from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.samplers.huggingface.loading import check_folder, settings_of
 from offleash.samplers.registry import EXTRAS, Model, open_sampler
-from offleash.samplers.sampler import Decoding, Sampler
+from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import Subjects, VerifyOptions, judge_of, stored_name, verify_shards
-
-MOST = 16_384 * 64  # samples a problem
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class DrawRequest:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.k <= MOST:
-            raise OffleashError(f"k is a number of samples a problem from 1 to {MOST:,}; found -k {self.k}.")
+        if not 1 <= self.k <= MOST_SAMPLES:
+            raise OffleashError(f"k is a number of samples a problem from 1 to {MOST_SAMPLES:,}; found -k {self.k}.")
         if self.until < 0:
             raise OffleashError(f"--until is a number of successes, 1 or more; found --until {self.until}.")
         if self.seed < 0:
@@ -55,7 +54,7 @@ class DrawEstimate:
 
     folder: Path
     drawing: DrawRequest
-    decoding: Decoding
+    decoding: SamplingParams
     problems: int
     settled: int  # that need no more samples
     samples: int  # that are there already
@@ -99,7 +98,7 @@ def draw(
     folder: Path,
     problems: pl.DataFrame,
     sampler: Sampler,
-    decoding: Decoding,
+    decoding: SamplingParams,
     drawing: DrawRequest,
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
@@ -145,7 +144,7 @@ def draw(
     )
 
 
-def refuse_copies(decoding: Decoding, k: int) -> None:
+def refuse_copies(decoding: SamplingParams, k: int) -> None:
     """Refuse to draw one text k times."""
     if decoding.temperature == 0 and k > 1:
         raise OffleashError(
@@ -186,7 +185,7 @@ def _judging(
 def _prospect(
     folder: Path,
     drawing: DrawRequest,
-    decoding: Decoding,
+    decoding: SamplingParams,
     stands: StoredSamples,
     schedule: Schedule,
     verification: Verification | None,
@@ -221,12 +220,12 @@ TASKS: Mapping[str, int] = {  # of Reasoning Gym, where a figure shows it (its l
 }
 
 
-def draw_arguments(
+def draw_model(
     folder: Path,
     problems: pl.DataFrame,
     model: Model,
-    decoding: Decoding,
-    k: str,
+    decoding: SamplingParams,
+    k: int | str,
     until: int = 0,
     seed: int = 0,
     verifying: VerifyOptions | None = None,
@@ -241,7 +240,7 @@ def draw_arguments(
 
 
 def check_draw(
-    folder: Path, problems: pl.DataFrame, model: Model, decoding: Decoding, k: str, until: int, seed: int
+    folder: Path, problems: pl.DataFrame, model: Model, decoding: SamplingParams, k: int | str, until: int, seed: int
 ) -> DrawRequest:
     """What is to be drawn; refused where that can be told from the words and the folder alone."""
     askable(problems)
@@ -272,14 +271,14 @@ def check_model(model: Model) -> None:
         raise OffleashError(f"{model.adapter} {what}; an adapter is a folder that PEFT saved, or a name on the hub.")
 
 
-def budget(k: str, problems: pl.DataFrame) -> int:
-    """The number of samples a problem: as given, or the paper's for these problems."""
-    if k == "paper":
+def budget(k: int | str, problems: pl.DataFrame) -> int:
+    """The number of samples per problem: as given, or the paper's for these problems."""
+    if k == PAPER:
         return paper_budget(problems)
     try:
-        return int(k.replace(",", "").replace("_", ""))
+        return int(k)
     except ValueError:
-        raise OffleashError(f"k is a number of samples a problem, or 'paper'; found -k {k}.") from None
+        raise OffleashError(f"k is a number of samples per problem, or 'paper'; found -k {k}.") from None
 
 
 def paper_budget(problems: pl.DataFrame) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import Decoding, Request, Sample
+from offleash.samplers.sampler import Request, Sample, SamplingParams
 from offleash.stats.binomials import Float
 from offleash.stats.duplicates import (
     FALSE_ALARM,
@@ -59,7 +59,7 @@ _OR_ELSE = "If the samples are sound, the log-probabilities are not those they w
 class Duplicates:
     """Watches the samples of a run as they come; drawing at temperature 0 repeats by design and is let pass."""
 
-    def __init__(self, decoding: Decoding, name: str) -> None:
+    def __init__(self, decoding: SamplingParams, name: str) -> None:
         self._name = name
         self._greedy = decoding.temperature == 0 or decoding.top_k == 1
         self._plain = decoding.plain

@@ -19,7 +19,7 @@ from offleash.drawing.writer import Writer
 from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.render.numbers import duration
-from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sampler
+from offleash.samplers.sampler import DrawnChunk, Request, Sampler, SamplingParams
 
 OFTEN = 0.5  # seconds between two words
 
@@ -78,7 +78,7 @@ class DrawLoop:
         run: RunFolder,
         begun: OpenRun,
         sampler: Sampler,
-        decoding: Decoding,
+        decoding: SamplingParams,
         schedule: Schedule,
         verification: Verification | None,
     ) -> None:

@@ -20,7 +20,7 @@ from offleash.data.verdict import Verdict
 from offleash.drawing.schedule import Chunks, Span, StoredProgress, chunks_for, overlap
 from offleash.errors import OffleashError
 from offleash.samplers.chat_template import opens_reasoning
-from offleash.samplers.sampler import Decoding, Sampler
+from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 
 OTHER_GOLD = "; other gold answers can be judged against with `offleash verify RUN --problems PROBLEMS`"
@@ -79,7 +79,7 @@ def askable(problems: pl.DataFrame) -> pl.DataFrame:
 
 
 def origin_of(
-    sampler: Sampler, model: str, decoding: Decoding, seed: int, until: int, problems: pl.DataFrame
+    sampler: Sampler, model: str, decoding: SamplingParams, seed: int, until: int, problems: pl.DataFrame
 ) -> Origin:
     """All that the samples of a draw depend on."""
     about = sampler.about
@@ -118,7 +118,7 @@ def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
     return old
 
 
-def refuse_other_words(folder: Path, model: str, decoding: Decoding, seed: int, until: int) -> None:
+def refuse_other_words(folder: Path, model: str, decoding: SamplingParams, seed: int, until: int) -> None:
     """Refuse early what can be told before a model is loaded."""
     refuse_certificate(folder)
     old = read_origin(folder)
@@ -134,7 +134,7 @@ def problem_seed(key: str, problem: str) -> int:
     return seed_of(key, problem)
 
 
-def _plain(decoding: Decoding) -> dict[str, object]:
+def _plain(decoding: SamplingParams) -> dict[str, object]:
     """A decoding as it is stored: 1 and 1.0 are the same temperature, and must give the same samples."""
     numbers = {"temperature": decoding.temperature, "top_p": decoding.top_p, "min_p": decoding.min_p}
     return {**decoding.document(), **{name: float(value) for name, value in numbers.items()}}

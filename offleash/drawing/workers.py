@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sample, Sampler
+from offleash.samplers.sampler import DrawnChunk, Request, Sample, Sampler, SamplingParams
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import Subjects, judged_rows
 
@@ -48,7 +48,7 @@ Event = DrawnChunk | VerdictsReady | BatchDone | JudgingFailed
 class SamplerWorkers:
     """Up to `sampler.width` batches at once. What became of them comes through `events`, to the thread that asked."""
 
-    def __init__(self, sampler: Sampler, decoding: Decoding) -> None:
+    def __init__(self, sampler: Sampler, decoding: SamplingParams) -> None:
         self._sampler, self._decoding = sampler, decoding
         self._width = max(1, sampler.width)
         self._batches: queue.SimpleQueue[tuple[list[Request], list[str]] | None] = queue.SimpleQueue()

@@ -1,34 +1,28 @@
 """The demo: train a real model with RLVR on two CPU cores, and measure what it can reach before and after.
 
-While one process trains, another draws the base; both use the ordinary functions and commands of the package, and all
-that they write stays in one folder. Run again after an interruption, it resumes.
+While one process trains, another draws the base; both call the public functions of the package, and all that they
+write stays in one folder. Run again after an interruption, it resumes.
 """
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 
 import polars as pl
 
-from offleash.comparing.arguments import compare_arguments, question
+from offleash.api.compare import compare
+from offleash.api.draw import draw
+from offleash.api.verify import verify
 from offleash.comparing.compare import Comparison
-from offleash.drawing.draw import draw_arguments
 from offleash.errors import OffleashError
+from offleash.lab.background import BackgroundCall, BackgroundCalls
 from offleash.lab.pretrain import base_of
 from offleash.lab.registry import problem_lines, write_problems
 from offleash.lab.world import LabWorld
-from offleash.loading.problem_set import load_problems
+from offleash.options import Decoding
 from offleash.progress import Progress, silent
-from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import DECODINGS, Decoding
 from offleash.training.loop import Training, train
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
-from offleash.verifying.verify import verify
 
 PROBLEMS, TRAINING, BASE, AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
 SETTLED = 5  # successes that settle a problem in the second draw of the base, which is asked what it reaches alone
@@ -51,7 +45,7 @@ QUICK = DemoSize(problems=60, k=512, steps=50, groups=32)
 
 
 @dataclass(frozen=True)
-class DemoResult:
+class DemoRuns:
     """What a demo came to. All comparisons are of problems that neither corpus nor training held."""
 
     world: str
@@ -79,61 +73,57 @@ def recipe_of(world: LabWorld, plan: DemoSize, folder: Path) -> Recipe:
     )
 
 
-def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress = silent) -> DemoResult:
+def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress = silent) -> DemoRuns:
     """Train, draw, verify, compare; what stands in the folder already is not done again."""
     import torch
 
     started, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)  # the other core draws
     try:
-        asked = _problems(world, plan, folder)
+        test = _problems(world, plan, folder)
         base = f"hf:{base_of(world.name)}"
-        with BackgroundCommands(_base_commands(plan, folder, base, world.longest), folder / "base.log") as lane:
+        with BackgroundCalls(_base_calls(plan, folder, base, world.longest), folder / "base.log") as lane:
             trained = train(recipe_of(world, plan, folder), folder / TRAINING, progress)
             rl = f"hf:{trained.model}"
-            plain = replace(DECODINGS["plain"], max_tokens=world.longest)
-            paper = replace(DECODINGS["paper"], max_tokens=world.longest)
-            for run, model, decoding in (
-                (RL, rl, plain),
-                (f"{PAPER}/{RL}", rl, paper),
-                (f"{PAPER}/{BASE}", base, paper),
+            for run, model, named in (
+                (RL, rl, "plain"),
+                (f"{PAPER}/{RL}", rl, "paper"),
+                (f"{PAPER}/{BASE}", base, "paper"),
             ):
-                _drawn(folder / run, asked, model, decoding, plan, progress)
+                decoding = Decoding(named, max_tokens=world.longest)
+                draw(test, model, k=plan.k, out=folder / run, seed=plan.seed, decoding=decoding, progress=progress)
+                verify(folder / run, progress=progress)
             lane.wait(lambda: progress(f"drawing the base: {_samples(folder / BASE):,} samples so far"))
-        plainly = _compared(folder / BASE, folder / RL, "problem", progress)
+        plain = _compared(folder / BASE, folder / RL, "problem", progress)
         by_solution = _compared(folder / BASE, folder / RL, "solution", progress)
-        papered = _compared(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
+        as_paper = _compared(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
         null = _compared(folder / BASE, folder / AGAIN, "problem", progress)
     finally:
         torch.set_num_threads(threads)
     seconds = time.monotonic() - started
-    return DemoResult(world.name, plan, folder, trained, plainly, by_solution, papered, null, seconds)
+    return DemoRuns(world.name, plan, folder, trained, plain, by_solution, as_paper, null, seconds)
 
 
-def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> pl.DataFrame:
-    """The problems of the demo, written where every command finds them; refused where the folder holds others."""
+def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> Path:
+    """The test problems of the demo, written where every command finds them; refused where the folder holds others."""
     for part, size in (("train", plan.pool), ("test", plan.problems)):
         path = folder / PROBLEMS / f"{part}.jsonl"
         if path.is_file() and path.read_text(encoding="utf-8") != problem_lines(world, part, size, plan.seed):
             raise OffleashError(f"{folder} holds a demo of another seed, size or world; choose another with --out.")
         write_problems(world, part, size, plan.seed, path)
-    return load_problems(folder / PROBLEMS / "test.jsonl").frame
+    return folder / PROBLEMS / "test.jsonl"
 
 
-def _base_commands(plan: DemoSize, folder: Path, base: str, longest: int) -> list[list[str]]:
+def _base_calls(plan: DemoSize, folder: Path, base: str, longest: int) -> list[BackgroundCall]:
     """What the other process does: draw the base, judge it, draw it again."""
+    common = {"k": plan.k, "max_tokens": longest}
     test = str(folder / PROBLEMS / "test.jsonl")
-    draw = ["draw", test, base, "-k", str(plan.k), "--max-tokens", str(longest), "--json"]
+    again = {"out": str(folder / AGAIN), "seed": plan.seed + OTHER, "until": SETTLED}
     return [
-        [*draw, "-o", str(folder / BASE), "--seed", str(plan.seed)],
-        ["verify", str(folder / BASE), "--json"],
-        [*draw, "-o", str(folder / AGAIN), "--seed", str(plan.seed + OTHER), "--until", str(SETTLED)],
+        BackgroundCall("draw", (test, base), {**common, "out": str(folder / BASE), "seed": plan.seed}),
+        BackgroundCall("verify", (str(folder / BASE),)),
+        BackgroundCall("draw", (test, base), {**common, **again}),
     ]
-
-
-def _drawn(run: Path, asked: pl.DataFrame, model: str, decoding: Decoding, plan: DemoSize, progress: Progress) -> None:
-    draw_arguments(run, asked, model_of(model), decoding, str(plan.k), 0, plan.seed, None, progress)
-    verify(run, None, progress)
 
 
 def _samples(run: Path) -> int:
@@ -143,64 +133,4 @@ def _samples(run: Path) -> int:
 
 
 def _compared(before: Path, after: Path, per: str, progress: Progress) -> Comparison:
-    names = [f"{path.name}={path}" for path in (before, after)]
-    comparisons, _ = compare_arguments(names, asked=question(per=per), progress=progress)
-    return comparisons[0]
-
-
-# A lane: commands of the package, one after the other, in processes beside this one.
-
-
-LOOK = 2.0  # seconds between two looks at a lane that is waited for
-GENTLE = 20.0  # seconds that a command has to end by itself
-
-
-class BackgroundCommands:
-    """Commands that run meanwhile; left, the one at work is ended gently, and can be run again."""
-
-    def __init__(self, commands: Sequence[Sequence[str]], log: Path, module: str = "offleash") -> None:
-        self._module = module
-        self._commands, self._log = commands, log
-        self._process: subprocess.Popen[bytes] | None = None
-        self._trouble = ""
-        self._stop = Event()
-        self._thread = Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> "BackgroundCommands":
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        process = self._process
-        if process is not None and process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(GENTLE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        self._thread.join(GENTLE)
-
-    def wait(self, waiting: Callable[[], None]) -> None:
-        """Until the last command has ended; `waiting` is called meanwhile. Trouble of a command is an error here."""
-        while self._thread.is_alive():
-            waiting()
-            self._thread.join(LOOK)
-        if self._trouble:
-            raise OffleashError(self._trouble)
-
-    def _run(self) -> None:
-        alone = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        with self._log.open("ab") as log:
-            for command in self._commands:
-                if self._stop.is_set():
-                    return
-                whole = [sys.executable, "-m", self._module, *command]
-                self._process = subprocess.Popen(whole, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=alone)
-                if self._process.wait():
-                    self._trouble = (
-                        f"{self._module} {' '.join(command)} ended with exit code {self._process.returncode}; "
-                        f"{self._log} says why. Run the same command again to resume."
-                    )
-                    return
+    return compare(f"{before.name}={before}", f"{after.name}={after}", per=per, progress=progress).comparison

@@ -8,7 +8,7 @@ import numpy as np
 
 from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS
 from offleash.comparing.compare import Comparison
-from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, DemoResult
+from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, DemoRuns
 from offleash.lab.pretrain import base_of
 from offleash.lab.registry import world
 from offleash.progress import Progress, silent
@@ -52,7 +52,7 @@ def shows(one: Comparison) -> dict[str, bool]:
     }
 
 
-def headline(done: DemoResult) -> str:
+def headline(done: DemoRuns) -> str:
     """One sentence: whether this run shows the leash."""
     parts = shows(done.plain)
     if all(parts.values()):
@@ -63,7 +63,7 @@ def headline(done: DemoResult) -> str:
     return f"At temperature 1 this run does not show the leash: not beyond chance that {'; '.join(missing)}.{at_paper}"
 
 
-def sentences(done: DemoResult) -> list[str]:
+def sentences(done: DemoRuns) -> list[str]:
     """What was measured in this run, each with its interval."""
     return [
         _passes("Temperature 1", done.plain),
@@ -83,7 +83,7 @@ def _passes(how: str, one: Comparison) -> str:
     )
 
 
-def _losses(done: DemoResult) -> str:
+def _losses(done: DemoRuns) -> str:
     change, evidence, again = done.plain.change, done.plain.evidence, done.null.change
     null = evidence.null
     chance = (
@@ -100,7 +100,7 @@ def _p(value: float) -> str:
     return f"= {value:.2g}" if value else "< 1e-300"
 
 
-def _solutions(done: DemoResult) -> str:
+def _solutions(done: DemoRuns) -> str:
     change = done.solutions.change
     kept, interval = change.value["SRR"], change.interval["SRR"]
     return (
@@ -109,7 +109,7 @@ def _solutions(done: DemoResult) -> str:
     )
 
 
-def _halves(done: DemoResult) -> str:
+def _halves(done: DemoRuns) -> str:
     """What chance alone does to solutions: the base's samples in two halves, one held against the other."""
     again = done.solutions.evidence.retest
     if again is None or not np.isfinite(again.redraw_SRR):
@@ -126,14 +126,14 @@ def _halves(done: DemoResult) -> str:
 NAME = "report.html"
 
 
-def write_report(done: DemoResult, command: str = "", progress: Progress = silent) -> Path:
+def write_report(done: DemoRuns, command: str = "", progress: Progress = silent) -> Path:
     """Write the page into the folder of the demo; `command` is what the page says made it."""
     path = done.folder / NAME
     write_text(path, report_page(subject([done.plain]), telling(done, command), progress))
     return path
 
 
-def demo_document(done: DemoResult, path: Path) -> dict[str, object]:
+def demo_document(done: DemoRuns, path: Path) -> dict[str, object]:
     """The JSON of `compare` (per problem, temperature 1), with the rest of what was measured beside it."""
     return {
         **document([done.plain]),
@@ -147,7 +147,7 @@ def demo_document(done: DemoResult, path: Path) -> dict[str, object]:
     }
 
 
-def telling(done: DemoResult, command: str = "") -> PageText:
+def telling(done: DemoRuns, command: str = "") -> PageText:
     """What the page says beside the main comparison: how it was made, and the same question asked otherwise."""
     plan = done.plan
     made = (
@@ -166,7 +166,7 @@ def telling(done: DemoResult, command: str = "") -> PageText:
     )
 
 
-def again(done: DemoResult) -> list[str]:
+def again(done: DemoRuns) -> list[str]:
     """Commands that show it again."""
     folder = Path(quote(str(done.folder)))
     fingerprint = done.world if done.world in FINGERPRINTS else "steps"

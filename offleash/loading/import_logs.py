@@ -3,12 +3,13 @@
 Logs are read twice: to number their samples, then to copy the texts in bounded memory.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
+from weakref import finalize
 
 import polars as pl
 
@@ -17,7 +18,7 @@ from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.files.detect import head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
-from offleash.loading.load import Reading, merged_facts, read_parts
+from offleash.loading.load import LoadOptions, RunInput, merged_facts, read_parts
 from offleash.loading.merge import gather
 from offleash.logs.format import Options
 from offleash.logs.registry import open_log, recognised
@@ -27,7 +28,7 @@ SHARD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class ImportResult:
+class LogImport:
     """What went into a run folder."""
 
     folder: Path
@@ -40,15 +41,17 @@ class ImportResult:
     unverified_hint: str
 
 
-def import_logs(argument: str, into: Path, reading: Reading | None = None, progress: Progress = silent) -> ImportResult:
+def import_logs(
+    argument: str, into: Path, options: LoadOptions | None = None, progress: Progress = silent
+) -> LogImport:
     """Read logs twice: once to number their samples, once to copy their texts in bounded memory."""
-    reading = reading or Reading(Options(texts=True))
+    options = options or LoadOptions(Options(texts=True))
     named = parse_argument(argument)
     if any(is_run(path) for path in named.paths):
         raise OffleashError(f"{argument} is a run folder already; import takes logs of other tools.")
-    if reading.options.split_by is not None:
+    if options.options.split_by is not None:
         raise OffleashError("import writes one run; leave out --split-by, or split the file first.")
-    parts, logs = read_parts(named, reading, progress)
+    parts, logs = read_parts(named, options, progress)
     if logs[0].counts:
         raise OffleashError(
             f"{argument} holds counts, not samples: nothing to import. `offleash compare` takes it as it is."
@@ -61,7 +64,7 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
         for number, part in enumerate(parts):
             ours = place.filter(pl.col("part") == number).drop("part")
             done = 0
-            for frame in _chunks(open_log(part.path, reading.options, reading.format).frames):
+            for frame in _chunks(open_log(part.path, options.options, options.format).frames):
                 numbered = frame.with_row_index("place", done).join(ours, on="place", how="inner")
                 done += frame.height
                 shard = numbered.drop("problem").rename({"label": "problem"})
@@ -70,7 +73,7 @@ def import_logs(argument: str, into: Path, reading: Reading | None = None, progr
                     verdict = ["verdict", "answer", "solution", "score"]
                     run.write_verdicts(verifier, shard.select("problem", "index", *verdict))
                 progress(f"{part.path.name}: {done:,} samples written")
-    return ImportResult(
+    return LogImport(
         folder=into,
         problems=problems.height,
         samples=rows.height,
@@ -106,7 +109,7 @@ def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield pl.concat(held)
 
 
-def imported_document(done: ImportResult) -> dict[str, object]:
+def imported_document(done: LogImport) -> dict[str, object]:
     """The import as JSON."""
     return {
         "schema": 1,
@@ -122,7 +125,7 @@ def imported_document(done: ImportResult) -> dict[str, object]:
     }
 
 
-def imported_text(done: ImportResult) -> str:
+def imported_text(done: LogImport) -> str:
     """The import in words."""
     lines = [
         f"{done.folder}: {done.samples:,} samples of {done.problems:,} problems, read as {done.format}",
@@ -143,43 +146,62 @@ def imported_text(done: ImportResult) -> str:
 COUNTS = "counts"
 
 
+class Scratch:
+    """A temporary folder that is made when it is first used, and goes with the last reference to it."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        if self._path is None:
+            self._path = Path(mkdtemp(prefix="offleash-"))
+            finalize(self, shutil.rmtree, self._path, ignore_errors=True)
+        return self._path
+
+
 @dataclass(frozen=True)
-class ReadableArguments:
-    """What to compare instead of the arguments given, and the notes of the logs that were copied, by run."""
+class CopiedLogs:
+    """What to load instead of the inputs given, and the notes of the logs that were copied, by run."""
 
-    arguments: Sequence[str]
-    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
+    inputs: Sequence[RunInput]
+    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
 
 
-@contextmanager
-def with_texts(arguments: Sequence[str], reading: Reading, progress: Progress = silent) -> Iterator[ReadableArguments]:
-    """The same runs, logs of samples in run folders of a scratch place; run folders and counts stay where they are.
+def copy_logs(
+    inputs: Sequence[RunInput], options: LoadOptions, scratch: Scratch, progress: Progress = silent
+) -> CopiedLogs:
+    """The same runs, logs of samples as run folders in the scratch folder; everything else stays where it is.
 
     One file that holds several runs (`split_by`) stays as it is too: its texts cannot be shown.
     """
-    parsed = distinct_paths([parse_argument(argument) for argument in arguments])
-    if reading.options.split_by is not None or all(_stays(one, reading) for one in parsed):
-        yield ReadableArguments(arguments)
-        return
-    names = distinct_names([one.name for one in parsed])
-    whole = replace(reading, options=replace(reading.options, texts=True))
-    with TemporaryDirectory(prefix="offleash-") as scratch:
-        out, notes = [], {}
-        for number, (text, one, name) in enumerate(zip(arguments, parsed, names, strict=True)):
-            place = text[len(one.name) + 1 :] if one.given else text
-            if not _stays(one, reading):
-                done = import_logs(text, Path(scratch) / str(number), whole, progress)
-                if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
-                    place, notes[name] = str(done.folder), done.notes
-            out.append(f"{name}={place}")
-        yield ReadableArguments(out, notes)
+    paths = [str(one) for one in inputs if isinstance(one, str | Path)]
+    parsed = distinct_paths([parse_argument(path) for path in paths])
+    if options.options.split_by is not None or all(_stays(one, options) for one in parsed):
+        return CopiedLogs(inputs)
+    named = zip(parsed, distinct_names([one.name for one in parsed]), strict=True)
+    whole = replace(options, options=replace(options.options, texts=True))
+    out: list[RunInput] = []
+    notes: dict[str, tuple[Note, ...]] = {}
+    for number, one in enumerate(inputs):
+        if not isinstance(one, str | Path):
+            out.append(one)
+            continue
+        text, (argument, name) = str(one), next(named)
+        place = text[len(argument.name) + 1 :] if argument.given else text
+        if not _stays(argument, options):
+            done = import_logs(text, scratch.path / str(number), whole, progress)
+            if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
+                place, notes[name] = str(done.folder), done.notes
+        out.append(f"{name}={place}")
+    return CopiedLogs(out, notes)
 
 
-def _stays(one: Argument, reading: Reading) -> bool:
+def _stays(one: Argument, options: LoadOptions) -> bool:
     """Whether an argument is read where it is: a run folder, or counts, of which there is no text to copy."""
     if any(is_run(path) for path in one.paths):
         return True
-    if reading.format is not None:
-        return reading.format == COUNTS
-    kind = recognised(head_of(one.paths[0]), reading.options)
+    if options.format is not None:
+        return options.format == COUNTS
+    kind = recognised(head_of(one.paths[0]), options.options)
     return kind is not None and kind.name == COUNTS

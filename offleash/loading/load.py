@@ -1,9 +1,10 @@
 """Loading runs from run folders, logs and counts; several files or folders of one argument become one run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
@@ -17,59 +18,100 @@ from offleash.loading.arguments import Argument, distinct_names, distinct_paths,
 from offleash.loading.merge import FilePart, gather, part_of
 from offleash.logs.format import Log, Options
 from offleash.logs.registry import FORMATS, open_log, recognised
+from offleash.options import Reading
 from offleash.progress import Progress, silent
 
 TRAINING = {"trl", "verl"}  # formats written by a trainer, one file a step
 UNJUDGED = (
-    "`compare` judges them with --verify NAME (for example --verify math); for other verbs, offleash import LOGS -o "
-    "RUN, then offleash verify RUN. A column of verdicts is named with --map verdict=COLUMN."
+    "`compare` judges them with --verifier NAME (for example --verifier math); for other verbs, offleash import LOGS "
+    "-o RUN, then offleash verify RUN. A column of verdicts is named with --map verdict=COLUMN."
 )
 SHORT = 4096  # bytes: verdicts alone, without texts, can be the same by chance
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How logs are to be read."""
+RunInput = str | Path | Run | pl.DataFrame  # what a user may name as a run: see `load`
 
-    options: Options = field(default_factory=lambda: Options(texts=False))
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How runs are to be loaded."""
+
+    options: Options = field(default_factory=lambda: Options(texts=False))  # of the readers of logs
     format: str | None = None  # force a format instead of recognising it
-    verifier: str | None = None  # whose verdicts, where a run folder has several
+    verdicts: str | None = None  # of this verifier, where a run folder has those of several
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
             raise unknown("format", self.format, FORMATS)
 
 
-def refuse_unused(arguments: Sequence[str], given: Mapping[str, str]) -> None:
-    """Refuse options for logs, by name with their values, where every argument is a run folder."""
-    paths = [path for argument in arguments for path in parse_argument(argument).paths] if given else []
-    if paths and all(is_run(path) for path in paths):
-        told = ", ".join(f"{option} {value}" for option, value in given.items())
+def load_options(
+    inputs: Sequence[RunInput], reading: Reading, split_by: str | None = None, verdicts: str | None = None
+) -> LoadOptions:
+    """The options as a user gives them; refused where all inputs are run folders, which have columns of their own."""
+    logs = Options(reading.columns, split_by, reading.filter, reading.threshold, texts=False)
+    options = LoadOptions(logs, reading.log_format, verdicts)
+    given = {
+        "--map": " --map ".join(f"{name}={column}" for name, column in reading.columns.items()),
+        "--split-by": split_by,
+        "--log-format": reading.log_format,
+        "--filter": reading.filter,
+        "--threshold": "" if reading.threshold == 1 else f"{reading.threshold:g}",
+    }
+    told = ", ".join(f"{option} {value}" for option, value in given.items() if value)
+    named = [one for one in inputs if isinstance(one, str | Path)] if told else []
+    paths = [path for one in named for path in parse_argument(str(one)).paths]
+    if paths and len(named) == len(inputs) and all(is_run(path) for path in paths):
         raise OffleashError(
             f"{told}: for logs, and these are run folders, which have columns of their own; leave it out, or name logs."
         )
+    return options
 
 
-def load(*arguments: str | Path, reading: Reading | None = None, progress: Progress = silent) -> list[Run]:
-    """The runs that the arguments name, in their order; several from one argument with `split_by`."""
-    if not arguments:
+def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progress = silent) -> list[Run]:
+    """The runs that the inputs name, in their order; several from one input with `split_by`.
+
+    An input is a path (a run folder, a log, a folder of logs, a glob, a file of counts; NAME=PATH names the run), a run
+    that is loaded already, or a frame of counts or of samples, read as a file of the same columns would be.
+    """
+    if not inputs:
         raise OffleashError("Name at least one run: a run folder, a log file, a folder of logs or a quoted glob.")
-    reading = reading or Reading()
-    parsed = distinct_paths([parse_argument(str(text)) for text in arguments])
-    runs = [run for argument in parsed for run in _load(argument, reading, progress)]
+    options = options or LoadOptions()
+    parsed = iter(distinct_paths([parse_argument(str(one)) for one in inputs if isinstance(one, str | Path)]))
+    runs: list[Run] = []
+    for number, one in enumerate(inputs):
+        if isinstance(one, Run):
+            runs.append(one)
+        elif isinstance(one, pl.DataFrame):
+            runs += _load_frame(one, SIDES[number] if len(inputs) == 2 else f"run{number + 1}", options, progress)
+        else:
+            runs += _load(next(parsed), options, progress)
     names = distinct_names([run.name for run in runs])
+    if len({run.name for run in runs}) < len(runs) == 2 and not any(isinstance(one, str | Path) for one in inputs):
+        names = list(SIDES)
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def read_parts(argument: Argument, reading: Reading, progress: Progress) -> tuple[list[FilePart], list[Log]]:
+SIDES = ("before", "after")  # names of two frames
+
+
+def _load_frame(frame: pl.DataFrame, name: str, options: LoadOptions, progress: Progress) -> list[Run]:
+    """A frame goes through a file, so that its columns are recognised and checked as those of every log."""
+    with TemporaryDirectory(prefix="offleash-") as scratch:
+        path = Path(scratch) / f"{name}.parquet"
+        frame.write_parquet(path)
+        return _load(Argument(name, (path,), given=True), options, progress)
+
+
+def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> tuple[list[FilePart], list[Log]]:
     """Every file of an argument as a part; files of a folder that are no logs come back as a note of the first log."""
     parts: list[FilePart] = []
     logs: list[Log] = []
-    found = [path for path in argument.paths if not argument.folder or _is_log(path, reading)]
+    found = [path for path in argument.paths if not argument.folder or _is_log(path, options)]
     logged = set(found)
     skipped = [path.name for path in argument.paths if path not in logged]
     for path in found:
-        log = open_log(path, reading.options, reading.format)
+        log = open_log(path, options.options, options.format)
         parts.append(part_of(path, _watched(log, path, progress)))
         logs.append(log)
     if (twice := _twice(found)) is not None:
@@ -92,12 +134,12 @@ def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
     return facts | {"format": formats, "files": files, "file_count": str(len(paths))}
 
 
-def _load(argument: Argument, reading: Reading, progress: Progress) -> list[Run]:
+def _load(argument: Argument, options: LoadOptions, progress: Progress) -> list[Run]:
     if all(is_run(path) for path in argument.paths):
-        runs = [_opened(path, argument.name, reading.verifier) for path in argument.paths]
+        runs = [_opened(path, argument.name, options.verdicts) for path in argument.paths]
         return [runs[0] if len(runs) == 1 else _joined(runs)]
-    parts, logs = read_parts(argument, reading, progress)
-    if reading.options.split_by is None:
+    parts, logs = read_parts(argument, options, progress)
+    if options.options.split_by is None:
         return [_run(argument, parts, logs, argument.name)]
     return [_run(argument, _with_split(parts, value), logs, one_line(value)) for value in _split_values(parts)]
 
@@ -186,9 +228,9 @@ def _watched(log: Log, path: Path, progress: Progress) -> Iterator[pl.DataFrame]
         yield frame
 
 
-def _is_log(path: Path, reading: Reading) -> bool:
+def _is_log(path: Path, options: LoadOptions) -> bool:
     try:
-        return recognised(head_of(path), reading.options) is not None
+        return recognised(head_of(path), options.options) is not None
     except OffleashError:
         return False
 

@@ -107,7 +107,7 @@ def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
     if size is not None and size < 1:
         raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
     if seed < 0:
-        raise OffleashError(f"A seed is 0 or more; found --seed {seed}.")
+        raise OffleashError(f"A seed is 0 or more; found --problem-seed {seed}.")
     kind, _, rest = name.partition(":")
     if kind == countdown.NAME:
         return countdown.generate(rest or "test", size or countdown.USUAL, seed)
@@ -145,7 +145,7 @@ def sampled(frame: pl.DataFrame, size: int, seed: int, name: str) -> pl.DataFram
     if size < 1:
         raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
     if seed < 0:
-        raise OffleashError(f"A seed is 0 or more; found --seed {seed}.")
+        raise OffleashError(f"A seed is 0 or more; found --problem-seed {seed}.")
     if size > frame.height:
         raise OffleashError(
             f"{name} has {frame.height} problems, fewer than --size {size}. Ask for at most {frame.height}."

@@ -107,7 +107,7 @@ def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> N
     if unused:
         raise OffleashError(
             f"--map {unused[0]}={options.columns[unused[0]]} is not used: the file is read as {format_name}, which "
-            f"knows its own columns. Read it with --format generic to name the columns by hand."
+            f"knows its own columns. Read it with --log-format generic to name the columns by hand."
         )
 
 

@@ -19,7 +19,7 @@ from offleash.logs.own_verdicts import VerdictReader
 
 PLAIN = {str, int, float, bool}
 NO_VERDICTS = (
-    "The file has no verdicts: judge its samples with --verify NAME, or name their column with --map verdict=COLUMN."
+    "The file has no verdicts: judge its samples with --verifier NAME, or name their column with --map verdict=COLUMN."
 )
 
 

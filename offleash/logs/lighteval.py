@@ -14,7 +14,7 @@ from offleash.logs.own_verdicts import VerdictReader
 NEW = {"doc", "model_response", "metric"}
 OLD = {"full_prompt", "example", "predictions", "metrics"}
 HINT = (
-    "lighteval scores a document, not each of its samples: judge them with --verify math; "
+    "lighteval scores a document, not each of its samples: judge them with --verifier math; "
     "or run it with one sample under several seeds and merge the "
     "files, as in `offleash compare 'base/**/details_*.parquet' 'rl/**/details_*.parquet'`."
 )

@@ -29,7 +29,7 @@ OTHER = KEYS | {
 # A prompt in `arguments` holds the chat template of one model; the document's own text is the same for two models.
 QUESTIONS = ("question", "problem", "query", "prompt", "input", "problem_statement", "instruction", "text", "ctx")
 HINT = (
-    "lm-eval scores a document, not each of its repeats: judge them with --verify math; "
+    "lm-eval scores a document, not each of its repeats: judge them with --verifier math; "
     "or run it with `repeats: 1` under several --seed and merge the "
     "files, as in `offleash compare 'base/samples_TASK_*.jsonl' 'rl/samples_TASK_*.jsonl'`."
 )

@@ -16,9 +16,7 @@ from offleash.logs.own_verdicts import VerdictReader
 KEYS = {"generation", "expected_answer"}
 MARKS = ("symbolic_correct", "is_correct", "judgement")
 JUDGEMENT = re.compile(r"judgement:\W*(yes|no)", re.IGNORECASE)
-HINT = (
-    "These are samples before their evaluation: judge them with --verify math, or run `ns eval` on them and read that."
-)
+HINT = "These are samples before their evaluation: judge them with --verifier math, or run `ns eval` and read that."
 
 
 def recognise(head: Head) -> bool:

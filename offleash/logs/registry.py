@@ -74,7 +74,7 @@ def _unrecognised(head: Head) -> OffleashError:
     return OffleashError(
         f"{head.path} is {head.container.value} with the {what} {shown or '(none)'} in row 1; no known format has "
         f"these. Nearest: {', '.join(_nearest(head))}. Name the columns by hand with --map problem=COLUMN "
-        "--map verdict=COLUMN, force a format with --format NAME, or see `offleash formats`."
+        "--map verdict=COLUMN, force a format with --log-format NAME, or see `offleash formats`."
     )
 
 

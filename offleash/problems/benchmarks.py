@@ -5,6 +5,9 @@ evaluation code reads (lighteval, LiveBench, LiveCodeBench, inspect_evals and ot
 seen on the hub itself. `listing` is the registry as rows, generated problems included.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 from offleash.problems import countdown
 from offleash.problems.derive import (
     as_given,
@@ -24,6 +27,9 @@ from offleash.problems.derive import (
     whole_number,
 )
 from offleash.problems.problem import Benchmark
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 GYM = "reasoning_gym"  # reasoning_gym:<task> and reasoning_gym:<task>:hard are generated, see reasoning_gym.py
 
@@ -299,3 +305,22 @@ def listing() -> list[dict[str, object]]:
         "checked": True,
     }
     return [*rows, generated, puzzles]
+
+
+def show_benchmarks(console: "Console", rows: Sequence[Mapping[str, object]]) -> None:
+    """Print the benchmarks as a table."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table("name", "paper", "verifier", "guess", "hub id", "checked", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for number, column in enumerate(table.columns):
+        column.no_wrap, column.overflow = number != 4, "fold"
+    for row in rows:
+        cells = (row["name"], row["paper"], row["verifier"], row["guess"], row["hub"] or row["source"])
+        table.add_row(*("" if cell is None else str(cell) for cell in cells), "yes" if row["checked"] else "no")
+    console.print(table)
+    console.print(
+        "paper: problems in arXiv:2507.14843. checked: whether id and columns were seen on the hub itself.\n"
+        "Files (JSONL, JSON, CSV, Parquet) are given by their path; reasoning_gym:TASK:hard is the hard setting.",
+        soft_wrap=True,
+    )

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from offleash.analyses.entropy.entropy import entropies_of
 from offleash.analyses.entropy.report import entropy_section, square_words
-from offleash.comparing.arguments import Union
+from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.flips_report import flips_json

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from offleash.comparing.arguments import Union
+from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
 from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, finding, warnings
 from offleash.data.tally import Per

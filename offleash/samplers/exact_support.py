@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import Decoding, ExpansionProgress, Request, Sampler, no_progress
+from offleash.samplers.sampler import ExpansionProgress, Request, Sampler, SamplingParams, no_progress
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.enumerate_completions import Leaves
@@ -63,7 +63,7 @@ class Expander(Protocol):
         ...
 
     def expand(
-        self, request: Request, decoding: Decoding, epsilon: float, tell: ExpansionProgress = no_progress
+        self, request: Request, decoding: SamplingParams, epsilon: float, tell: ExpansionProgress = no_progress
     ) -> Expansion: ...
 
 
@@ -107,7 +107,7 @@ class _Shared:
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
     def expand(
-        self, request: Request, decoding: Decoding, epsilon: float, tell: ExpansionProgress = no_progress
+        self, request: Request, decoding: SamplingParams, epsilon: float, tell: ExpansionProgress = no_progress
     ) -> Expansion:
         from offleash.samplers.huggingface.enumerate_completions import PrefixExpansion
         from offleash.samplers.huggingface.prefix_tree import Tree
@@ -139,7 +139,7 @@ class _Shared:
         forwarded = self.network.forwarded - before
         return Expansion(tuple(found), max(0.0, expanding.cut), expanding.prefixes, expanding.deepest, forwarded)
 
-    def _completions(self, leaves: "Leaves", decoding: Decoding) -> list[Completion]:
+    def _completions(self, leaves: "Leaves", decoding: SamplingParams) -> list[Completion]:
         from offleash.samplers.huggingface.prefix_tree import FinishedSamples
         from offleash.samplers.huggingface.text import texts_of
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Protocol
 
 from offleash.errors import OffleashError, unknown
+from offleash.options import Decoding
 
 ExpansionProgress = Callable[[int, int, float], None]  # depth, prefixes at it, mass found and cut off so far
 
@@ -20,7 +21,7 @@ FINISHED, TRUNCATED = "stop", "length"
 
 
 @dataclass(frozen=True)
-class Decoding:
+class SamplingParams:
     """How tokens are drawn: temperature first, then top-k, top-p and min-p, each on what the one before it left."""
 
     temperature: float = 1.0
@@ -52,21 +53,34 @@ class Decoding:
         return {**asdict(self), "stop": list(self.stop)}
 
 
-DECODINGS: dict[str, Decoding] = {
-    "plain": Decoding(),  # the model's own distribution
-    "paper": Decoding(temperature=0.6, top_p=0.95, max_tokens=32768),  # arXiv:2507.14843, section 3.1
+DECODINGS: dict[str, SamplingParams] = {
+    "plain": SamplingParams(),  # the model's own distribution
+    "paper": SamplingParams(temperature=0.6, top_p=0.95, max_tokens=32768),  # arXiv:2507.14843, section 3.1
 }
 
 
-def decoding_of(document: Mapping[str, object]) -> Decoding:
+def sampling_params(given: Decoding) -> SamplingParams:
+    """A decoding as a user gives it, in full: what is not given is that of the decoding named."""
+    named = DECODINGS[given.decoding]
+    return SamplingParams(
+        temperature=named.temperature if given.temperature is None else given.temperature,
+        top_p=named.top_p if given.top_p is None else given.top_p,
+        top_k=named.top_k if given.top_k is None else given.top_k,
+        min_p=named.min_p if given.min_p is None else given.min_p,
+        max_tokens=named.max_tokens if given.max_tokens is None else given.max_tokens,
+        stop=tuple(given.stop) or named.stop,
+    )
+
+
+def decoding_of(document: Mapping[str, object]) -> SamplingParams:
     """A decoding as it was stored."""
-    known = {one.name for one in fields(Decoding)}
+    known = {one.name for one in fields(SamplingParams)}
     for name in document:
         if name not in known:
             raise unknown("decoding option", name, known)
     stop = document.get("stop") or ()
     assert isinstance(stop, list | tuple)
-    return Decoding(**{**document, "stop": tuple(stop)})  # type: ignore[arg-type]
+    return SamplingParams(**{**document, "stop": tuple(stop)})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -141,7 +155,7 @@ class Sampler(Protocol):
         """The whole text that the model reads for a prompt; None where a server makes it."""
         ...
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         """Every request once, in any order, as each is done. Trouble of one request is told in its Drawn; trouble
         that every request would have (no server, no memory) is an OffleashError."""
         ...
@@ -155,7 +169,7 @@ class Sampler(Protocol):
         ...
 
 
-def decoding_text(decoding: Decoding) -> str:
+def decoding_text(decoding: SamplingParams) -> str:
     """A decoding in words; what is off is left out."""
     parts = [f"temperature {decoding.temperature:g}"]
     parts += [f"top-p {decoding.top_p:g}"] if decoding.top_p < 1 else []

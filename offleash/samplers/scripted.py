@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from offleash.errors import OffleashError, unknown
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Decoding, DrawnChunk, Request, Sample
+from offleash.samplers.sampler import FINISHED, TRUNCATED, About, DrawnChunk, Request, Sample, SamplingParams
 from offleash.samplers.seeds import sample_seeds, seed_of, uniform
 
 ANY = "*"
@@ -87,7 +87,7 @@ class Scripted:
     def asked(self, prompt: str) -> str | None:
         return self._script.template.replace("{prompt}", prompt)
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         for request in requests:
             if self._behaviour.delay:
                 time.sleep(self._behaviour.delay)
@@ -105,7 +105,7 @@ class Scripted:
     def close(self) -> None:
         """There is nothing to free."""
 
-    def _samples(self, request: Request, decoding: Decoding) -> Iterator[Sample]:
+    def _samples(self, request: Request, decoding: SamplingParams) -> Iterator[Sample]:
         known = self._script.problems
         whole = known.get(request.problem) or known.get(ANY)
         if whole is None:
@@ -124,7 +124,7 @@ class Scripted:
             raw, drawn = float(np.log(whole.chance_T[choice])), float(np.log(sampled_T[choice]))
             yield Sample(request.first + place, text, tokens, finish, seed, raw, drawn, *entropies)
 
-    def _cut(self, text: str, decoding: Decoding) -> tuple[str, int, str]:
+    def _cut(self, text: str, decoding: SamplingParams) -> tuple[str, int, str]:
         """A text up to a stop text or the token limit, its tokens, and why it ended."""
         tokens = self._script.tokens.get(text) or max(1, len(text.split()))
         if tokens > decoding.max_tokens:
@@ -138,7 +138,7 @@ def open_sampler(model: Model) -> Scripted:
     return Scripted(model, read_script(Path(model.name)), _behaviour(model.settings))
 
 
-def sampled(chance_T: NDArray[np.float64], decoding: Decoding) -> NDArray[np.float64]:
+def sampled(chance_T: NDArray[np.float64], decoding: SamplingParams) -> NDArray[np.float64]:
     """Probabilities as they are drawn from: temperature, then top-k, top-p and min-p, each on what is left."""
     with np.errstate(divide="ignore"):
         log_T = np.log(chance_T)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from offleash.render.escape import clean
 from offleash.render.numbers import duration, number
-from offleash.samplers.sampler import Decoding, decoding_text
+from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.scoring.rows import ScoredRow
 from offleash.scoring.score import ALL, ScoredFile, ScoredRun, Summary
 
@@ -119,7 +119,7 @@ def notes(one: ScoredRun) -> list[str]:
     return said
 
 
-def _notes(whole: Summary, reasons: Mapping[str, int], decoding: Decoding) -> list[str]:
+def _notes(whole: Summary, reasons: Mapping[str, int], decoding: SamplingParams) -> list[str]:
     said = [f"{count:,} without sums: {reason}." for reason, count in reasons.items()]
     if whole.empty:
         said.append(f"{whole.empty:,} have no token: their sums are 0 and they have no perplexity.")
@@ -165,12 +165,12 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _law(decoding: Decoding) -> str:
+def _law(decoding: SamplingParams) -> str:
     """A decoding as it bears on given texts: their length is given too."""
     words = decoding_text(decoding).split(", at most ")[0]
     return "its own distribution" if decoding.plain else words
 
 
-def _decoding(decoding: Decoding) -> dict[str, object]:
+def _decoding(decoding: SamplingParams) -> dict[str, object]:
     document = decoding.document()
     return {name: document[name] for name in ("temperature", "top_p", "top_k", "min_p")}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from offleash.data.scores import Sums, Trace
 from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress, silent
-from offleash.samplers.sampler import FINISHED, Decoding
+from offleash.samplers.sampler import FINISHED, SamplingParams
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import Scorer
@@ -36,7 +36,7 @@ class ScoredRow:
 
 
 def score_rows(
-    path: Path, scorer: "Scorer", decoding: Decoding, columns: Mapping[str, str], progress: Progress = silent
+    path: Path, scorer: "Scorer", decoding: SamplingParams, columns: Mapping[str, str], progress: Progress = silent
 ) -> Iterator[ScoredRow]:
     """All rows with their sums, in order."""
     done = 0

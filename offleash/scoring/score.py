@@ -36,7 +36,7 @@ from offleash.loading.arguments import run_folders
 from offleash.problems.prompts import prompt_hash
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model, open_sampler
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.scoring.rows import ScoredRow, check_rows, score_rows
 from offleash.scoring.shards import KEY, RunScorer, Selection, asked, frame_of
 from offleash.version import __version__
@@ -51,7 +51,7 @@ DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given text
 Words = Mapping[str, object]
 
 
-def claim(folder: Path, name: str, model: str, decoding: Decoding, scorer: "Scorer") -> None:
+def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer: "Scorer") -> None:
     """Note who scores, or check that it is who scored before."""
     about = scorer.about
     told = {one.name: getattr(about, one.name) for one in fields(about) if one.name != "versions"}
@@ -69,7 +69,7 @@ def claim(folder: Path, name: str, model: str, decoding: Decoding, scorer: "Scor
         _refuse(folder, name, old, identity)
 
 
-def refuse_other_words(folder: Path, name: str, model: str, decoding: Decoding) -> None:
+def refuse_other_words(folder: Path, name: str, model: str, decoding: SamplingParams) -> None:
     """Refuse early what can be told before a model is loaded."""
     old = read_about(folder, name)
     if old is not None:
@@ -107,7 +107,7 @@ def template_of(scorer: "Scorer") -> str | None:
     return None if asked is None else prompt_hash(asked)
 
 
-def _decoded(decoding: Decoding) -> dict[str, object]:
+def _decoded(decoding: SamplingParams) -> dict[str, object]:
     document = decoding.document()
     return {name: document[name] if name == "top_k" else float(str(document[name])) for name in DECODED}
 
@@ -218,7 +218,7 @@ class Scoring:
     """What samples are to be scored with."""
 
     model: str  # as the user names it
-    decoding: Decoding
+    decoding: SamplingParams
     name: str  # of the folder that the scores go to
     verifier: str | None = None  # whose verdicts split the summary, where a run has several
 
@@ -327,7 +327,7 @@ class ScoredFile:
 
     path: Path
     model: str
-    decoding: Decoding
+    decoding: SamplingParams
     summary: Summary
     reasons: Mapping[str, int]
 
@@ -342,7 +342,7 @@ def selected(first: int | None = None, only: str | None = None) -> Selection:
 def score_folders(
     arguments: Sequence[str],
     model: Model,
-    decoding: Decoding,
+    decoding: SamplingParams,
     name: str | None = None,
     verifier: str | None = None,
     progress: Progress = silent,
@@ -363,7 +363,7 @@ def score_folders(
 def score_file(
     path: Path,
     model: Model,
-    decoding: Decoding,
+    decoding: SamplingParams,
     columns: Mapping[str, str] | None = None,
     each: Callable[[ScoredRow], None] = lambda _: None,
     progress: Progress = silent,

@@ -34,7 +34,7 @@ from offleash.data.tables import SAMPLES as SAMPLE_COLUMNS
 from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.render.numbers import duration
-from offleash.samplers.sampler import FINISHED, Decoding
+from offleash.samplers.sampler import FINISHED, SamplingParams
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import ScoredText, Scorer
@@ -71,7 +71,7 @@ class RunScorer:
     folder: Path
     scorer: "Scorer"
     name: str  # of the folder that the scores go to
-    decoding: Decoding
+    decoding: SamplingParams
     selection: Selection
     right: pl.DataFrame | None  # keys of correct samples, where only they are wanted
     ends: bool  # a sample that finished has its end scored

@@ -21,7 +21,7 @@ from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
 from offleash.samplers.huggingface.prefix_tree import Tree
 from offleash.samplers.huggingface.text import PromptEncoder, decoded
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import TRUNCATED, Decoding, Request
+from offleash.samplers.sampler import TRUNCATED, Request, SamplingParams
 from offleash.samplers.seeds import sample_seeds
 from offleash.training.method import Flags, Floats, Ints, TokenBatch
 
@@ -65,7 +65,7 @@ class Policy:
         usual, ends = self.loaded.tokenizer.eos_token_id, self.loaded.ends
         return [*self.loaded.tokenizer.encode(text, add_special_tokens=False), usual if usual in ends else ends[0]]
 
-    def draw(self, prompts: Sequence[list[int]], size: int, seeds: Sequence[int], decoding: Decoding) -> Samples:
+    def draw(self, prompts: Sequence[list[int]], size: int, seeds: Sequence[int], decoding: SamplingParams) -> Samples:
         """`size` samples of every prompt; a sample depends on its prompt, its seed and the weights alone."""
         decoding = self._within(prompts, decoding)
         self.loaded.model.eval()
@@ -103,7 +103,7 @@ class Policy:
             raise OffleashError("The chances that the model gives are NaN: the training went astray.")
         return replace(taken, texts=tuple(texts))
 
-    def _within(self, prompts: Sequence[list[int]], decoding: Decoding) -> Decoding:
+    def _within(self, prompts: Sequence[list[int]], decoding: SamplingParams) -> SamplingParams:
         """The decoding, with no more tokens than the model can read behind the longest prompt."""
         context, longest = self.loaded.context, max(map(len, prompts))
         if context is None or longest + decoding.max_tokens <= context:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from offleash.data.verdict import Verdict
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import Ints, MethodSchedule, RolloutGroup, TokenBatch
 from offleash.training.policy import Policy, Samples
@@ -91,7 +91,7 @@ class RolloutCollector:
     pupils: Sequence[TrainingProblem]
     rewards: Rewards
     schedule: MethodSchedule
-    decoding: Decoding
+    decoding: SamplingParams
     problems: int  # groups a step
     size: int  # samples a group
     refill: int  # times the groups of a step that are drawn at most
@@ -212,7 +212,7 @@ class StepRollouts:
 
 
 def _taught(
-    pupil: TrainingProblem, samples: Samples, judged: RewardBatch, mine: slice, decoding: Decoding
+    pupil: TrainingProblem, samples: Samples, judged: RewardBatch, mine: slice, decoding: SamplingParams
 ) -> TrainingGroup:
     """One problem's part of what was drawn."""
     length_G = samples.rows.length_N[mine]

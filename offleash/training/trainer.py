@@ -18,7 +18,7 @@ from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress
 from offleash.samplers.registry import fingerprint
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training import checkpoints
 from offleash.training.checkpoints import Checkpoint
@@ -273,7 +273,7 @@ def _collecting(
     longest = max(len(pupil.prompt) for pupil in pupils)
     room = sampling.max_tokens if policy.loaded.context is None else policy.loaded.context - longest
     tokens = max(1, min(sampling.max_tokens, room))  # no more than the model can read
-    decoding = Decoding(temperature=sampling.temperature * schedule.temperature, max_tokens=tokens)
+    decoding = SamplingParams(temperature=sampling.temperature * schedule.temperature, max_tokens=tokens)
     return RolloutCollector(
         pupils, rewards, schedule, decoding, sampling.problems, sampling.group, recipe.refill, recipe.seed
     )

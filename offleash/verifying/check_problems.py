@@ -37,7 +37,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class ProblemCheck:
     """What a check found."""
 
     problems: int
@@ -71,7 +71,7 @@ def check(
     jobs: int | None = None,
     trust_code: bool = False,
     tell: Tell = lambda text: None,
-) -> CheckResult:
+) -> ProblemCheck:
     """Judge gold answers and corruptions of them; `name` is the verifier of problems that name none, or of all."""
     unchecked: dict[str, int] = {}
     trials: dict[str, list[_Trial]] = {}
@@ -123,9 +123,9 @@ class _Score:
         else:
             self.rejected += 1
 
-    def checked(self, problems: int, unchecked: dict[str, int]) -> CheckResult:
+    def checked(self, problems: int, unchecked: dict[str, int]) -> ProblemCheck:
         ordered = tuple(sorted(self.faults, key=lambda fault: (fault.row, fault.happened)))
-        return CheckResult(problems, self.accepted, self.rejected, self.tried, self.undecided, unchecked, ordered)
+        return ProblemCheck(problems, self.accepted, self.rejected, self.tried, self.undecided, unchecked, ordered)
 
 
 def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str, int]) -> Iterator[_Trial]:
@@ -275,7 +275,7 @@ MAKERS: dict[str, Callable[[str, Details], list[str]]] = {
 SHOWN = 20
 
 
-def checked_document(found: CheckResult) -> dict[str, object]:
+def checked_document(found: ProblemCheck) -> dict[str, object]:
     """The check as JSON."""
     return {
         "schema": 1,
@@ -299,7 +299,7 @@ def checked_document(found: CheckResult) -> dict[str, object]:
     }
 
 
-def checked_text(found: CheckResult, all_faults: bool = False) -> str:
+def checked_text(found: ProblemCheck, all_faults: bool = False) -> str:
     """The check in words: counts, then one paragraph a fault."""
     lines = [
         f"{found.problems:,} problems: {found.accepted:,} gold answers accepted, "

@@ -152,7 +152,7 @@ class Judge:
         if self.ask is None:
             raise OffleashError(
                 "The verifier 'referee' asks a model of an OpenAI-compatible server, and none is named. Judge with: "
-                "offleash verify RUN --verifier referee --referee URL --referee-model NAME."
+                "offleash verify RUN --verifier model_judge --judge URL --judge-model NAME."
             )
         return self.ask
 

@@ -1,4 +1,4 @@
-"""`compare --verify`: samples from other tools' logs verified here, and where the tools' own verdicts differ."""
+"""`compare --verifier`: samples from other tools' logs verified here, and where the tools' own verdicts differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from offleash.data.run_folder import is_run, open_run, verifiers
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
-from offleash.loading.import_logs import import_logs
-from offleash.loading.load import Reading
+from offleash.loading.import_logs import Scratch, import_logs
+from offleash.loading.load import LoadOptions, RunInput
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
 from offleash.render.numbers import Json
 from offleash.verifying.report import notes
-from offleash.verifying.verify import VerifyOptions, VerifyResult, judge_of, verify_with
+from offleash.verifying.verify import VerifiedRun, VerifyOptions, judge_of, verify_with
 
 EXAMPLES = 20
 
@@ -42,26 +42,38 @@ class Disagreement:
 
     run: str
     tool: str | None  # whose verdicts the log had; None: it had none
-    verified: VerifyResult
+    verified: VerifiedRun
     compared: int  # samples with both verdicts
     tool_only: int  # correct for the tool alone
     ours_only: int  # correct for us alone
     differences: tuple[Difference, ...]  # some of them, one a distinct answer
 
 
-def verify_before_comparing(
-    arguments: Sequence[str], reading: Reading, options: VerifyOptions, scratch: Path, progress: Progress = silent
-) -> tuple[list[str], str, list[Disagreement]]:
-    """Judge what the arguments name: logs are imported into the scratch folder first, run folders keep the verdicts.
+def verify_inputs(
+    inputs: Sequence[RunInput],
+    loading: LoadOptions,
+    options: VerifyOptions,
+    scratch: Scratch,
+    progress: Progress = silent,
+) -> tuple[list[RunInput], str, list[Disagreement]]:
+    """Judge the runs that are named: logs are imported into the scratch folder first, run folders keep the verdicts.
 
-    Returns the arguments to compare instead, the verifier to compare by, and the disagreements with the tools.
+    Returns the inputs to compare instead, the name that the verdicts are stored under, and where tools disagree.
     """
-    parsed = distinct_paths([parse_argument(argument) for argument in arguments])
+    for one in inputs:
+        if not isinstance(one, str | Path):
+            raise OffleashError(
+                f"--verifier {options.verifier} reads the texts of samples, and a {type(one).__name__} has none. "
+                "Name the run folder or the log that it came from."
+            )
+    texts = [str(one) for one in inputs]
+    parsed = distinct_paths([parse_argument(text) for text in texts])
     names = distinct_names([argument.name for argument in parsed])
-    out, found, name = [], [], ""
+    out: list[RunInput] = []
+    found, name = [], ""
     with judge_of(options, progress) as judge:
         for number, (argument, run) in enumerate(zip(parsed, names, strict=True)):
-            folder = _folder(arguments[number], argument, scratch / str(number), reading, progress)
+            folder = _folder(texts[number], argument, number, scratch, loading, progress)
             tool = next((known for known in verifiers(folder) if "@" not in known), None)
             done = verify_with(judge, folder, options, progress)
             name = done.verifier
@@ -70,7 +82,9 @@ def verify_before_comparing(
     return out, name, found
 
 
-def _folder(text: str, argument: Argument, into: Path, reading: Reading, progress: Progress) -> Path:
+def _folder(
+    text: str, argument: Argument, number: int, scratch: Scratch, loading: LoadOptions, progress: Progress
+) -> Path:
     runs = [path for path in argument.paths if is_run(path)]
     if len(runs) == len(argument.paths) == 1:
         return runs[0]
@@ -78,16 +92,16 @@ def _folder(text: str, argument: Argument, into: Path, reading: Reading, progres
         raise OffleashError(
             f"{text} names several run folders; verify them first: offleash verify {' '.join(map(str, runs))}."
         )
-    if reading.options.split_by is not None:
+    if loading.options.split_by is not None:
         raise OffleashError(
-            f"--verify judges one run a file and {text} is to be split by {reading.options.split_by!r}; write each run "
-            "to a file of its own first."
+            f"--verifier judges one run per file, and {text} is to be split by {loading.options.split_by!r}. Write "
+            "each run to a file of its own first."
         )
-    options = replace(reading.options, texts=True)
-    return import_logs(text, into, replace(reading, options=options), progress).folder
+    options = replace(loading.options, texts=True)
+    return import_logs(text, scratch.path / str(number), replace(loading, options=options), progress).folder
 
 
-def _disagreement(run: str, folder: Path, tool: str | None, done: VerifyResult) -> Disagreement:
+def _disagreement(run: str, folder: Path, tool: str | None, done: VerifiedRun) -> Disagreement:
     if tool is None:
         return Disagreement(run, None, done, 0, 0, 0, ())
     ours, theirs = open_run(folder, verifier=done.verifier), open_run(folder, verifier=tool)
@@ -128,7 +142,7 @@ SHOWN = 5
 
 
 def disagreements_json(found: Sequence[Disagreement]) -> list[Json]:
-    """The key `verified` of `compare --verify --json`."""
+    """The key `verified` of `compare --verifier --json`."""
     return [
         {
             "run": one.run,

@@ -7,7 +7,7 @@ from shlex import quote
 from offleash.data.verdict import Verdict
 from offleash.render.escape import clean
 from offleash.verifying.rows import Outcome
-from offleash.verifying.verify import VerifyResult
+from offleash.verifying.verify import VerifiedRun
 
 WAYS = {
     "exact": "by exact comparison",
@@ -33,7 +33,7 @@ def outcome_document(outcome: Outcome) -> dict[str, object]:
     return row
 
 
-def verified_document(done: Sequence[VerifyResult]) -> dict[str, object]:
+def verified_document(done: Sequence[VerifiedRun]) -> dict[str, object]:
     """Verified runs as JSON."""
     return {
         "schema": 1,
@@ -57,7 +57,7 @@ def verified_document(done: Sequence[VerifyResult]) -> dict[str, object]:
     }
 
 
-def verified_text(one: VerifyResult) -> str:
+def verified_text(one: VerifiedRun) -> str:
     """A verified run in words."""
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in one.verdicts.items() if count)
     lines = [f"{one.folder}: {one.samples:,} samples by {one.verifier}: {counts or 'none'}"]
@@ -72,16 +72,16 @@ def verified_text(one: VerifyResult) -> str:
     return "\n".join([*lines, f"  next: {clean(next_step(one))}"])
 
 
-def next_step(one: VerifyResult) -> str:
+def next_step(one: VerifiedRun) -> str:
     """The command that uses the verdicts; it names their verifier, since a run may have verdicts of several."""
     name, _, version = one.verifier.partition("@")
     changed = any(option in version for option in (".last_number", ".opened"))  # beside it there may be the plain one
     return (
-        f"offleash compare {quote(str(one.folder))} OTHER --verifier {quote(one.verifier if changed else name)} --flips"
+        f"offleash compare {quote(str(one.folder))} OTHER --verdicts {quote(one.verifier if changed else name)} --flips"
     )
 
 
-def notes(one: VerifyResult) -> list[str]:
+def notes(one: VerifiedRun) -> list[str]:
     """What a reader of the verdicts should know."""
     said = []
     if one.verdicts[Verdict.FAILED.value]:

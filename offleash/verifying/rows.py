@@ -98,7 +98,7 @@ def _row(path: Path, line: int, text: str) -> GoldRow:
         keys = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
         raise OffleashError(
             f'{path}, line {line}: a row is {{"id": ..., "gold": ..., "text": ...}}; found {keys[:100] or "nothing"}. '
-            "Logs of other tools: offleash import LOG -o RUN, then verify RUN; or offleash compare --verify."
+            "Logs of other tools: offleash import LOG -o RUN, then verify RUN; or offleash compare --verifier NAME."
         )
     if not isinstance(row["text"], str | None):
         raise OffleashError(f'{path}, line {line}: "text" should be a string; found {str(row["text"])[:60]!r}.')

@@ -22,7 +22,7 @@ from offleash.data.tables import SAMPLES, TRUNCATED, VERDICTS
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.arguments import run_folders
-from offleash.loading.problem_set import problem_set
+from offleash.options import Judging
 from offleash.progress import Progress, silent
 from offleash.verifiers.extraction.extract import THINK, THOUGHT
 from offleash.verifiers.registry import verifier as named
@@ -53,7 +53,7 @@ class VerifyOptions:
 
 
 @dataclass(frozen=True)
-class VerifyResult:
+class VerifiedRun:
     """What became of the samples of one run."""
 
     folder: Path
@@ -81,14 +81,14 @@ def judge_of(options: VerifyOptions, progress: Progress = silent) -> Iterator[Ju
             cache.close()
 
 
-def verify(folder: Path, options: VerifyOptions | None = None, progress: Progress = silent) -> VerifyResult:
+def verify(folder: Path, options: VerifyOptions | None = None, progress: Progress = silent) -> VerifiedRun:
     """Judge every sample of a run folder that has no verdict yet, or whose verifier failed."""
     options = options or VerifyOptions()
     with judge_of(options, progress) as judge:
         return verify_with(judge, folder, options, progress)
 
 
-def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Progress = silent) -> VerifyResult:
+def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Progress = silent) -> VerifiedRun:
     """As `verify`, with a judge that several runs share."""
     started, before = time.monotonic(), Counter(judge.ways)
     problems = read_problems(folder)
@@ -104,7 +104,7 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
                 f"{folder} keeps no texts of samples, so there is nothing to read; import with --texts."
             )
         done = verify_shards(run, judge, subjects, options.ladder.opened, progress)
-    return VerifyResult(
+    return VerifiedRun(
         folder=folder,
         verifier=name,
         samples=done.verdicts.total(),
@@ -258,37 +258,31 @@ def _about(judge: Judge, subjects: Subjects) -> str:
 # Options as a user gives them, and several run folders with one judge, one pool of workers and one cache.
 
 
-def verifying(
+def verify_options(
     verifier: str | None = None,
-    last_number: bool = False,
-    opened: bool = False,
-    jobs: int = 0,
-    trust_code: bool = False,
-    cache: bool = True,
-    referee: str | None = None,
-    referee_model: str | None = None,
-    problems: str | None = None,
+    judging: Judging | None = None,
+    extraction: ExtractionOptions | None = None,
+    problems: pl.DataFrame | None = None,
 ) -> VerifyOptions:
-    """How to verify, from plain words."""
+    """How to verify, from options as a user gives them."""
     if verifier is not None:
         named(verifier)
-    if jobs < 0:
-        raise OffleashError(f"Worker processes are counted from 0 (one a core); found --jobs {jobs}.")
-    fuller = problem_set(problems) if problems is not None else None
-    options = VerifyOptions(verifier, ExtractionOptions(last_number, opened), jobs, trust_code, cache, fuller)
-    if referee is None and referee_model is None:
+    how = judging or Judging()
+    ladder = extraction or ExtractionOptions()
+    options = VerifyOptions(verifier, ladder, how.jobs, how.trust_code, how.cache, problems)
+    if how.judge is None and how.judge_model is None:
         return options
-    if referee is None or referee_model is None:
-        raise OffleashError("A referee needs both its server and its model: --referee URL --referee-model NAME.")
+    if how.judge is None or how.judge_model is None:
+        raise OffleashError("A model judge needs a server and a model. Give --judge URL and --judge-model NAME.")
     from offleash.samplers.endpoint.chat import Chat
     from offleash.verifiers.model_judge import identity
 
-    return replace(options, ask=Chat(referee, referee_model), asked=identity(referee_model))
+    return replace(options, ask=Chat(how.judge, how.judge_model), asked=identity(how.judge_model))
 
 
-def verify_arguments(
+def verify_folders(
     arguments: Sequence[str], options: VerifyOptions, also: Sequence[str] = (), progress: Progress = silent
-) -> list[VerifyResult]:
+) -> list[VerifiedRun]:
     """Verify run folders, with one set of workers and one memory for all of them and for every verifier."""
     folders = run_folders(arguments)
     ways = [options, *(replace(options, verifier=named(name).name) for name in also)]

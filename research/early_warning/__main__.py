@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from offleash.api.train import needs_local
 from offleash.cli.main import guarded
-from offleash.cli.output import AsJson, console, needs_local, print_json, progress
+from offleash.cli.output import console, print_json, progress
 from research.early_warning.plan import QUICK, Plan, named_jobs, settle, settled
 
 
 def main(
-    into: Annotated[Path, typer.Option("-o", "--into", metavar="DIR", help="Where everything goes.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where everything goes.")],
     seeds: Annotated[int, typer.Option(metavar="N", min=2, help="Trainings of each kind; thresholds need two.")] = 5,
     steps: Annotated[int, typer.Option(metavar="N", min=20, help="Of each training.")] = 120,
     every: Annotated[int, typer.Option(metavar="N", min=1, help="Steps from one look to the next.")] = 10,
@@ -20,7 +21,7 @@ def main(
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Do this training of a study that was begun (grpo-0).")
     ] = None,
-    as_json: AsJson = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """How early do answer entropy, token entropy and reward announce that a training loses support?
 
@@ -37,16 +38,16 @@ def main(
     needs_local("research.early_warning")
     plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps, every=every)
     if only:
-        named_jobs(settled(into), only)
+        named_jobs(settled(out), only)
     else:
-        settle(plan, into)
+        settle(plan, out)
     from research.early_warning.warning import study_part, study_warning
 
     with progress(as_json) as tell:
         if only:
-            study_part(into, only, tell)
+            study_part(out, *only, progress=tell)
             return
-        done = study_warning(plan, into, tell)
+        done = study_warning(plan, out, tell)
     from research.early_warning.report import show_warning, warning_document
 
     if as_json:

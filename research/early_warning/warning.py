@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from offleash.lab.demo import BackgroundCommands
+from offleash.lab.background import BackgroundCall, BackgroundCalls
 from offleash.lab.registry import WORLDS
 from offleash.lab.world import LabWorld
 from offleash.progress import Progress, silent
@@ -31,7 +31,7 @@ def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> Warn
     mine, other = jobs[::2], jobs[1::2]
     torch.set_num_threads(1)  # the other core does the other half
     try:
-        with BackgroundCommands(_commands(folder, other), folder / "other.log", "research.early_warning") as lane:
+        with BackgroundCalls(_calls(folder, other), folder / "other.log") as lane:
             _all(world, plan, folder, mine, progress)
             lane.wait(lambda: progress(f"{_looked(folder):,} of {_wanted(plan):,} looks; waiting for the others"))
     finally:
@@ -39,14 +39,15 @@ def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> Warn
     return assess(plan, folder, time.monotonic() - started, progress)
 
 
-def study_part(folder: Path, names: Sequence[str], progress: Progress = silent) -> None:
+def study_part(folder: str | Path, *names: str, progress: Progress = silent) -> None:
     """Some of the trainings of a study that was begun, by their names (grpo-0): what the other process does."""
     import torch
 
-    plan = settled(folder)
+    place = Path(folder)
+    plan = settled(place)
     jobs = named_jobs(plan, names)
     torch.set_num_threads(1)
-    _all(WORLDS[WORLD], plan, folder, jobs, progress)
+    _all(WORLDS[WORLD], plan, place, jobs, progress)
 
 
 def _all(world: LabWorld, plan: Plan, folder: Path, jobs: Sequence[Job], progress: Progress) -> None:
@@ -56,9 +57,8 @@ def _all(world: LabWorld, plan: Plan, folder: Path, jobs: Sequence[Job], progres
         )
 
 
-def _commands(folder: Path, jobs: Sequence[Job]) -> list[list[str]]:
-    named = [word for job in jobs for word in ("--only", str(job))]
-    return [["-o", str(folder), *named, "--json"]] if jobs else []
+def _calls(folder: Path, jobs: Sequence[Job]) -> list[BackgroundCall]:
+    return [BackgroundCall("study_part", (str(folder), *map(str, jobs)), module=__name__)] if jobs else []
 
 
 def _wanted(plan: Plan) -> int:

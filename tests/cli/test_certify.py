@@ -86,8 +86,10 @@ def test_what_cannot_be_certified_or_compared_is_refused(world: Path, tmp_path: 
     scripted = script(tmp_path / "script.json", [0.5])
     refused(offleash("certify", problems, f"scripted:{scripted}", "-o", tmp_path / "x"), "gives only samples")
     refused(offleash("certify", problems, rl, "--epsilon", "2", "-o", tmp_path / "x"), "--epsilon 2")
-    refused(offleash("certify", problems, rl, "--epsilon", "0.1", "-k", "9", "-o", tmp_path / "x"), "leave one out")
-    refused(offleash("certify", problems, rl, "-k", "1024", "--max-tokens", "3", "-o", world / "rl"), "epsilon: 0.004")
+    refused(offleash("certify", problems, rl, "--epsilon", "0.1", "--at", "9", "-o", tmp_path / "x"), "Leave one out")
+    refused(
+        offleash("certify", problems, rl, "--at", "1024", "--max-tokens", "3", "-o", world / "rl"), "epsilon: 0.004"
+    )
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"id": "p0", "response": "x", "correct": True}) + "\n")
     assert offleash("import", log, "-o", tmp_path / "run").code == 0

@@ -36,7 +36,7 @@ def test_a_run_is_not_compared_with_itself_by_name(tmp_path: Path) -> None:
     refused(offleash("compare", *files, "--seed", "-1"), "--seed -1")
     refused(offleash("compare", *files, "--replicates", "1000000000"), "1,000,000")
     refused(offleash("compare", *files, "--threshold", "nan"), "nan")
-    refused(offleash("plan", files[0], "--until", "0"), "--until")
+    refused(offleash("plan", "samples", files[0], "--until", "0"), "--until")
 
 
 def test_the_same_samples_twice_are_noticed(tmp_path: Path) -> None:

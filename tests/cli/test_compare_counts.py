@@ -162,7 +162,7 @@ def test_no_common_problem_is_refused_with_the_first_ids(tmp_path: Path) -> None
         (("--replicates", "5"), ("5",)),
         (("--before", "bas"), ("base",)),
         (("--map", "verdict"), ("NAME=COLUMN",)),
-        (("--format", "lm_evl"), ("lm_eval",)),
+        (("--log-format", "lm_evl"), ("lm_eval",)),
     ],
 )
 def test_options_that_make_no_sense_are_refused_with_the_next_step(
@@ -205,17 +205,17 @@ def test_a_given_guess_floor_marks_what_guessing_explains() -> None:
 
 
 def test_plan_advises_a_budget_from_a_pilot() -> None:
-    document = offleash("plan", COUNTS / "base.csv", "--json").json
+    document = offleash("plan", "samples", COUNTS / "base.csv", "--json").json
     assert document["advised_k"] >= 1024
     settled = [row["settled"] for row in document["budgets"]]
     assert settled == sorted(settled)
     assert all(row["samples_with_until"] <= row["samples"] for row in document["budgets"])
-    refused(offleash("plan", COUNTS / "base.csv", "--settle", "2"), "2")
+    refused(offleash("plan", "samples", COUNTS / "base.csv", "--settle", "2"), "2")
 
 
 def test_every_verb_has_help_with_examples() -> None:
-    for verb in ("compare", "import", "plan", "formats"):
-        result = offleash(verb, "--help")
+    for verb in ("compare", "import", "plan samples", "formats"):
+        result = offleash(*verb.split(), "--help")
         assert result.code == 0
         assert f"offleash {verb}" in result.out
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cli.options import DecodingOptions, ModelOptions
+from offleash.api.draw import draw
 from offleash.errors import OffleashError
+from offleash.options import Decoding, describe, parsed
+from offleash.samplers.sampler import sampling_params
 from tests.analyses.certificates.certified_world import certificate
 from tests.cli.command import offleash, refused
 from tests.drawing.drawn_world import RATES, problems_file, script
@@ -72,12 +74,15 @@ def test_missing_samples_make_the_exit_code_1(tmp_path: Path, words: list[str]) 
 def test_what_cannot_be_drawn_is_refused_without_a_traceback(tmp_path: Path, words: list[str]) -> None:
     run = ("-o", tmp_path / "run")
     refused(offleash(*words, "-k", "lots", *run), "'paper'", "-k lots")
-    refused(offleash(*words, "-k", "0", *run), "found -k 0")
+    refused(offleash(*words, "-k", "0", *run), "Found -k 0.")
     refused(offleash(*words, "-k", "8", "--until", "-1", *run), "--until -1")
     refused(offleash(*words, "-k", "8", "--temperature", "0", *run), "temperature 0")
-    refused(offleash(*words, "-k", "8", "--temperature", "-1", *run), "temperature is 0 or more", "-1")
-    refused(offleash(*words, "-k", "8", "--decoding", "papers", *run), "Did you mean 'paper'")
-    refused(offleash(*words, "-k", "8", "--set", "delay", *run), "--set takes NAME=VALUE", "'delay'")
+    refused(
+        offleash(*words, "-k", "8", "--temperature", "-1", *run),
+        "--temperature takes a number from 0. Found --temperature -1",
+    )
+    refused(offleash(*words, "-k", "8", "--decoding", "papers", *run), "did you mean 'paper'?")
+    refused(offleash(*words, "-k", "8", "--set", "delay", *run), "--set takes NAME=VALUE", "Found --set delay.")
     refused(offleash(*words, "-k", "8", "--set", "daley=1", *run), "Did you mean 'delay'")
     refused(offleash(*words, "-k", "8", "--verifier", "maths", "--until", "2", *run), "Did you mean 'math'")
     refused(offleash(*words[:2], "script:x", "-k", "8", *run), "Did you mean 'scripted:'")
@@ -96,20 +101,19 @@ def test_a_run_is_refused_before_its_model_is_loaded(tmp_path: Path, words: list
 
 
 def test_a_model_and_a_decoding_are_made_of_the_words_of_the_command_line() -> None:
-    assert DecodingOptions("paper").way().document() == {
-        **DecodingOptions().way().document(),
+    assert sampling_params(Decoding("paper")).document() == {
+        **sampling_params(Decoding()).document(),
         "temperature": 0.6,
         "top_p": 0.95,
         "max_tokens": 32768,
     }
-    assert DecodingOptions("paper", temperature=1.0, stop=["a"], top_k=5, min_p=0.1).way().document() == {
+    assert sampling_params(Decoding("paper", temperature=1.0, stop=["a"], top_k=5, min_p=0.1)).document() == {
         "temperature": 1.0, "top_p": 0.95, "top_k": 5, "min_p": 0.1, "max_tokens": 32768, "stop": ["a"]
     }  # fmt: skip
-    opened = ModelOptions(["dtype=float32", "x=a=b"], raw=True)
-    assert str(opened.model("hf:name@main+adapter")) == "hf:name@main+adapter"
-    assert opened.named() == {"dtype": "float32", "x": "a=b"}
+    settings = describe(draw).options["settings"]
+    assert parsed(settings, ["dtype=float32", "x=a=b"]) == {"dtype": "float32", "x": "a=b"}
     with pytest.raises(OffleashError, match="given twice"):
-        ModelOptions(["a=1", "a=2"]).named()
+        parsed(settings, ["a=1", "a=2"])
 
 
 def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) -> None:

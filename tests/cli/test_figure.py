@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cli.compare import NAMES
+from offleash.api import compare as api
 from offleash.reporting.figures import FIGURES
 from tests.cli.command import offleash, refused
 from tests.reporting.worlds import spread, write_counts
@@ -16,7 +16,7 @@ def runs(tmp_path: Path) -> list[Path]:
 
 
 def test_the_names_of_the_help_are_the_figures_there_are() -> None:
-    assert list(NAMES) == list(FIGURES)
+    assert list(api.FIGURES) == list(FIGURES)
     shown = offleash("figure", "--help").out
     assert all(name in shown for name in FIGURES)
 

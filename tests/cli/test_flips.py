@@ -20,7 +20,7 @@ def two_runs(folder: Path) -> tuple[Path, Path]:
 
 
 def test_the_review_list_names_the_problem_the_sample_and_the_ways(tmp_path: Path) -> None:
-    shown = offleash("compare", *two_runs(tmp_path), "--verifier", "math", "--flips", *QUICK)
+    shown = offleash("compare", *two_runs(tmp_path), "--verdicts", "math", "--flips", *QUICK)
     assert shown.code == 0, shown.err
     text = " ".join(shown.out.split())
     for words in (
@@ -35,7 +35,7 @@ def test_the_review_list_names_the_problem_the_sample_and_the_ways(tmp_path: Pat
 
 
 def test_json_holds_what_the_list_shows_and_every_key_is_described(tmp_path: Path) -> None:
-    document = offleash("compare", *two_runs(tmp_path), "--verifier", "math", "--flips", "--json", *QUICK).json
+    document = offleash("compare", *two_runs(tmp_path), "--verdicts", "math", "--flips", "--json", *QUICK).json
     found = document["flips"]
     assert found["to_review"] == 1
     assert found["now"]["S"] == document["support"]["S"] == 1
@@ -47,13 +47,13 @@ def test_json_holds_what_the_list_shows_and_every_key_is_described(tmp_path: Pat
     ]
     assert "| `flips` |" in described("json.md")
     assert sorted({key for key in keys_of(found) if f"`{key}`" not in described("json.md")}) == []
-    assert "flips" not in offleash("compare", *two_runs(tmp_path / "more"), "--verifier", "math", "--json", *QUICK).json
+    assert "flips" not in offleash("compare", *two_runs(tmp_path / "more"), "--verdicts", "math", "--json", *QUICK).json
 
 
 def test_nothing_flips_is_said_with_what_was_tried(tmp_path: Path) -> None:
     world = {"p": [right(), wrong()]}
     base, rl = write_run(tmp_path / "base", world), write_run(tmp_path / "rl", world)
-    text = " ".join(offleash("compare", base, rl, "--verifier", "math", "--flips", *QUICK).out.split())
+    text = " ".join(offleash("compare", base, rl, "--verdicts", "math", "--flips", *QUICK).out.split())
     assert "No class changes: verifier string@1, only strict steps." in text
     assert "1 problem changes class only when a whole strict format is not read" in text
     assert "No problem needs a review." in text
@@ -70,7 +70,7 @@ def test_logs_and_counts_are_told_what_they_lack(tmp_path: Path) -> None:
 
 def test_a_long_list_is_cut_and_says_so(tmp_path: Path) -> None:
     base, rl = (write_run(tmp_path / name, random_world(150, 8, seed)) for seed, name in enumerate(("base", "rl")))
-    command = ("compare", base, rl, "--verifier", "math", "--flips", *QUICK)
+    command = ("compare", base, rl, "--verdicts", "math", "--flips", *QUICK)
     document = offleash(*command, "--json").json["flips"]
     assert document["to_review"] > 25
     shown = offleash(*command).out
@@ -81,7 +81,7 @@ def test_a_long_list_is_cut_and_says_so(tmp_path: Path) -> None:
 
 def test_several_checkpoints_have_their_flips_each(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, random_world(20, 6, seed)) for seed, name in enumerate(("a", "b", "c"))]
-    document = offleash("compare", *runs, "--verifier", "math", "--flips", "--json", *QUICK).json
+    document = offleash("compare", *runs, "--verdicts", "math", "--flips", "--json", *QUICK).json
     assert len(document["comparisons"]) == 2
     assert document["flips"] == document["comparisons"][1]["flips"]
     assert document["comparisons"][0]["flips"] != document["flips"]
@@ -89,8 +89,8 @@ def test_several_checkpoints_have_their_flips_each(tmp_path: Path) -> None:
 
 def test_questions_about_answers_are_refused_before_any_work(tmp_path: Path) -> None:
     runs = two_runs(tmp_path)
-    refused(offleash("compare", *runs, "--verifier", "math", "--flips", "--per", "answer"), "--per problem")
-    refused(offleash("compare", *runs, "--verifier", "math", "--flips", "--unread", "drop"), "--unread drop")
+    refused(offleash("compare", *runs, "--verdicts", "math", "--flips", "--per", "answer"), "--per problem")
+    refused(offleash("compare", *runs, "--verdicts", "math", "--flips", "--unread", "drop"), "--unread drop")
 
 
 def test_different_versions_of_a_verifier_are_pointed_out(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_hostile_names_and_texts_do_not_reach_the_terminal(tmp_path: Path) -> No
     one = Drawn({"math@1": "correct", "string@1": "wrong"}, f"st{bad}", "length", bad, bad * 40)
     base = write_run(tmp_path / "base", {f"p{bad}": [one, wrong()]})
     rl = write_run(tmp_path / "rl", {f"p{bad}": [wrong(), wrong()]})
-    command = ("compare", base, rl, "--verifier", "math", "--flips", *QUICK)
+    command = ("compare", base, rl, "--verdicts", "math", "--flips", *QUICK)
     shown = offleash(*command).out
     assert shown.replace("\n", "").isprintable()
     assert "[red]7" in shown, "square brackets are not markup"

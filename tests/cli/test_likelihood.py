@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, only_chosen, perplexities
-from offleash.comparing.arguments import compare_arguments, question
 from offleash.comparing.per_problem import detail
-from offleash.samplers.sampler import Decoding
+from offleash.comparing.question import question
+from offleash.comparing.runs import compare_inputs
+from offleash.samplers.sampler import SamplingParams
 from tests.analyses.likelihood.likelihood_world import World, problems, world
 from tests.cli.command import offleash, refused
 from tests.verifying.samples import run_of_texts
@@ -136,7 +137,7 @@ def test_a_run_scored_on_its_right_samples_alone_has_no_perplexity_of_all(tmp_pa
     model, few = f"hf:{tiny.models['before']}", question(replicates=200)
     for chosen, kinds in ((("--only", "correct"), {CORRECT}), (("--first", "3"), {CORRECT, ALL_SAMPLES})):
         assert offleash("score", drawn[0], "--model", model, *chosen).code == 0
-        (one,), _ = compare_arguments(drawn, None, few)
+        (one,), _ = compare_inputs(drawn, None, few)
         found = perplexities(detail(one))
         assert {spread.traces for spread in found} == kinds
         assert len(only_chosen(found)) == 2 - len(kinds)
@@ -146,7 +147,7 @@ def test_a_run_scored_on_its_right_samples_alone_has_no_perplexity_of_all(tmp_pa
 def test_runs_at_other_temperatures_are_compared_only_when_that_is_allowed(
     tmp_path: Path, runs: tuple[str, str], tiny: World
 ) -> None:
-    cool = tiny.run(tmp_path / "cool", "after", 8, Decoding(temperature=0.6, max_tokens=3))
+    cool = tiny.run(tmp_path / "cool", "after", 8, SamplingParams(temperature=0.6, max_tokens=3))
     refused(offleash("likelihood", runs[0], cool, *FEW), "--allow decoding")
     result = offleash("likelihood", runs[0], cool, *FEW, "--allow", "decoding", "--json")
     assert result.code == 0, result.err

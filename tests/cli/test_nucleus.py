@@ -55,9 +55,9 @@ def test_settings_are_honoured_with_and_without_a_model(world: Path) -> None:
 
 def test_what_cannot_be_cut_is_refused(world: Path, tmp_path: Path) -> None:
     refused(offleash("nucleus", world / "cert", "--top-p", "0.9,most"), "'most'")
-    refused(offleash("nucleus", world / "cert", "--top-p", "2"), "top_p is above 0", "found 2.0")
-    refused(offleash("nucleus", world / "cert", "--temperature", "-1"), "temperature is 0 or more; found -1.0")
+    refused(offleash("nucleus", world / "cert", "--top-p", "2"), "above 0 and at most 1", "Found --top-p 2")
+    refused(offleash("nucleus", world / "cert", "--temperature", "-1"), "Found --temperature -1")
     refused(offleash("nucleus", world), "is no certificate", "offleash certify")
     refused(offleash("nucleus", tmp_path / "nowhere"), "is no certificate")
     refused(offleash("nucleus", world / "cert", "--model", "hf:/no/such/model"), "/no/such/model")
-    refused(offleash("nucleus", world / "cert", "--verifier", "math"), "verifier")
+    refused(offleash("nucleus", world / "cert", "--verdicts", "math"), "verifier")

@@ -42,7 +42,7 @@ def test_what_is_printed_is_printed_again_unchanged(tmp_path: Path) -> None:
 
 def test_a_sample_is_drawn_by_its_seed(tmp_path: Path) -> None:
     path = copy_of(tmp_path, 50)
-    words = ("problems", "aime24", "--from", path, "--size", "5", "--seed", "7")
+    words = ("problems", "aime24", "--from", path, "--size", "5", "--problem-seed", "7")
     assert offleash(*words).out == offleash(*words).out
     assert len(offleash(*words).out.splitlines()) == 5
     refused(offleash("problems", "aime24", "--from", path, "--size", "51"), "50 problems", "--size 51")

@@ -106,7 +106,7 @@ def test_what_a_run_lacks_is_told_before_a_model_is_loaded(tmp_path: Path) -> No
     score = ("score", run, "--model", "hf:/no/such/model")
     refused(offleash(*score, "--only", "correct"), "no verdicts", "verify it")
     assert offleash("verify", run, "--jobs", "1", "--no-cache").code == 0
-    refused(offleash(*score, "--only", "correct", "--verifier", "sting"), "no verifier", "'sting'", "Known: string")
+    refused(offleash(*score, "--only", "correct", "--verdicts", "sting"), "no verifier", "'sting'", "Known: string")
     refused(offleash(*score), "/no/such/model is no folder")  # now it is the model's turn
     folder = certificate(tmp_path / "certificate", {"p0": [((1,), "correct", 0.5)]}, {"p0": 0.1})
     refused(offleash("score", run, folder, *score[2:]), "is a certificate")

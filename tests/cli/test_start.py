@@ -1,31 +1,49 @@
-"""Starting: the command answers at once and drags nothing heavy in."""
+"""Starting: the command answers at once and drags nothing heavy in. How long it takes: benchmarks/start.py."""
 
 import subprocess
 import sys
 
-HEAVY = ("torch", "sympy", "matplotlib", "polars", "scipy", "numpy")
+import pytest
+
+from offleash.cli.verbs import VERBS
+
+HEAVY = ("torch", "sympy", "matplotlib", "altair", "polars", "scipy", "numpy", "pydantic", "rich")
 
 
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; sys.argv = ['offleash', '--help']\n"
-        "from offleash.cli.main import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        f"print('LOADED', [name for name in {HEAVY} if name in sys.modules])"
+def loaded(code: str, names: tuple[str, ...]) -> list[str]:
+    """Which of some modules a fresh process has after running the code."""
+    whole = f"import sys\n{code}\nprint('LOADED', *[name for name in {names} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1].split()[1:]
+
+
+def shown(words: list[str]) -> str:
+    """Code that runs a command."""
+    return (
+        f"sys.argv = {['offleash', *words]!r}\nfrom offleash.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "compare" in done.stdout
-    assert done.stdout.rstrip().endswith("LOADED []")
 
 
-def test_comparing_needs_no_torch_sympy_or_matplotlib() -> None:
+def test_the_overview_needs_not_even_typer() -> None:
+    assert loaded(shown(["--help"]), (*HEAVY, "typer")) == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_a_verb_imports_nothing_heavy(verb: str) -> None:
+    assert loaded(shown([*verb.split(), "--help"]), HEAVY) == []
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert loaded("import offleash as ol\nol.compare, ol.draw, ol.Decoding, ol.demo", (*HEAVY, "typer")) == []
+
+
+def test_comparing_counts_needs_no_torch_sympy_altair_or_pydantic() -> None:
     code = (
-        "import sys\nimport offleash\n"
-        "offleash.compare, offleash.load, offleash.document, offleash.pass_curve\n"
-        "print('LOADED', [name for name in ('torch', 'sympy', 'matplotlib') if name in sys.modules])"
+        "import offleash as ol\n"
+        "ol.compare('examples/counts/base.csv', 'examples/counts/rl.csv', replicates=100).to_dict()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "LOADED []"
+    assert loaded(code, ("torch", "sympy", "matplotlib", "altair", "pydantic", "typer")) == []
 
 
 def test_the_version_is_printed() -> None:

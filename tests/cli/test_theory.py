@@ -97,7 +97,7 @@ def test_interrupted_it_says_that_it_begins_anew(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(mechanisms, "examine", interrupted)
     stopped = offleash("theory")
     assert stopped.code == 130
-    assert "begins anew" in stopped.err
+    assert "run it again" in stopped.err
     assert "nothing was lost" not in stopped.err
 
 

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from offleash.cli.main import app
-from offleash.errors import OffleashError
+from tests.cli.command import offleash, refused
 
 RECIPE = """
 model: hf:{base}
@@ -20,9 +18,9 @@ tensorboard: false
 
 
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    done = offleash(*arguments)
+    assert done.code == 0, done
+    return done.out
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +62,7 @@ def test_a_training_ends_with_a_model_and_its_metrics(recipe: Path, tmp_path: Pa
 def test_what_is_wrong_with_a_recipe_is_said_with_the_nearest_name(
     recipe: Path, tmp_path: Path, override: str, message: str
 ) -> None:
-    with pytest.raises(OffleashError, match=message):
-        CliRunner().invoke(app, ["train", str(recipe), override, "-o", str(tmp_path / "x")], catch_exceptions=False)
+    refused(offleash("train", recipe, override, "-o", tmp_path / "x"), message)
 
 
 def test_problems_and_traces_of_the_lab_serve_a_method_that_learns_from_outside(recipe: Path, tmp_path: Path) -> None:
@@ -90,10 +87,8 @@ def test_a_base_is_pretrained_and_drawn_from(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_empty_is_not_written_over(base: Path) -> None:
-    with pytest.raises(OffleashError, match="not empty"):
-        CliRunner().invoke(app, ["lab", "model", "countdown", "-o", str(base)], catch_exceptions=False)
+    refused(offleash("lab", "model", "countdown", "-o", base), "not empty")
 
 
 def test_an_unknown_world_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match="Did you mean 'countdown'"):
-        CliRunner().invoke(app, ["lab", "model", "countdwon", "-o", str(tmp_path / "x")], catch_exceptions=False)
+    refused(offleash("lab", "model", "countdwon", "-o", tmp_path / "x"), "Did you mean 'countdown'")

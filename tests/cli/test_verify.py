@@ -79,8 +79,8 @@ def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path) -> None:
     refused(offleash("verify", file, "--verifier", "maths"), "'maths'", "Did you mean 'math'?")
     refused(offleash("verify", file), "--verifier")
     refused(offleash("verify", tmp_path / "nowhere"), "no run folder", "offleash import")
-    refused(offleash("verify", file, "--verifier", "referee"), "--referee")
-    refused(offleash("verify", file, "--verifier", "referee", "--referee", "http://x/v1"), "--referee-model")
+    refused(offleash("verify", file, "--verifier", "referee"), "--judge")
+    refused(offleash("verify", file, "--verifier", "referee", "--judge", "http://x/v1"), "--judge-model")
 
 
 def test_runs_are_verified_and_compared(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_runs_are_verified_and_compared(tmp_path: Path) -> None:
     assert result.code == 0, result.err
     runs = result.json["runs"]
     assert [run["verdicts"]["correct"] for run in runs] == [2, 2, 1, 0]
-    compared = offleash("compare", base, rl, "--verifier", "math", "--json").json
+    compared = offleash("compare", base, rl, "--verdicts", "math", "--json").json
     assert [compared["support"][cell] for cell in "PESO"] == [1, 0, 1, 0]
     text = offleash("verify", base, rl)
     assert "4 samples by math@" in text.out
@@ -105,7 +105,7 @@ def test_the_next_step_that_is_printed_works_with_verdicts_of_several_verifiers(
     rl = run_of_texts(tmp_path / "rl", GOLDS, {"half": ["\\boxed{1/2}"] * 2, "seven": ["\\boxed{8}"] * 2})
     assert offleash("verify", base, rl, "--jobs", "1").code == 0
     shown = offleash("verify", base, rl, "--also", "string", "--jobs", "1", *options)
-    refused(offleash("compare", base, rl, "--flips"), "several verifiers", "--verifier")
+    refused(offleash("compare", base, rl, "--flips"), "several verifiers", "--verdicts")
     steps = [line.partition("next: ")[2] for line in shown.out.splitlines() if "next: " in line]
     assert len(steps) == 4
     for step in steps:
@@ -117,7 +117,7 @@ def test_the_next_step_that_is_printed_works_with_verdicts_of_several_verifiers(
 
 def test_the_help_gives_the_recipe_of_two_verifiers_in_full() -> None:
     text = offleash("verify", "--help").out
-    assert "offleash compare runs/base runs/rl --verifier math --flips" in text
+    assert "offleash compare runs/base runs/rl --verdicts math --flips" in text
 
 
 def test_a_run_without_texts_says_how_to_get_them(tmp_path: Path) -> None:
@@ -165,5 +165,5 @@ def test_a_second_run_that_cannot_be_judged_stops_the_first_too(tmp_path: Path) 
 
 def test_a_referee_without_a_server_names_the_verb_that_takes_one(tmp_path: Path) -> None:
     run = run_of_texts(tmp_path / "base", GOLDS, TEXTS)
-    way = "offleash verify RUN --verifier referee --referee URL --referee-model NAME"
-    refused(offleash("compare", run, run, "--verify", "referee", "--jobs", "1"), way)
+    way = "offleash verify RUN --verifier model_judge --judge URL --judge-model NAME"
+    refused(offleash("compare", run, run, "--verifier", "referee", "--jobs", "1"), way)

@@ -95,7 +95,8 @@ def test_a_view_of_counts_has_a_page_and_says_that_there_are_no_samples(tmp_path
         assert "no sample can be shown" in " ".join(fetch(url).split())
         run = fetch(f"{url}api/problem?row=0")["runs"][1]
         assert (run["drawn"], run["correct"], run["samples"]) == (64, 5, [])
-    assert (found.code, found.out, found.err) == (0, "Stopped; nothing was changed.\n", "")
+    assert (found.code, found.out) == (0, "Stopped; nothing was changed.\n")
+    assert "offleash:" not in found.err  # on a busy machine it has lines of progress
 
 
 def test_a_taken_port_is_said_before_anything_is_read(tmp_path: Path) -> None:
@@ -104,7 +105,11 @@ def test_a_taken_port_is_said_before_anything_is_read(tmp_path: Path) -> None:
         refused(
             offleash("view", tmp_path / "no-run", tmp_path / "none", "--port", str(port)), f"Port {port}", "--port 0"
         )
-    refused(offleash("view", tmp_path / "no-run", tmp_path / "none", "--port", "65536"), "65536", "0 (any free one)")
+    refused(
+        offleash("view", tmp_path / "no-run", tmp_path / "none", "--port", "65536"),
+        "65536",
+        "a whole number from 0 to 65,535",
+    )
 
 
 def test_one_run_is_not_enough(tmp_path: Path) -> None:

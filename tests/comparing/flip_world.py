@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.comparing.arguments import compare_arguments, flips_arguments, question
 from offleash.comparing.flips import Flips
+from offleash.comparing.question import question
+from offleash.comparing.runs import compare_inputs, flips_of_inputs
 from offleash.data.run import Budget
 from offleash.data.run_folder import create_run
-from offleash.loading.load import Reading
+from offleash.loading.load import LoadOptions
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ def write_run(path: Path, world: Mapping[str, Sequence[Drawn]], until: int = 0, 
 
 def flips_of(*paths: Path | str, verifier: str | None = "math", **asked: object) -> Flips:
     """The flips of two runs as the command finds them."""
-    words, reading = [str(path) for path in paths], Reading(verifier=verifier)
-    comparisons, _ = compare_arguments(words, reading, question(replicates=100, **asked))  # type: ignore[arg-type]
-    return flips_arguments(words, comparisons, reading)[-1]
+    words, reading = [str(path) for path in paths], LoadOptions(verdicts=verifier)
+    comparisons, _ = compare_inputs(words, reading, question(replicates=100, **asked))  # type: ignore[arg-type]
+    return flips_of_inputs(words, comparisons, reading)[-1]
 
 
 def flips_between(

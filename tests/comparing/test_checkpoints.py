@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offleash.comparing.arguments import _shares, union
+from offleash.comparing.checkpoints import _shares, union
 from offleash.loading.load import load
 
 

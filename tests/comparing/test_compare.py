@@ -72,19 +72,19 @@ def test_runs_that_stop_early_give_the_same_table_as_full_ones(tmp_path: Path) -
     short = ol.compare(
         run_folder(tmp_path / "bs", before, until=3), run_folder(tmp_path / "as", after, until=3), replicates=500
     )
-    assert short.tally.drawn_PR.sum() < full.tally.drawn_PR.sum()
+    assert short.comparison.tally.drawn_PR.sum() < full.comparison.tally.drawn_PR.sum()
     assert pytest.approx((full.change.P, full.change.E, full.change.S, full.change.O)) == (
         short.change.P,
         short.change.E,
         short.change.S,
         short.change.O,
     )
-    assert short.evidence.mcnemar_p == full.evidence.mcnemar_p
-    assert short.evidence.null is None
-    document = ol.document([short])
+    assert short.comparison.evidence.mcnemar_p == full.comparison.evidence.mcnemar_p
+    assert short.comparison.evidence.null is None
+    document = short.to_dict()
     json.dumps(document, allow_nan=False)
     assert "not exchangeable" in str(document["chance"])
-    assert set(short.evidence.lost) <= {f"p{p}" for p in range(60) if before[p].any() and not after[p].any()}
+    assert set(short.comparison.evidence.lost) <= {f"p{p}" for p in range(60) if before[p].any() and not after[p].any()}
 
 
 def test_support_per_answer_has_no_o_and_stands_beside_its_redraw(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_same_problem_in_another_order_gives_the_same_comparison(tmp_path: P
         for name in ("base", "turned")
     )
     assert one.change == other.change
-    assert one.evidence == other.evidence
+    assert one.comparison.evidence == other.comparison.evidence
 
 
 def test_a_run_is_called_after_its_folder_unless_it_is_named(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_every_comparison_is_json_without_nan(tmp_path: Path) -> None:
     rl = write_log(tmp_path / "rl.jsonl", drawn(6, 8, 1))
     for options in ({}, {"rule": "confident"}, {"rule": "posterior"}, {"rule": "above", "tau": 0.3}, {"at": 3}):
         found = ol.compare(ol.load(base), ol.load(rl), replicates=200, **options)
-        json.dumps(ol.document([found]), allow_nan=False)
-        assert ol.finding(found)
+        json.dumps(found.to_dict(), allow_nan=False)
+        assert found.finding
 
 
 def test_partial_credit_gives_the_expected_best_of_k(tmp_path: Path) -> None:

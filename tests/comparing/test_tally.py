@@ -133,11 +133,11 @@ def test_a_copied_shard_of_samples_is_noticed(tmp_path: Path) -> None:
         tally([open_run(tmp_path / "run")])
 
 
-@pytest.mark.parametrize("verb", ["compare", "entropy", "likelihood", "plan"])
+@pytest.mark.parametrize("verb", ["compare", "entropy", "likelihood", "plan samples"])
 def test_a_run_folder_that_nobody_has_judged_names_the_verb_that_does(tmp_path: Path, verb: str) -> None:
     runs = [run_of_texts(tmp_path / name, {"a": "1"}, {"a": ["1", "2"]}) for name in ("the base", "rl")]
-    done = offleash(verb, *runs)
-    refused(done, "None of the 2 samples", f"offleash verify '{runs[0]}'", "compare with --verify")
+    done = offleash(*verb.split(), *runs)
+    refused(done, "None of the 2 samples", f"offleash verify '{runs[0]}'", "compare with --verifier")
 
 
 def test_a_log_without_verdicts_says_how_each_verb_gets_them(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_several_verifiers_must_be_chosen_from(tmp_path: Path) -> None:
     with append_to_run(path) as run:
         run.write_verdicts("other, strict", ROWS)
     assert verifiers(path) == ["other-strict", "tool@1"]
-    with pytest.raises(OffleashError, match="--verifier"):
+    with pytest.raises(OffleashError, match="--verdicts"):
         open_run(path)
     assert open_run(path, verifier="other, strict").verifier == "other-strict"
     with pytest.raises(OffleashError, match="tool@1"):

@@ -41,13 +41,13 @@ def test_a_name_without_a_version_stands_for_the_newest(tmp_path: Path, versions
 def test_a_folder_of_exactly_that_name_wins(tmp_path: Path) -> None:
     path = judged(tmp_path / "run", "math", "math@1+0.9.0")
     assert open_run(path, verifier="math").verifier == "math"
-    with pytest.raises(OffleashError, match="--verifier"):
+    with pytest.raises(OffleashError, match="--verdicts"):
         open_run(path)
 
 
 def test_two_verifiers_must_be_chosen_from_in_any_version(tmp_path: Path) -> None:
     path = judged(tmp_path / "run", "math@1", "math@2", "string@1")
-    with pytest.raises(OffleashError, match=r"math@1, math@2, string@1; choose one with --verifier"):
+    with pytest.raises(OffleashError, match=r"math@1, math@2, string@1; choose one with --verdicts"):
         open_run(path)
     assert open_run(path, verifier="math").verifier == "math@2"
 

@@ -9,11 +9,11 @@ import polars as pl
 from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import DrawnRun, DrawRequest, draw
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import Decoding, Sampler
+from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.verifying.verify import VerifyOptions
 
 RATES = (0.0, 0.002, 0.01, 0.03, 0.1, 0.3, 0.9)
-PLAIN = Decoding()
+PLAIN = SamplingParams()
 QUIET = VerifyOptions(verifier="string", jobs=1, cache=False)
 
 
@@ -60,7 +60,7 @@ def drawn(
     count: int = len(RATES),
     seed: int = 0,
     settings: Mapping[str, str] | None = None,
-    decoding: Decoding = PLAIN,
+    decoding: SamplingParams = PLAIN,
 ) -> DrawnRun:
     """Draw from a script into a folder."""
     model = f"scripted:{file}"

@@ -10,12 +10,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.api import compare, load
+from offleash.api.compare import compare, load
 from offleash.data.run import read_origin
 from offleash.data.run_folder import append_to_run, open_run, verifiers
 from offleash.drawing.draw import DrawRequest, budget, draw
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sampler
+from offleash.samplers.sampler import DrawnChunk, Request, Sampler, SamplingParams
 from offleash.samplers.scripted import Scripted
 from offleash.samplers.seeds import seed_of
 from offleash.verifying.verify import VerifyOptions, verify
@@ -78,7 +78,7 @@ def test_what_would_mix_two_models_or_decodings_is_refused_with_both_values(tmp_
     run = tmp_path / "run"
     drawn(run, base, 20, until=2)
     for more, words in (
-        ({"decoding": Decoding(temperature=0.6)}, r"temperature: 1.0 in the run, 0.6 now"),
+        ({"decoding": SamplingParams(temperature=0.6)}, r"temperature: 1.0 in the run, 0.6 now"),
         ({"seed": 1}, r"seed: 0 in the run, 1 now"),
         ({"until": 0}, r"--until: 2 in the run, \"?not set"),
         ({"until": 3}, r"--until: 2 in the run, 3 now"),
@@ -101,8 +101,8 @@ def test_what_would_mix_two_models_or_decodings_is_refused_with_both_values(tmp_
 
 def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, base: Path) -> None:
     with pytest.raises(OffleashError, match="temperature 0 all 4 samples"):
-        drawn(tmp_path / "run", base, 4, decoding=Decoding(temperature=0))
-    assert drawn(tmp_path / "greedy", base, 1, decoding=Decoding(temperature=0)).new == len(RATES)
+        drawn(tmp_path / "run", base, 4, decoding=SamplingParams(temperature=0))
+    assert drawn(tmp_path / "greedy", base, 1, decoding=SamplingParams(temperature=0)).new == len(RATES)
     for k in (0, 16_384 * 64 + 1):
         with pytest.raises(OffleashError, match=f"found -k {k}"):
             drawn(tmp_path / "run", base, k)
@@ -238,7 +238,7 @@ class Watched:
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         for request in requests:
             if self._left is not None:
                 if not self._left:
@@ -287,7 +287,7 @@ def test_few_problems_are_open_at_a_time_and_all_are_forgotten(tmp_path: Path) -
 class Careless(Watched):
     """A sampler that leaves out a request of every batch, and a sample of another."""
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         for place, answer in enumerate(self._inner.sample(requests, decoding)):
             if place == 1:
                 yield DrawnChunk(answer.request, answer.samples[1:])
@@ -327,13 +327,13 @@ def test_a_draw_without_a_sample_binds_the_next_to_nothing(tmp_path: Path, base:
     run = tmp_path / "run"
     assert drawn(run, base, 5000, until=3, settings={"fail": "1"}).samples == 0
     assert (run / "failures.jsonl").exists()
-    done = drawn(run, base, 50, seed=1, decoding=Decoding(temperature=0.5), count=5)
+    done = drawn(run, base, 50, seed=1, decoding=SamplingParams(temperature=0.5), count=5)
     assert done.samples == 250
     assert not (run / "failures.jsonl").exists()
     assert open_run(run).budget.k == 50
     assert open_run(run).problems.height == 5
     with pytest.raises(OffleashError, match="seed: 1 in the run, 0 now"):
-        drawn(run, base, 50, decoding=Decoding(temperature=0.5), count=5)
+        drawn(run, base, 50, decoding=SamplingParams(temperature=0.5), count=5)
 
 
 def test_problems_that_came_to_nothing_are_told_from_those_with_gaps(tmp_path: Path, base: Path) -> None:

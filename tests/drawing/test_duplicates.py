@@ -9,7 +9,7 @@ import pytest
 from offleash.drawing import duplicates
 from offleash.drawing.duplicates import Duplicates
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import FINISHED, Decoding, Request, Sample
+from offleash.samplers.sampler import FINISHED, Request, Sample, SamplingParams
 
 Draw = Callable[[np.random.Generator, int], list[tuple[str, float]]]  # so many texts with their log-probabilities
 
@@ -70,7 +70,7 @@ def requests_until_stopped(
     draw: Draw, size: int, known: bool, problems: int = 10, rounds: int = 12, watch: Duplicates | None = None
 ) -> int | None:
     """How many requests a run of this model goes on, round by round; None: to its end."""
-    rng, watch = np.random.default_rng([size, known]), watch or Duplicates(Decoding(), "endpoint:here")
+    rng, watch = np.random.default_rng([size, known]), watch or Duplicates(SamplingParams(), "endpoint:here")
     for number in range(rounds * problems):
         turn, problem = divmod(number, problems)
         try:
@@ -126,7 +126,7 @@ def test_copies_of_a_likely_text_are_stopped_by_one_request_or_by_several_proble
 
 
 def test_copies_that_begin_late_are_stopped_too() -> None:
-    watch = Duplicates(Decoding(), "endpoint:here")
+    watch = Duplicates(SamplingParams(), "endpoint:here")
     assert requests_until_stopped(THREE, 16, True, problems=300, rounds=1, watch=watch) is None
     stopped = requests_until_stopped(copies(THREE), 16, True, problems=20, rounds=1, watch=watch)
     assert stopped is not None
@@ -134,19 +134,19 @@ def test_copies_that_begin_late_are_stopped_too() -> None:
 
 
 def test_one_request_a_problem_without_probabilities_is_let_pass_and_doubted() -> None:
-    watch = Duplicates(Decoding(), "endpoint:here")
+    watch = Duplicates(SamplingParams(), "endpoint:here")
     assert requests_until_stopped(copies(MODE), 64, False, problems=30, rounds=1, watch=watch) is None
     assert watch.doubt is not None
     assert "30 requests" in watch.doubt
     assert "without log-probabilities" in watch.doubt
     assert "if a server answered, try --set n=1" in watch.doubt
-    fine = Duplicates(Decoding(), "endpoint:here")
+    fine = Duplicates(SamplingParams(), "endpoint:here")
     requests_until_stopped(MODE, 64, False, problems=30, rounds=1, watch=fine)
     assert fine.doubt is None
 
 
 def test_a_model_that_is_certain_of_its_one_answer_is_not_doubted() -> None:
-    watch = Duplicates(Decoding(), "transformers:here")
+    watch = Duplicates(SamplingParams(), "transformers:here")
     assert requests_until_stopped(ONE, 64, True, problems=30, rounds=1, watch=watch) is None
     assert watch.doubt is None
 
@@ -160,19 +160,19 @@ def test_the_same_text_for_every_request_is_stopped_by_its_probability() -> None
 
 
 def test_greedy_drawing_repeats_by_design() -> None:
-    for decoding in (Decoding(temperature=0), Decoding(top_k=1)):
+    for decoding in (SamplingParams(temperature=0), SamplingParams(top_k=1)):
         watch = Duplicates(decoding, "endpoint:here")
         assert requests_until_stopped(copies(long_texts), 256, True, watch=watch) is None
         assert watch.doubt is None
 
 
 def test_the_message_says_what_was_found_what_it_means_and_what_to_do() -> None:
-    watch = Duplicates(Decoding(), "endpoint:here")
+    watch = Duplicates(SamplingParams(), "endpoint:here")
     with pytest.raises(OffleashError) as told:
         watch.add(request(3, 0, 64), samples(copies(long_texts)(np.random.default_rng(0), 64)))
     for part in ("endpoint:here", "'p3'", "64 identical samples of 64", "1e-", "seed", "--set n=1", "stays"):
         assert part in str(told.value)
-    watch = Duplicates(Decoding(), "endpoint:here")
+    watch = Duplicates(SamplingParams(), "endpoint:here")
     tails: Draw = lambda rng, size: [("tails", float(np.log(0.5)))] * size  # noqa: E731
     assert requests_until_stopped(tails, 16, True, problems=9, rounds=1, watch=watch) is not None
     with pytest.raises(OffleashError, match="16 of the 16 samples of one request") as told:
@@ -181,7 +181,7 @@ def test_the_message_says_what_was_found_what_it_means_and_what_to_do() -> None:
         assert part in str(told.value)
     rng = np.random.default_rng(0)
     for fault, what in ((copies, "32 of the 32 samples"), (reused, "32 of 32 samples")):
-        watch = Duplicates(Decoding(), "endpoint:here")
+        watch = Duplicates(SamplingParams(), "endpoint:here")
         watch.add(request(3, 0, 32), samples(fault(MODE)(rng, 32), known=False))
         with pytest.raises(OffleashError, match=what) as told:
             watch.add(request(3, 32, 32), samples(fault(long_texts if fault is copies else MODE)(rng, 32), 32, False))
@@ -192,9 +192,9 @@ def test_the_message_says_what_was_found_what_it_means_and_what_to_do() -> None:
 def test_the_probability_under_another_law_than_the_one_drawn_from_is_not_used() -> None:
     """At temperature 0.2 a text can come often whose own probability is small."""
     drawn = [Sample(i, "likely when cold", 9, FINISHED, 1, logprob_raw=-90.0) for i in range(64)]
-    Duplicates(Decoding(temperature=0.2), "endpoint:here").add(request(0, 0, 64), drawn)
+    Duplicates(SamplingParams(temperature=0.2), "endpoint:here").add(request(0, 0, 64), drawn)
     with pytest.raises(OffleashError, match="64 identical"):
-        Duplicates(Decoding(), "endpoint:here").add(request(0, 0, 64), drawn)
+        Duplicates(SamplingParams(), "endpoint:here").add(request(0, 0, 64), drawn)
 
 
 def test_one_text_from_many_token_sequences_is_no_repeat() -> None:
@@ -219,7 +219,7 @@ def test_requests_are_compared_in_index_order_whatever_the_order_of_arrival() ->
     drawn = [SHORT(rng, 8) for _ in range(16)]
 
     def evidence(order: Sequence[int]) -> tuple[float, float]:
-        watch = Duplicates(Decoding(), "endpoint:here")
+        watch = Duplicates(SamplingParams(), "endpoint:here")
         for i in order:
             watch.add(request(0, 8 * i, 8), samples(drawn[i], 8 * i))
         return watch._within.log, watch._across.log
@@ -231,7 +231,7 @@ def test_requests_are_compared_in_index_order_whatever_the_order_of_arrival() ->
 
 def test_memory_is_bounded_and_the_quietest_problem_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duplicates, "REMEMBERED", 1000)
-    watch, rng = Duplicates(Decoding(), "endpoint:here"), np.random.default_rng(0)
+    watch, rng = Duplicates(SamplingParams(), "endpoint:here"), np.random.default_rng(0)
     for number in range(200):
         watch.add(request(number % 40, 64 * (number // 40), 64), samples(long_texts(rng, 64), 64 * (number // 40)))
         assert watch.remembered <= 1000
@@ -240,7 +240,7 @@ def test_memory_is_bounded_and_the_quietest_problem_is_forgotten(monkeypatch: py
 
 
 def test_unknown_and_impossible_log_probabilities_are_not_used() -> None:
-    watch = Duplicates(Decoding(), "endpoint:here")
+    watch = Duplicates(SamplingParams(), "endpoint:here")
     logs = (None, float("nan"), float("-inf"), -80.0)
     drawn = [Sample(i, "same", None, FINISHED, 1, logprob_sampled=logs[i % 4]) for i in range(64)]
     watch.add(request(0, 0, 64), drawn)

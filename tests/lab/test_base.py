@@ -11,7 +11,7 @@ from offleash.data.tally import tally_of_counts
 from offleash.lab.countdown import COUNTDOWN, tokenizer
 from offleash.lab.pretrain import pretrained, save
 from offleash.lab.world import Pretraining
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.stats.curves import Curve, pass_curve
 from offleash.training.policy import open_policy
@@ -30,7 +30,7 @@ def correct(folder: Path, part: str, problems: int, k: int, seed: int) -> list[i
     with rewards_for(asked, part) as rewards:
         for start in range(0, problems, 20):
             part_ = slice(start, start + 20)
-            drawn = policy.draw(prompts[part_], k, seeds[part_], Decoding(max_tokens=COUNTDOWN.longest))
+            drawn = policy.draw(prompts[part_], k, seeds[part_], SamplingParams(max_tokens=COUNTDOWN.longest))
             names = [name for name in asked["problem"][part_] for _ in range(k)]
             judged = rewards.of(names, drawn.texts, drawn.truncated_N.tolist()).rewards
             counts += np.array(judged).reshape(-1, k).sum(1).astype(int).tolist()

@@ -13,7 +13,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN
-from offleash.lab.demo import DemoResult, DemoSize, demonstrate, recipe_of
+from offleash.lab.demo import DemoRuns, DemoSize, demonstrate, recipe_of
 from offleash.lab.demo_report import again, demo_document, headline, sentences, write_report
 from offleash.loading.load import load
 from offleash.training.recipe import read_recipe
@@ -23,11 +23,11 @@ SMALL = DemoSize(problems=5, k=48, steps=2, groups=4, pool=32)
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
+def done(tmp_path_factory: pytest.TempPathFactory) -> DemoRuns:
     return demonstrate(COUNTDOWN, SMALL, tmp_path_factory.mktemp("demo") / "out")
 
 
-def test_every_run_has_all_its_samples_and_the_second_draw_of_the_base_is_another(done: DemoResult) -> None:
+def test_every_run_has_all_its_samples_and_the_second_draw_of_the_base_is_another(done: DemoRuns) -> None:
     for name in ("base", "rl", "paper/base", "paper/rl"):
         (run,) = load(done.folder / name)
         assert run.budget.k == SMALL.k
@@ -35,7 +35,7 @@ def test_every_run_has_all_its_samples_and_the_second_draw_of_the_base_is_anothe
     assert done.null.before.draw != done.null.after.draw
 
 
-def test_no_problem_of_the_evaluation_was_trained_on(done: DemoResult) -> None:
+def test_no_problem_of_the_evaluation_was_trained_on(done: DemoRuns) -> None:
     asked = {
         part: [json.loads(line) for line in (done.folder / "problems" / f"{part}.jsonl").read_text().splitlines()]
         for part in ("train", "test")
@@ -45,7 +45,7 @@ def test_no_problem_of_the_evaluation_was_trained_on(done: DemoResult) -> None:
     assert not numbers["train"] & numbers["test"]
 
 
-def test_the_json_is_that_of_compare_with_seconds_and_the_report(done: DemoResult) -> None:
+def test_the_json_is_that_of_compare_with_seconds_and_the_report(done: DemoRuns) -> None:
     path = write_report(done)
     found = json.loads(json.dumps(demo_document(done, path), allow_nan=False))
     assert found["schema"] == 1
@@ -56,7 +56,7 @@ def test_the_json_is_that_of_compare_with_seconds_and_the_report(done: DemoResul
     assert found["per_solution"]["support"]["per"] == "solution"
 
 
-def test_the_report_holds_what_was_found_and_the_commands_that_show_it_again(done: DemoResult) -> None:
+def test_the_report_holds_what_was_found_and_the_commands_that_show_it_again(done: DemoRuns) -> None:
     text = unescape(write_report(done).read_text(encoding="utf-8"))
     assert headline(done) in text
     assert all(sentence in text for sentence in sentences(done))
@@ -65,14 +65,14 @@ def test_the_report_holds_what_was_found_and_the_commands_that_show_it_again(don
 
 
 @pytest.mark.slow
-def test_a_finished_demo_is_not_done_again(done: DemoResult) -> None:
+def test_a_finished_demo_is_not_done_again(done: DemoRuns) -> None:
     shards = {path: path.stat().st_mtime_ns for path in done.folder.rglob("*.parquet")}
     again = demonstrate(COUNTDOWN, SMALL, done.folder)
     assert {path: path.stat().st_mtime_ns for path in done.folder.rglob("*.parquet")} == shards
     assert again.plain.change.value == pytest.approx(done.plain.change.value, nan_ok=True)
 
 
-def test_a_folder_of_another_seed_is_refused(done: DemoResult) -> None:
+def test_a_folder_of_another_seed_is_refused(done: DemoRuns) -> None:
     with pytest.raises(OffleashError, match="another seed, size or world"):
         demonstrate(COUNTDOWN, DemoSize(problems=5, k=48, steps=2, groups=4, pool=32, seed=1), done.folder)
 

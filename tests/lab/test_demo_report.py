@@ -8,7 +8,7 @@ import pytest
 
 import offleash as ol
 from offleash.comparing.compare import Comparison
-from offleash.lab.demo import DemoResult, DemoSize
+from offleash.lab.demo import DemoRuns, DemoSize
 from offleash.lab.demo_report import headline, sentences, shows
 from offleash.training.loop import Training
 
@@ -23,12 +23,12 @@ def comparison(folder: Path, names: tuple[str, str], rates: tuple[np.ndarray, np
         lines = ["problem,n,c", *(f"p{place},{K},{c}" for place, c in enumerate(correct))]
         (folder / f"{name}{seed}.csv").write_text("\n".join(lines))
         runs.append(replace(ol.load(folder / f"{name}{seed}.csv"), name=name))
-    return ol.compare(*runs, replicates=500)
+    return ol.compare(*runs, replicates=500).comparison
 
 
-def demonstrated(folder: Path, plain: Comparison, paper: Comparison) -> DemoResult:
+def demonstrated(folder: Path, plain: Comparison, paper: Comparison) -> DemoRuns:
     trained = Training(folder, folder, 1, 0, 1.0, {})
-    return DemoResult("countdown", DemoSize(), folder, trained, plain, plain, paper, plain, 1.0)
+    return DemoRuns("countdown", DemoSize(), folder, trained, plain, plain, paper, plain, 1.0)
 
 
 @pytest.fixture

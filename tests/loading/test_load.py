@@ -8,11 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.comparing.arguments import compare_arguments, question
+from offleash.comparing.question import question
+from offleash.comparing.runs import compare_inputs
 from offleash.comparing.tally import tally
 from offleash.errors import OffleashError
 from offleash.loading.arguments import distinct_names, parse_argument
-from offleash.loading.load import Reading, load
+from offleash.loading.load import LoadOptions, load
 from offleash.logs.format import Options
 from tests.cli.command import offleash, refused
 from tests.comparing.world import drawn, write_log
@@ -137,8 +138,8 @@ def test_one_sample_with_two_contents_is_an_error_that_names_the_rows(tmp_path: 
     path = numbered(tmp_path / "log.jsonl", [(0, "x", True), (0, "z", False), (1, "y", False)])
     with pytest.raises(OffleashError, match="rows 1, 2"):
         load(path)
-    ignoring = Reading(Options({"sample": ""}, texts=False))
-    assert counts(path, reading=ignoring) == ([3], [1])
+    ignoring = LoadOptions(Options({"sample": ""}, texts=False))
+    assert counts(path, options=ignoring) == ([3], [1])
 
 
 def test_samples_are_ordered_by_their_number_not_by_their_row(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_one_file_can_hold_several_runs(tmp_path: Path) -> None:
         file = write_log(tmp_path / f"{model}.jsonl", [[hit, hit]], model=model)
         lines.append(file.read_text())
     path.write_text("".join(lines))
-    runs = load(path, reading=Reading(Options(split_by="model", texts=False)))
+    runs = load(path, options=LoadOptions(Options(split_by="model", texts=False)))
     assert [run.name for run in runs] == ["base", "rl"]
     assert tally(runs).tally.correct_PR.tolist() == [[2, 0]]
 
@@ -163,7 +164,7 @@ def test_training_steps_are_ordered_as_numbers(tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
     parts = [write_log(tmp_path / f"{step}.jsonl", [[True]], step=step).read_text() for step in (100, 20, 3)]
     path.write_text("".join(parts))
-    runs = load(path, reading=Reading(Options(split_by="step", texts=False)))
+    runs = load(path, options=LoadOptions(Options(split_by="step", texts=False)))
     assert [run.name for run in runs] == ["3", "20", "100"]
 
 
@@ -206,21 +207,21 @@ def test_a_seed_that_is_the_same_in_every_row_numbers_nothing(tmp_path: Path) ->
 
 def test_a_glob_that_the_shell_cut_up_is_noticed(tmp_path: Path) -> None:
     files = [write_log(tmp_path / f"s{seed}.jsonl", drawn(3, 4, seed)) for seed in range(4)]
-    comparisons, together = compare_arguments([str(file) for file in files], asked=question(replicates=200))
+    comparisons, together = compare_inputs([str(file) for file in files], question=question(replicates=200))
     assert len(comparisons) == 3
     assert together is not None
     assert any("quote the glob" in note.text for note in comparisons[0].notes)
-    assert not any("quote the glob" in note.text for note in compare_arguments([*map(str, files[:2])])[0][0].notes)
+    assert not any("quote the glob" in note.text for note in compare_inputs([*map(str, files[:2])])[0][0].notes)
 
 
 @pytest.mark.parametrize(
     ("verb", "option"),
     [
-        (("compare",), ("--format", "lm_eval")),
+        (("compare",), ("--log-format", "lm_eval")),
         (("compare",), ("--split-by", "x")),
         (("compare",), ("--map", "problem=x")),
         (("entropy",), ("--filter", "zzz")),
-        (("plan",), ("--threshold", "0.5")),
+        (("plan", "samples"), ("--threshold", "0.5")),
         (("strategies", "--by", "steps"), ("--map", "text=x")),
         (("report",), ("--log-format", "lm_eval")),
         (("view",), ("--filter", "zzz")),
@@ -248,5 +249,5 @@ def test_a_name_taken_from_a_path_or_a_column_is_told_on_one_line(tmp_path: Path
     assert load(path)[0].name == r"a\nb"
     rows = [{"problem": "p", "model": model, "response": "x", "correct": True} for model in ("a\tb", "c")]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    runs = load(path, reading=Reading(Options(split_by="model", texts=False)))
+    runs = load(path, options=LoadOptions(Options(split_by="model", texts=False)))
     assert [run.name for run in runs] == [r"a\tb", "c"]

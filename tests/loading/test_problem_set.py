@@ -52,7 +52,7 @@ def test_a_sample_holds_different_problems(height: int, seed: int, data: st.Data
 
 @pytest.mark.parametrize(
     ("size", "seed", "message"),
-    [(4, 0, "3 problems, fewer than --size 4"), (0, 0, "--size 0"), (-1, 0, "--size -1"), (1, -1, "--seed -1")],
+    [(4, 0, "3 problems, fewer than --size 4"), (0, 0, "--size 0"), (-1, 0, "--size -1"), (1, -1, "--problem-seed -1")],
 )
 def test_impossible_samples_are_refused(tmp_path: Path, size: int, seed: int, message: str) -> None:
     with pytest.raises(OffleashError, match=message):

@@ -99,7 +99,7 @@ def test_what_is_no_part_size_or_seed_is_refused_with_the_next_step() -> None:
         problem_set("countdown:tests")
     with pytest.raises(OffleashError, match="--size 0"):
         problem_set("countdown:dev", size=0)
-    with pytest.raises(OffleashError, match="--seed -1"):
+    with pytest.raises(OffleashError, match="--problem-seed -1"):
         problem_set("countdown:dev", seed=-1)
     with pytest.raises(OffleashError, match="countdown is generated"):
         problem_set("countdown", source="copy.jsonl")

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Completion:
     tokens: int  # the end included
 
 
-def completions(model: Any, tokenizer: Any, prompt_ids: list[int], decoding: Decoding) -> dict[str, Completion]:
+def completions(model: Any, tokenizer: Any, prompt_ids: list[int], decoding: SamplingParams) -> dict[str, Completion]:
     """All completions by their words, each once: those that end, and those that are cut at max_tokens."""
     end, size = tokenizer.eos_token_id, len(tokenizer)
     found = {}
@@ -57,7 +57,7 @@ def p_value(texts: list[str], expected: dict[str, Completion]) -> float:
     return float(stats.chi2.sf(((seen_C - mean_C) ** 2 / mean_C).sum(), len(mean_C) - 1))
 
 
-def _decoded(logprob: NDArray[np.float64], decoding: Decoding) -> NDArray[np.float64]:
+def _decoded(logprob: NDArray[np.float64], decoding: SamplingParams) -> NDArray[np.float64]:
     """Log-probabilities after temperature, then top-k, top-p and min-p."""
     weight = np.exp(logprob / decoding.temperature)
     weight /= weight.sum(-1, keepdims=True)

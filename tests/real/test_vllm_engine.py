@@ -10,7 +10,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, open_sampler
-from offleash.samplers.sampler import Decoding, DrawnChunk, Request
+from offleash.samplers.sampler import DrawnChunk, Request, SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.samplers.vllm.sampler import VllmSampler
 from tests.places import ROOT
@@ -24,8 +24,8 @@ PROMPT = "a b c"
 TEMPLATE = (
     "{% for message in messages %}f e {{ message['content'] }}{% endfor %}{% if add_generation_prompt %} d{% endif %}"
 )
-SHORT = Decoding(max_tokens=3)
-CUT = Decoding(temperature=0.6, top_p=0.95, top_k=4, max_tokens=3)
+SHORT = SamplingParams(max_tokens=3)
+CUT = SamplingParams(temperature=0.6, top_p=0.95, top_k=4, max_tokens=3)
 
 
 def opened(model: Path, adapter: str = "", **settings: str) -> VllmSampler:
@@ -71,9 +71,11 @@ def by_index(drawn: list[DrawnChunk]) -> dict[int, tuple[str, int | None, str, f
     return {s.index: (s.text, s.tokens, s.finish, s.logprob_raw) for one in drawn for s in one.samples}
 
 
-@pytest.mark.parametrize("decoding", [SHORT, CUT, Decoding(min_p=0.2, max_tokens=3)], ids=["plain", "cut", "min-p"])
+@pytest.mark.parametrize(
+    "decoding", [SHORT, CUT, SamplingParams(min_p=0.2, max_tokens=3)], ids=["plain", "cut", "min-p"]
+)
 def test_completions_come_as_often_as_enumeration_says(
-    engine: VllmSampler, plain: tuple[Any, Any], decoding: Decoding
+    engine: VllmSampler, plain: tuple[Any, Any], decoding: SamplingParams
 ) -> None:
     expected = completions(*plain, prompt_ids=[0, 1, 2], decoding=decoding)
     assert len(expected) == 259
@@ -116,13 +118,13 @@ def test_greedy_samples_are_the_most_probable_token_each_time(engine: VllmSample
     ids = [0, 1, 2]
     for _ in range(3):
         ids.append(int(plain[0](torch.tensor([ids])).logits[0, -1].argmax()))
-    (drawn,) = engine.sample(chunks(1, 8), Decoding(temperature=0, max_tokens=3))
+    (drawn,) = engine.sample(chunks(1, 8), SamplingParams(temperature=0, max_tokens=3))
     assert {sample.text.strip() for sample in drawn.samples} == {plain[1].decode(ids[3:])}
     assert {sample.logprob_sampled for sample in drawn.samples} == {0.0}
 
 
 def test_a_stop_text_ends_a_sample_and_is_no_part_of_it(engine: VllmSampler) -> None:
-    (drawn,) = engine.sample(chunks(1, 64), Decoding(max_tokens=30, stop=("b",)))
+    (drawn,) = engine.sample(chunks(1, 64), SamplingParams(max_tokens=30, stop=("b",)))
     stopped = [sample for sample in drawn.samples if sample.finish == "stop"]
     assert stopped
     assert not any("b" in sample.text for sample in drawn.samples)
@@ -138,7 +140,7 @@ def test_a_prompt_longer_than_the_context_is_trouble_of_its_own(engine: VllmSamp
 
 def test_a_sample_that_reaches_the_end_of_the_context_is_truncated(engine: VllmSampler) -> None:
     full = Request("full", " ".join(["a"] * 60), 0, 64, seed=1)
-    (drawn,) = engine.sample([full], Decoding(max_tokens=1000))
+    (drawn,) = engine.sample([full], SamplingParams(max_tokens=1000))
     assert {sample.tokens for sample in drawn.samples if sample.finish == "length"} == {4}
 
 

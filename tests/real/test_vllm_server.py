@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import Decoding, Request, Sample, Sampler
+from offleash.samplers.sampler import Request, Sample, Sampler, SamplingParams
 from tests.places import ROOT
 from tests.real.enumeration import completions, p_value
 from tests.real.models import tiny_model
@@ -21,7 +21,7 @@ from tests.samplers.vllm.vllm_groups import gone
 
 pytestmark = pytest.mark.vllm
 START = 300  # seconds for the server to answer
-SHORT = Decoding(max_tokens=3)
+SHORT = SamplingParams(max_tokens=3)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from offleash import __version__
-from offleash.comparing.arguments import Union
+from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
 from offleash.data.tally import Per

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offleash
-from offleash.comparing.arguments import compare_arguments, question
 from offleash.comparing.compare import Comparison
+from offleash.comparing.question import question
+from offleash.comparing.runs import compare_inputs
 from offleash.comparing.sentences import chance_rates
 from offleash.render.escape import one_line, script_json, visible
 from offleash.render.page import own_script, style
@@ -25,7 +26,7 @@ from tests.browser.world import class_of, make_pair
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     runs = make_pair(tmp_path_factory.mktemp("page"))
-    return compare_arguments([str(run) for run in runs], asked=question(replicates=200))[0][0]
+    return compare_inputs([str(run) for run in runs], question=question(replicates=200))[0][0]
 
 
 class Blocks(HTMLParser):
@@ -77,9 +78,9 @@ def test_chance_marks_are_for_the_rule_seen_alone(tmp_path: Path) -> None:
         lines = "".join(f"p{i},100,{correct}\n" for i in range(50))
         (tmp_path / f"{name}.csv").write_text("problem,n,c\n" + lines)
     runs = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    above = compare_arguments(runs, asked=question("above", tau=0.05, replicates=200))[0][0]
+    above = compare_inputs(runs, question=question("above", tau=0.05, replicates=200))[0][0]
     assert chance_rates(above) == {}
-    seen = compare_arguments(runs, asked=question(replicates=200))[0][0]
+    seen = compare_inputs(runs, question=question(replicates=200))[0][0]
     assert chance_rates(seen)["SRR"] == pytest.approx(1.0, abs=0.01)
 
 
@@ -96,11 +97,6 @@ def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> Non
     assert sum(len(text.encode()) for text in few.documents.values()) <= 20_000
     assert f"holds {len(few.documents)} of 24 problems" in few.words
     assert "All 24 problems" in chosen(detail, SampleStore(one)).words
-
-
-def test_comparisons_of_different_bases_and_none_at_all_are_refused(one: Comparison, tmp_path: Path) -> None:
-    with pytest.raises(offleash.OffleashError, match="one base"):
-        offleash.write_report(tmp_path / "report.html", [])
 
 
 def luminance(colour: str) -> float:
@@ -135,10 +131,11 @@ def test_results_show_themselves_in_a_notebook_with_names_escaped() -> None:
 
 
 def test_a_comparison_shows_its_finding_and_gives_its_figures(one: Comparison, tmp_path: Path) -> None:
-    assert offleash.finding(one) in unescape(one._repr_html_() or "")
-    chart = offleash.figure("plane", one)
+    result = offleash.compare(one.before, one.after, replicates=200)
+    assert result.finding in unescape(result._repr_html_())
+    chart = result.figure("plane").chart
     assert chart.to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
-    path = offleash.write_report(tmp_path / "report.html", one)
+    path = result.save(tmp_path / "report.html")
     assert path.stat().st_size > 900_000
     with pytest.raises(offleash.OffleashError, match="plane"):
-        offleash.figure("plain", one)
+        result.figure("plain")

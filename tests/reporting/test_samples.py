@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.comparing.arguments import compare_arguments, question
+from offleash.comparing.question import question
+from offleash.comparing.runs import compare_inputs
 from offleash.data.run_folder import create_run
 from offleash.data.tables import question_hash
 from offleash.reporting import samples as module
@@ -49,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[SampleStore, list[p
     folder = tmp_path_factory.mktemp("shelf")
     drawn = [samples_at_random(4, 60, seed) for seed in (0, 1)]
     base, rl = write_run(folder / "base", drawn[0]), write_run(folder / "rl", drawn[1], rename="their-")
-    comparisons, _ = compare_arguments([str(base), str(rl)], asked=question(replicates=100))
+    comparisons, _ = compare_inputs([str(base), str(rl)], question=question(replicates=100))
     return SampleStore(comparisons[-1]), drawn
 
 
@@ -144,8 +145,8 @@ def test_logs_of_which_the_texts_are_not_read_still_have_answers(tmp_path: Path)
     ]
     for name in ("base", "rl"):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines if name == "base" else lines[::-1]))
-    comparisons, _ = compare_arguments(
-        [str(tmp_path / "base.jsonl"), str(tmp_path / "rl.jsonl")], asked=question(replicates=100)
+    comparisons, _ = compare_inputs(
+        [str(tmp_path / "base.jsonl"), str(tmp_path / "rl.jsonl")], question=question(replicates=100)
     )
     shelf = SampleStore(comparisons[-1])
     told = shelf.told([0], 0, MUCH)[0]
@@ -157,8 +158,8 @@ def test_logs_of_which_the_texts_are_not_read_still_have_answers(tmp_path: Path)
 def test_of_counts_there_is_nothing_to_tell(tmp_path: Path) -> None:
     for name in ("base", "rl"):
         (tmp_path / f"{name}.csv").write_text("problem,n,c\na,10,3\nb,10,0\n")
-    comparisons, _ = compare_arguments(
-        [str(tmp_path / "base.csv"), str(tmp_path / "rl.csv")], asked=question(replicates=100)
+    comparisons, _ = compare_inputs(
+        [str(tmp_path / "base.csv"), str(tmp_path / "rl.csv")], question=question(replicates=100)
     )
     shelf = SampleStore(comparisons[-1])
     told = shelf.told([0, 1], 0, MUCH)[1]
@@ -179,7 +180,7 @@ def test_rare_correct_answers_are_listed_among_many_wrong_ones(tmp_path: Path) -
             run.write_samples(frame)
             run.write_verdicts("known", frame.with_columns(verdict=right, answer=pl.col("text")).drop("text"))
         runs.append(str(tmp_path / name))
-    comparisons, _ = compare_arguments(runs, asked=question(replicates=100))
+    comparisons, _ = compare_inputs(runs, question=question(replicates=100))
     told = SampleStore(comparisons[0]).told([0], 0, DetailLimits(1, 10, 0, 4))[0]
     assert [(one.answer, one.count) for one in told.answers if one.verdict == "correct"] == [("right", 1)]
     assert len(told.answers) == 4

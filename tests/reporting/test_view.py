@@ -129,12 +129,13 @@ def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(shelf: 
 GROWTH = """
 from pathlib import Path
 from offleash.reporting.samples import SampleStore, problem_document, samples_document
-from offleash.comparing.arguments import compare_arguments, question
+from offleash.comparing.question import question
+from offleash.comparing.runs import compare_inputs
 
 def memory(what):
     return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith(what)) * 1024
 
-comparisons, _ = compare_arguments(["base", "rl"], asked=question(at=1, replicates=100))
+comparisons, _ = compare_inputs(["base", "rl"], question=question(at=1, replicates=100))
 shelf = SampleStore(comparisons[-1])
 problem_document(shelf, 1)  # what the first scan of all takes
 Path("/proc/self/clear_refs").write_text("5")

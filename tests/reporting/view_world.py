@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from offleash.comparing.arguments import compare_arguments, question
+from offleash.comparing.question import question
+from offleash.comparing.runs import compare_inputs
 from offleash.data.run_folder import create_run
 from offleash.reporting.samples import SampleStore
 from offleash.reporting.view import ViewServer
@@ -42,7 +43,7 @@ def write_run(folder: Path) -> Path:
 
 
 def shelf_of(*arguments: Path) -> SampleStore:
-    comparisons, _ = compare_arguments([str(one) for one in arguments], asked=question(replicates=100))
+    comparisons, _ = compare_inputs([str(one) for one in arguments], question=question(replicates=100))
     return SampleStore(comparisons[-1])
 
 

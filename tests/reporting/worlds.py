@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from offleash.comparing.arguments import compare_arguments
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.question import Question
+from offleash.comparing.runs import compare_inputs
 from offleash.reporting.figures import subject
 from tests.comparing.world import drawn
 
@@ -31,7 +31,7 @@ def write_counts(
 def compared(*arguments: str, **asked: object) -> FigureInput:
     """The subject of runs named as on the command line."""
     question = Question(replicates=FEW, **asked)  # type: ignore[arg-type]
-    return subject(*compare_arguments(arguments, asked=question))
+    return subject(*compare_inputs(arguments, question=question))
 
 
 def counted(

@@ -211,6 +211,6 @@ def test_a_study_that_is_done_is_not_done_again_and_another_size_is_refused(done
 @pytest.mark.slow
 def test_a_training_that_the_study_does_not_have_is_named(done: tuple[Path, Warned], tmp_path: Path) -> None:
     with pytest.raises(OffleashError, match="Did you mean 'grpo-1'"):
-        study_part(done[0], ["grpo-9"])
+        study_part(done[0], "grpo-9")
     with pytest.raises(OffleashError, match="without --only first"):
-        study_part(tmp_path, ["grpo-0"])
+        study_part(tmp_path, "grpo-0")

@@ -3,10 +3,10 @@
 from typing import Any
 
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import Decoding, DrawnChunk, Request, Sampler
+from offleash.samplers.sampler import DrawnChunk, Request, Sampler, SamplingParams
 from tests.samplers.endpoint.server import Served
 
-PLAIN = Decoding(max_tokens=10)
+PLAIN = SamplingParams(max_tokens=10)
 
 
 def opened(server: Served, raw: bool = False, model: str = "#m", **settings: object) -> Sampler:
@@ -18,7 +18,7 @@ def wanted(size: int = 4, first: int = 0, problem: str = "p", **other: Any) -> R
     return Request(problem, f"What is {problem}?", first, size, seed=7, **other)
 
 
-def drawn(sampler: Sampler, request: Request, decoding: Decoding = PLAIN) -> DrawnChunk:
+def drawn(sampler: Sampler, request: Request, decoding: SamplingParams = PLAIN) -> DrawnChunk:
     (one,) = sampler.sample([request], decoding)
     assert one.request == request
     return one

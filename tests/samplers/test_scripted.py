@@ -10,7 +10,7 @@ from scipy import stats
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding, Request, Sample
+from offleash.samplers.sampler import Request, Sample, SamplingParams
 from offleash.samplers.scripted import Scripted, open_sampler, sampled
 from offleash.samplers.seeds import sample_seeds
 
@@ -23,7 +23,7 @@ def sampler(folder: Path, document: object = None, **settings: str) -> Scripted:
     return open_sampler(model_of(f"scripted:{file}", settings))
 
 
-def drawn(one: Scripted, first: int, size: int, decoding: Decoding, seed: int = 7) -> list[Sample]:
+def drawn(one: Scripted, first: int, size: int, decoding: SamplingParams, seed: int = 7) -> list[Sample]:
     (answer,) = one.sample([Request("p", "What?", first, size, seed)], decoding)
     assert not answer.trouble
     return list(answer.samples)
@@ -31,9 +31,15 @@ def drawn(one: Scripted, first: int, size: int, decoding: Decoding, seed: int = 
 
 @pytest.mark.parametrize(
     "decoding",
-    [Decoding(), Decoding(temperature=0.6), Decoding(temperature=2, top_k=3), Decoding(top_p=0.9), Decoding(min_p=0.2)],
+    [
+        SamplingParams(),
+        SamplingParams(temperature=0.6),
+        SamplingParams(temperature=2, top_k=3),
+        SamplingParams(top_p=0.9),
+        SamplingParams(min_p=0.2),
+    ],
 )
-def test_texts_come_as_often_as_the_decoding_says(tmp_path: Path, decoding: Decoding) -> None:
+def test_texts_come_as_often_as_the_decoding_says(tmp_path: Path, decoding: SamplingParams) -> None:
     size = 20_000
     samples = drawn(sampler(tmp_path), 0, size, decoding)
     counts = Counter(sample.text for sample in samples)
@@ -52,41 +58,41 @@ def test_texts_come_as_often_as_the_decoding_says(tmp_path: Path, decoding: Deco
 
 def test_decodings_of_a_small_distribution_are_those_computed_by_hand() -> None:
     chance_T = np.array([0.5, 0.3, 0.2])
-    assert sampled(chance_T, Decoding(temperature=0.5)) == pytest.approx(np.array([25, 9, 4]) / 38)
-    assert sampled(chance_T, Decoding(top_k=2)) == pytest.approx([5 / 8, 3 / 8, 0])
-    assert sampled(chance_T, Decoding(top_p=0.5)) == pytest.approx([1, 0, 0])
-    assert sampled(chance_T, Decoding(top_p=0.51)) == pytest.approx([5 / 8, 3 / 8, 0])
-    assert sampled(chance_T, Decoding(top_k=2, top_p=0.6)) == pytest.approx([1, 0, 0])  # of what top-k left
-    assert sampled(chance_T, Decoding(min_p=0.5)) == pytest.approx([5 / 8, 3 / 8, 0])
-    assert sampled(chance_T, Decoding(temperature=0)) == pytest.approx([1, 0, 0])
+    assert sampled(chance_T, SamplingParams(temperature=0.5)) == pytest.approx(np.array([25, 9, 4]) / 38)
+    assert sampled(chance_T, SamplingParams(top_k=2)) == pytest.approx([5 / 8, 3 / 8, 0])
+    assert sampled(chance_T, SamplingParams(top_p=0.5)) == pytest.approx([1, 0, 0])
+    assert sampled(chance_T, SamplingParams(top_p=0.51)) == pytest.approx([5 / 8, 3 / 8, 0])
+    assert sampled(chance_T, SamplingParams(top_k=2, top_p=0.6)) == pytest.approx([1, 0, 0])  # of what top-k left
+    assert sampled(chance_T, SamplingParams(min_p=0.5)) == pytest.approx([5 / 8, 3 / 8, 0])
+    assert sampled(chance_T, SamplingParams(temperature=0)) == pytest.approx([1, 0, 0])
 
 
 def test_a_sample_is_the_same_in_every_chunk(tmp_path: Path) -> None:
     one = sampler(tmp_path)
-    whole = drawn(one, 0, 100, Decoding())
-    assert [*drawn(one, 60, 40, Decoding()), *drawn(one, 0, 60, Decoding())] == [*whole[60:], *whole[:60]]
+    whole = drawn(one, 0, 100, SamplingParams())
+    assert [*drawn(one, 60, 40, SamplingParams()), *drawn(one, 0, 60, SamplingParams())] == [*whole[60:], *whole[:60]]
     assert [sample.seed for sample in whole] == sample_seeds(7, 0, 100).tolist()
-    assert [sample.text for sample in drawn(one, 0, 100, Decoding(), seed=8)] != [sample.text for sample in whole]
+    assert [sample.text for sample in drawn(one, 0, 100, SamplingParams(), seed=8)] != [sample.text for sample in whole]
 
 
 def test_a_text_ends_at_a_stop_text_and_at_the_token_limit(tmp_path: Path) -> None:
     one = sampler(tmp_path, {"problems": {"p": {"a b c d": 1}}, "tokens": {"a b c d": 8}})
-    (whole,) = drawn(one, 0, 1, Decoding())
+    (whole,) = drawn(one, 0, 1, SamplingParams())
     assert (whole.text, whole.tokens, whole.finish) == ("a b c d", 8, "stop")
-    (cut,) = drawn(one, 0, 1, Decoding(max_tokens=4))
+    (cut,) = drawn(one, 0, 1, SamplingParams(max_tokens=4))
     assert (cut.text, cut.tokens, cut.finish) == ("a b", 4, "length")
-    (stopped,) = drawn(one, 0, 1, Decoding(stop=("d", " c")))
+    (stopped,) = drawn(one, 0, 1, SamplingParams(stop=("d", " c")))
     assert (stopped.text, stopped.finish) == ("a b", "stop")
 
 
 def test_bad_behaviour_is_as_it_is_asked_for(tmp_path: Path) -> None:
-    assert len({sample.text for sample in drawn(sampler(tmp_path, copies="yes"), 0, 50, Decoding())}) == 1
+    assert len({sample.text for sample in drawn(sampler(tmp_path, copies="yes"), 0, 50, SamplingParams())}) == 1
     one = sampler(tmp_path, fail="0.25", width="3", appetite="9")
     assert (one.width, one.appetite) == (3, 9)
     requests = [Request("p", "", first, 1, 7) for first in range(2000)]
-    failed = [answer.request.first for answer in one.sample(requests, Decoding()) if answer.trouble]
+    failed = [answer.request.first for answer in one.sample(requests, SamplingParams()) if answer.trouble]
     assert 400 < len(failed) < 600
-    again = [answer.request.first for answer in one.sample(requests, Decoding()) if answer.trouble]
+    again = [answer.request.first for answer in one.sample(requests, SamplingParams()) if answer.trouble]
     assert again == failed
 
 
@@ -120,4 +126,4 @@ def test_what_is_no_script_or_no_setting_is_refused(tmp_path: Path) -> None:
             sampler(tmp_path, **{name: value})
     one = sampler(tmp_path, {"problems": {"a": {"x": 1}}})
     with pytest.raises(OffleashError, match="says nothing of problem 'p'"):
-        drawn(one, 0, 1, Decoding())
+        drawn(one, 0, 1, SamplingParams())

@@ -19,13 +19,13 @@ from offleash.drawing.draw import DrawRequest, draw
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.scoring import Scorer
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.scoring.score import ScoredRun, Scoring, score_folders, score_run, summaries
 from tests.samplers.huggingface.tiny import tiny_model
 from tests.samplers.huggingface.tiny_scores import scorer_of, some_traces
 from tests.verifying.samples import run_of_texts
 
-PLAIN = Decoding()
+PLAIN = SamplingParams()
 GOLDS = {"p": "a", "q": "b"}
 TEXTS = {"p": ["a", "b c", "a a a"], "q": ["d", "", "b b"]}
 
@@ -40,7 +40,7 @@ def scorer(model: Path) -> Scorer:
     return scorer_of(model)
 
 
-def scored(folder: Path, scorer: Scorer, decoding: Decoding = PLAIN, name: str = "m") -> ScoredRun:
+def scored(folder: Path, scorer: Scorer, decoding: SamplingParams = PLAIN, name: str = "m") -> ScoredRun:
     return score_run(folder, scorer, Scoring(f"hf:{scorer.about.model}", decoding, name))
 
 
@@ -57,12 +57,12 @@ def assert_alike(left: pl.DataFrame, right: pl.DataFrame) -> None:
 
 def test_every_sample_has_the_sums_of_its_text_after_its_problem(tmp_path: Path, scorer: Scorer) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS, shards=2)
-    done = scored(run, scorer, Decoding(temperature=0.5))
+    done = scored(run, scorer, SamplingParams(temperature=0.5))
     found = table(run)
     assert dict(found.schema) == SCORES
     rows = [(problem, index, text) for problem, some in TEXTS.items() for index, text in enumerate(some)]
     traces = [Trace(f"What is {problem}?", text, ended=True) for problem, _, text in rows]
-    expected = scorer.score(traces, Decoding(temperature=0.5))
+    expected = scorer.score(traces, SamplingParams(temperature=0.5))
     assert found.select("problem", "index").rows() == [(problem, index) for problem, index, _ in rows]
     assert found["tokens"].to_list() == [sums.tokens for sums in expected]
     for column in ("logprob_raw", "entropy_raw", "logprob_sampled", "entropy_sampled"):
@@ -131,9 +131,9 @@ def test_another_model_or_decoding_under_the_same_name_is_refused_with_what_diff
     with pytest.raises(OffleashError, match=r"(?s)fingerprint.*--name"):
         score_run(run, other, Scoring(f"hf:{scorer.about.model}", PLAIN, "m"))
     with pytest.raises(OffleashError, match=r"temperature: 1\.0 in the scores, 0\.5 now"):
-        scored(run, scorer, Decoding(temperature=0.5))
-    assert scored(run, scorer, Decoding(max_tokens=7)).new == 0  # has no bearing on given texts
-    scored(run, scorer, Decoding(temperature=0.5), name="cooler")
+        scored(run, scorer, SamplingParams(temperature=0.5))
+    assert scored(run, scorer, SamplingParams(max_tokens=7)).new == 0  # has no bearing on given texts
+    scored(run, scorer, SamplingParams(temperature=0.5), name="cooler")
     assert scored_models(run) == ["cooler", "m"]
 
 
@@ -155,7 +155,7 @@ def test_weights_that_changed_in_their_folder_are_refused(tmp_path: Path) -> Non
 
 def test_about_says_with_what_the_scores_were_made(tmp_path: Path, scorer: Scorer) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
-    scored(run, scorer, Decoding(temperature=0.6, top_p=0.95))
+    scored(run, scorer, SamplingParams(temperature=0.6, top_p=0.95))
     about = json.loads((run / "scores" / "m" / "about.json").read_text())
     assert about["model"] == f"hf:{scorer.about.model}"
     assert about["about"]["fingerprint"] == scorer.about.fingerprint != ""
@@ -198,7 +198,7 @@ def test_a_drawn_run_is_joined_to_its_own_sums_and_never_edited(tmp_path: Path, 
     problems = as_problems(
         pl.DataFrame({"problem": ["p", "q"], "question": questions, "hash": list(map(question_hash, questions))})
     )
-    decoding = Decoding(temperature=0.9, max_tokens=8)
+    decoding = SamplingParams(temperature=0.9, max_tokens=8)
     draw(tmp_path / "run", problems, scorer.sampler, decoding, DrawRequest(f"hf:{model}", 60))
     shards = sorted((tmp_path / "run" / "samples").glob("*.parquet"))
     before = [shard.read_bytes() for shard in shards]
@@ -218,7 +218,7 @@ def test_a_drawn_run_is_joined_to_its_own_sums_and_never_edited(tmp_path: Path, 
 def test_a_run_drawn_with_stop_texts_is_scored_without_ends(tmp_path: Path, model: Path) -> None:
     scorer = scorer_of(model)
     problems = as_problems(pl.DataFrame({"problem": ["p"], "question": ["a b"], "hash": [question_hash("a b")]}))
-    decoding = Decoding(max_tokens=8, stop=("d",))
+    decoding = SamplingParams(max_tokens=8, stop=("d",))
     draw(tmp_path / "run", problems, scorer.sampler, decoding, DrawRequest(f"hf:{model}", 40))
     done = scored(tmp_path / "run", scorer)
     assert done.stopped_by_text
@@ -241,7 +241,7 @@ def test_the_summary_is_split_by_verdict_and_adds_up(tmp_path: Path, scorer: Sco
     assert sum(group.tokens for name, group in groups.items() if name != "all") == groups["all"].tokens
     with append_to_run(run) as opened:
         opened.write_verdicts("math@1", verdicts)
-    with pytest.raises(OffleashError, match="--verifier"):
+    with pytest.raises(OffleashError, match="--verdicts"):
         scored(run, scorer)
 
 

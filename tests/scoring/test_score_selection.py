@@ -12,11 +12,12 @@ from offleash.comparing.question import Question
 from offleash.data.scores import positions_on, scan_positions, scan_scores, write_positions
 from offleash.errors import OffleashError
 from offleash.loading.load import load
+from offleash.options import Judging
 from offleash.samplers.huggingface.scoring import Scorer
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.scoring.score import ScoredRun, Scoring, score_run, selected
 from offleash.scoring.shards import Selection, positions_of
-from offleash.verifying.verify import verify, verifying
+from offleash.verifying.verify import verify, verify_options
 from tests.samplers.huggingface.tiny import tiny_model
 from tests.samplers.huggingface.tiny_scores import scorer_of
 from tests.verifying.samples import run_of_texts
@@ -31,7 +32,7 @@ def scorer(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
 
 
 def scored(folder: Path, scorer: Scorer, selection: Selection | None = None) -> ScoredRun:
-    return score_run(folder, scorer, Scoring(f"hf:{scorer.about.model}", Decoding(), "m"), selection=selection)
+    return score_run(folder, scorer, Scoring(f"hf:{scorer.about.model}", SamplingParams(), "m"), selection=selection)
 
 
 def keys(folder: Path) -> list[tuple[str, int]]:
@@ -115,7 +116,7 @@ def test_positions_are_of_the_first_samples_whatever_was_scored_as_correct_befor
     tmp_path: Path, scorer: Scorer, shards: int
 ) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS, shards=shards)
-    verify(run, verifying("string", jobs=1, cache=False))
+    verify(run, verify_options("string", Judging(jobs=1, cache=False)))
     assert scored(run, scorer, Selection(correct=True)).new == 2  # p: 0 and 3
     assert placed(run) == {}
     assert scored(run, scorer, Selection(correct=True)).new == 0
@@ -139,7 +140,7 @@ def test_token_entropies_after_correct_ones_and_then_the_first_are_those_of_the_
 ) -> None:
     run, first = (run_of_texts(tmp_path / name, GOLDS, TEXTS, shards=2) for name in ("run", "first"))
     for folder in (run, first):
-        verify(folder, verifying("string", jobs=1, cache=False))
+        verify(folder, verify_options("string", Judging(jobs=1, cache=False)))
 
     def told(folder: Path) -> Entropies:
         return entropies([replace(load(str(folder))[0], own="m")], Question(replicates=200))
@@ -159,7 +160,7 @@ def test_token_entropies_after_correct_ones_and_then_the_first_are_those_of_the_
 
 def test_positions_that_an_older_version_made_of_correct_samples_are_made_again(tmp_path: Path, scorer: Scorer) -> None:
     run, whole = (run_of_texts(tmp_path / name, GOLDS, TEXTS) for name in ("run", "whole"))
-    verify(run, verifying("string", jobs=1, cache=False))
+    verify(run, verify_options("string", Judging(jobs=1, cache=False)))
     scored(run, scorer, Selection(correct=True))
     old = positions_of(["p"], [np.array([9.0], np.float32)], [2])
     write_positions(run, "m", old, "000000.parquet")

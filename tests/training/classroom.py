@@ -9,7 +9,7 @@ import polars as pl
 
 from offleash.lab.countdown import traces
 from offleash.problems.countdown import generate
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import MethodSchedule, RolloutGroup
 from offleash.training.policy import Policy
@@ -25,7 +25,7 @@ from offleash.training.traces import write_traces
 from tests.places import MODELS
 
 BASE = MODELS / "countdown"
-DECODING = Decoding(max_tokens=18)
+DECODING = SamplingParams(max_tokens=18)
 
 
 def pupils_of(policy: Policy, problems: pl.DataFrame, with_traces: bool = False) -> list[TrainingProblem]:
@@ -71,7 +71,7 @@ def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0
     rng, taught = np.random.default_rng(11), []
     for place, size in enumerate(sizes):
         pupil = TrainingProblem(f"p{place}", [0, 1, 2, 3, 1][: 1 + place])
-        drawn = policy.draw([pupil.prompt], size, [seed_of("group", place)], Decoding(temperature, max_tokens=6))
+        drawn = policy.draw([pupil.prompt], size, [seed_of("group", place)], SamplingParams(temperature, max_tokens=6))
         reward_G = np.full(size, float(place)) if place < 2 else (np.arange(size) % 3 == 0).astype(np.float64)
         group = RolloutGroup(
             rng.permutation(reward_G),

@@ -93,4 +93,4 @@ def test_a_notebook_trains_by_a_mapping_with_overrides(tmp_path: Path) -> None:
         "sampling": {"problems": 2, "group": 2, "max_tokens": 18},
         "steps": 9,
     }
-    assert ol.train(recipe, tmp_path, ["steps=1", "tensorboard=false"]).steps == 1
+    assert ol.train(recipe, "steps=1", "tensorboard=false", out=tmp_path).steps == 1

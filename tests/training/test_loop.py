@@ -20,7 +20,6 @@ from offleash.errors import OffleashError
 from offleash.lab.countdown import tokenizer
 from offleash.loading.problem_set import problem_set
 from offleash.problems.countdown import generate
-from offleash.samplers.sampler import Decoding
 from offleash.training.checkpoints import newest
 from offleash.training.loop import Training, train
 from offleash.training.methods.registry import METHODS
@@ -250,8 +249,8 @@ def test_what_it_leaves_is_a_model_for_every_tool(tmp_path: Path) -> None:
         problem_set("countdown:dev", size=3),
         f"hf:{trained.model}",
         k=4,
-        into=tmp_path / "drawn",
-        decoding=Decoding(max_tokens=18),
+        out=tmp_path / "drawn",
+        decoding=offleash.Decoding(max_tokens=18),
     )
     assert drawn is not None
     model, words = AutoModelForCausalLM.from_pretrained(trained.model), AutoTokenizer.from_pretrained(trained.model)

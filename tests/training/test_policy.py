@@ -12,7 +12,7 @@ from tokenizers import normalizers
 from offleash.errors import OffleashError
 from offleash.lab.countdown import tokenizer as countdown_tokenizer
 from offleash.samplers.huggingface.prefix_sampling import WalkLimits
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import TokenBatch
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
@@ -42,7 +42,7 @@ def plainly(policy: Policy, rows: TokenBatch, row: int, temperature: float) -> t
 
 @pytest.mark.parametrize("temperature", [1.0, 1.2])
 def test_samples_have_the_log_probabilities_and_entropies_of_a_plain_pass(policy: Policy, temperature: float) -> None:
-    drawn = policy.draw(PROMPTS, 40, SEEDS, Decoding(temperature=temperature, max_tokens=7))
+    drawn = policy.draw(PROMPTS, 40, SEEDS, SamplingParams(temperature=temperature, max_tokens=7))
     for row in range(3 * 40):
         logprob_T, entropy_T = plainly(policy, drawn.rows, row, temperature)
         length = len(logprob_T)
@@ -55,7 +55,7 @@ def test_samples_have_the_log_probabilities_and_entropies_of_a_plain_pass(policy
 
 
 def test_a_sample_ends_with_the_end_or_is_cut_and_its_text_is_what_stands_before(policy: Policy) -> None:
-    drawn = policy.draw(PROMPTS, 60, SEEDS, Decoding(max_tokens=5))
+    drawn = policy.draw(PROMPTS, 60, SEEDS, SamplingParams(max_tokens=5))
     assert drawn.truncated_N.any()
     assert not drawn.truncated_N.all()
     for row, (length, cut) in enumerate(zip(drawn.rows.length_N, drawn.truncated_N, strict=True)):
@@ -71,7 +71,7 @@ def test_a_sample_ends_with_the_end_or_is_cut_and_its_text_is_what_stands_before
 def test_a_sample_is_the_same_whatever_is_drawn_beside_it_and_in_however_little_memory(
     policy: Policy, limits: WalkLimits
 ) -> None:
-    decoding, tight = Decoding(max_tokens=6), replace(policy, limits=limits)
+    decoding, tight = SamplingParams(max_tokens=6), replace(policy, limits=limits)
     together = policy.draw(PROMPTS, 30, SEEDS, decoding)
     for place, (prompt, seed) in enumerate(zip(PROMPTS, SEEDS, strict=True)):
         alone, mine = tight.draw([prompt], 20, [seed], decoding), slice(place * 30, place * 30 + 20)
@@ -82,13 +82,13 @@ def test_a_sample_is_the_same_whatever_is_drawn_beside_it_and_in_however_little_
 
 
 def test_another_seed_gives_other_samples(policy: Policy) -> None:
-    decoding = Decoding(max_tokens=6)
+    decoding = SamplingParams(max_tokens=6)
     one, other = (policy.draw([PROMPTS[0]], 30, [seed], decoding) for seed in SEEDS[:2])
     assert one.texts != other.texts
 
 
 def test_a_greedy_sample_takes_the_most_likely_token(policy: Policy) -> None:
-    drawn = policy.draw(PROMPTS, 1, SEEDS, Decoding(temperature=0, max_tokens=5))
+    drawn = policy.draw(PROMPTS, 1, SEEDS, SamplingParams(temperature=0, max_tokens=5))
     for row, prompt in enumerate(PROMPTS):
         tokens = list(prompt)
         for token in drawn.rows.token_NT[row, : drawn.rows.length_N[row]].tolist():
@@ -100,7 +100,7 @@ def test_a_greedy_sample_takes_the_most_likely_token(policy: Policy) -> None:
 
 def test_a_frozen_copy_stays_while_the_policy_moves(tmp_path: Path) -> None:
     policy = open_policy(str(tiny_model(tmp_path)))
-    copy, decoding = frozen(policy), Decoding(max_tokens=5)
+    copy, decoding = frozen(policy), SamplingParams(max_tokens=5)
     before = policy.draw(PROMPTS, 10, SEEDS, decoding)
     assert copy.draw(PROMPTS, 10, SEEDS, decoding).texts == before.texts
     with torch.no_grad():
@@ -115,14 +115,14 @@ def test_a_frozen_copy_stays_while_the_policy_moves(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"bloom"}))
 def test_every_family_is_drawn_from_and_read_alike(tmp_path: Path, family: str) -> None:
     policy = open_policy(str(tiny_model(tmp_path, family)))
-    drawn = policy.draw(PROMPTS, 8, SEEDS, Decoding(max_tokens=8))
+    drawn = policy.draw(PROMPTS, 8, SEEDS, SamplingParams(max_tokens=8))
     found = policy.logprobs(drawn.rows, 1.0).detach().numpy()
     np.testing.assert_allclose(found[drawn.rows.real_NT], drawn.logprob_NT[drawn.rows.real_NT], atol=1e-3)
 
 
 def test_a_model_with_a_window_is_read_by_plain_rows_and_rightly(tmp_path: Path) -> None:
     policy = open_policy(str(tiny_model(tmp_path, "mistral")))
-    drawn = policy.draw(PROMPTS, 8, SEEDS, Decoding(max_tokens=12))
+    drawn = policy.draw(PROMPTS, 8, SEEDS, SamplingParams(max_tokens=12))
     found = policy.logprobs(drawn.rows, 1.0).detach().numpy()
     assert policy.trees is False
     for row in range(len(drawn.texts)):
@@ -137,7 +137,7 @@ def test_no_sample_goes_beyond_what_the_model_can_read(tmp_path: Path, family: s
     with torch.no_grad():
         for weights in policy.loaded.model.parameters():
             weights.mul_(0.1)
-    drawn = policy.draw([[0, 1]], 20, [SEEDS[0]], Decoding(max_tokens=200))
+    drawn = policy.draw([[0, 1]], 20, [SEEDS[0]], SamplingParams(max_tokens=200))
     assert drawn.rows.length_N.max() + 2 == 64
 
 

@@ -9,7 +9,7 @@ import torch
 from offleash.errors import OffleashError
 from offleash.problems.countdown import generate
 from offleash.progress import silent
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.training.checkpoints import newest
 from offleash.training.metrics import read_metrics
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling, Validation, read_recipe
@@ -54,7 +54,7 @@ def test_the_rate_rises_over_the_warm_up_then_stays(tmp_path: Path) -> None:
 
 def test_validation_is_a_share_and_the_same_for_the_same_step(tmp_path: Path) -> None:
     with opened(PRORL, tmp_path, silent) as student:
-        assert student.collecting.decoding == Decoding(temperature=1.2, max_tokens=18)
+        assert student.collecting.decoding == SamplingParams(temperature=1.2, max_tokens=18)
         one, again, other = (student.validate(step) for step in (3, 3, 4))
         assert one == again
         assert 0 <= one <= 1

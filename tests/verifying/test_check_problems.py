@@ -9,13 +9,13 @@ import pytest
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
-from offleash.verifying.check_problems import CheckResult, check, checked_document, checked_text
+from offleash.verifying.check_problems import ProblemCheck, check, checked_document, checked_text
 from tests.places import SHARED_DATA
 
 BENCH = SHARED_DATA / "bench"
 
 
-def checked(folder: Path, *rows: dict[str, object], name: str | None = None) -> CheckResult:
+def checked(folder: Path, *rows: dict[str, object], name: str | None = None) -> ProblemCheck:
     path = folder / "mine.jsonl"
     path.write_text("\n".join(json.dumps(row) + "\n" for row in rows))  # a blank line after each
     read = load_problems(path)

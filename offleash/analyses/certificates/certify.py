@@ -26,7 +26,7 @@ from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.render.numbers import duration
 from offleash.samplers.exact_support import Completion, Expander, Expansion, expander_of, refuse_sampler
 from offleash.samplers.registry import Model, open_sampler
-from offleash.samplers.sampler import Decoding, Request, Sampler
+from offleash.samplers.sampler import Request, Sampler, SamplingParams
 from offleash.stats.support_classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
@@ -41,7 +41,7 @@ class CertifyEstimate:
 
     folder: Path
     model: str
-    decoding: Decoding
+    decoding: SamplingParams
     epsilon: float
     problems: int
     done: int
@@ -87,24 +87,22 @@ def unannounced(_: CertifyEstimate) -> None:
     """A certificate that nobody waits for."""
 
 
-def threshold(given: float | None, k: int | None) -> float:
+def threshold(given: float | None, at: int | None) -> float:
     """Epsilon: as given, or that of a budget, -ln(0.05)/k."""
-    if given is not None and k is not None:
-        raise OffleashError(f"--epsilon {given:g} and -k {k} both set the threshold; leave one out.")
-    if given is None:
-        if k is not None and k < 4:
-            raise OffleashError(f"k is a number of samples a problem, 4 or more; found -k {k}.")
-        return float(epsilon(K if k is None else k, ZETA))
-    if not 0 < given < 1:
-        raise OffleashError(f"epsilon is a probability above 0 and below 1; found --epsilon {given:g}.")
-    return given
+    if given is not None and at is not None:
+        raise OffleashError(f"--epsilon {given:g} and --at {at} both set the threshold. Leave one out.")
+    if given is not None:
+        return given
+    if at is not None and at < 4:
+        raise OffleashError(f"--at takes 4 samples per problem or more here, not {at}: epsilon would be near 1.")
+    return float(epsilon(K if at is None else at, ZETA))
 
 
-def certify_arguments(
+def certify_model(
     folder: Path,
     problems: pl.DataFrame,
     model: Model,
-    decoding: Decoding,
+    decoding: SamplingParams,
     above: float,
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
@@ -124,7 +122,7 @@ def certify(
     problems: pl.DataFrame,
     sampler: Sampler,
     model: str,
-    decoding: Decoding,
+    decoding: SamplingParams,
     above: float,
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
@@ -183,7 +181,7 @@ class _Work:
     folder: CertificateFolder
     problems: pl.DataFrame
     expander: Expander
-    decoding: Decoding
+    decoding: SamplingParams
     above: float
     judge: Judge
     subjects: Subjects
@@ -286,7 +284,7 @@ def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> p
     return old
 
 
-def refuse_words(folder: Path, model: str, decoding: Decoding, epsilon: float) -> None:
+def refuse_words(folder: Path, model: str, decoding: SamplingParams, epsilon: float) -> None:
     """Refuse early what can be told before a model is loaded."""
     _refuse_run(folder)
     old = read_terms(folder)
@@ -294,7 +292,7 @@ def refuse_words(folder: Path, model: str, decoding: Decoding, epsilon: float) -
     _refuse(folder, [*_differences(old, replace(old, epsilon=epsilon, origin=changed))])
 
 
-def stored_decoding(decoding: Decoding) -> dict[str, object]:
+def stored_decoding(decoding: SamplingParams) -> dict[str, object]:
     """A decoding as it is stored: 1 and 1.0 are the same temperature."""
     numbers = {"temperature": decoding.temperature, "top_p": decoding.top_p, "min_p": decoding.min_p}
     return {**decoding.document(), **{name: float(value) for name, value in numbers.items()}}

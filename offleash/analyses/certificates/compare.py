@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from offleash.analyses.certificates.certify import states_of
 from offleash.comparing.align import Alignment, match
-from offleash.comparing.arguments import choice, question
+from offleash.comparing.question import choice, question
 from offleash.data.certificates import Certificate, is_certificate, joined, open_certificate
 from offleash.data.run import Run
 from offleash.data.tables import Note
@@ -16,6 +17,7 @@ from offleash.data.tally import Per, Tally, tally_of_counts
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
+from offleash.loading.load import RunInput
 from offleash.progress import Progress, silent
 from offleash.stats.change import SupportChange, change_at
 from offleash.stats.intervals import REPLICATES
@@ -94,16 +96,17 @@ class CertifiedComparison:
         return low, low + self.mean(side, "failed") + self.mean(side, "unexplored")
 
 
-def named_certificates(arguments: Sequence[str], rule: str | None = None, question: str | None = None) -> bool:
-    """Whether the arguments name certificates, all of them; certificates beside runs are refused."""
-    paths = [path for argument in arguments for path in parse_argument(argument).paths]
+def named_certificates(inputs: Sequence[RunInput], rule: str | None = None, question: str | None = None) -> bool:
+    """Whether the inputs name certificates, all of them; certificates beside runs are refused."""
+    named = [str(one) for one in inputs if isinstance(one, str | Path)]
+    paths = [path for argument in named for path in parse_argument(argument).paths]
     some = [path for path in paths if is_certificate(path)]
     if not some:
         if question is not None:
             raise OffleashError(f"--question {question} is asked of certificates (offleash certify); these are runs.")
         return False
-    if len(some) < len(paths):
-        other = next(path for path in paths if path not in some)
+    if len(some) < len(paths) or len(named) < len(inputs):
+        other = next((path for path in paths if path not in some), "a run in memory")
         raise OffleashError(
             f"{some[0]} is a certificate and {other} is none; the chance of a completion is no count of samples. "
             f"Certify both models (offleash certify), or compare two runs."
@@ -114,20 +117,20 @@ def named_certificates(arguments: Sequence[str], rule: str | None = None, questi
 
 
 def compare_certificates(
-    arguments: Sequence[str],
+    inputs: Sequence[RunInput],
     sought: CertifiedQuestion | None = None,
-    verifier: str | None = None,
+    verdicts: str | None = None,
     before: str | None = None,
     after: str | None = None,
     progress: Progress = silent,
 ) -> list[CertifiedComparison]:
     """The first certificate against each of the others."""
-    named = distinct_paths([parse_argument(argument) for argument in arguments])
+    named = distinct_paths([parse_argument(argument) for argument in map(str, inputs)])
     found = {}
     for name, argument in zip(distinct_names([one.name for one in named]), named, strict=True):
         progress(f"reading {name}")
         found[name] = replace(
-            joined(name, [open_certificate(path, name, verifier) for path in argument.paths]), name=name
+            joined(name, [open_certificate(path, name, verdicts) for path in argument.paths]), name=name
         )
     for wanted in (before, after):
         if wanted is not None and wanted not in found:

@@ -22,7 +22,7 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.exact_support import expander_of, refuse_sampler
 from offleash.samplers.registry import Model, model_of, open_sampler
-from offleash.samplers.sampler import TRUNCATED, Decoding, Request, Sampler, decoding_of
+from offleash.samplers.sampler import TRUNCATED, Request, Sampler, SamplingParams, decoding_of
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.intervals import NONE, Estimate, clipped, mean_of, ratios, share_of, strata
 
@@ -69,7 +69,7 @@ class Rescorer:
                 raise OffleashError(f"Problem {problem!r} cannot be asked: {trouble}.")
             self._prompts[problem] = tokens
 
-    def logprobs(self, some: Sequence[TokenSequence], decoding: Decoding) -> Float:
+    def logprobs(self, some: Sequence[TokenSequence], decoding: SamplingParams) -> Float:
         """Log-probability of each, its end included; -inf where the decoding sets one of its tokens to zero.
 
         Which of several end tokens ended a completion makes no difference: their probabilities are added.
@@ -108,7 +108,7 @@ class Rescorer:
             for by_itself, text in zip(open_ended, texts, strict=True)
         ]
 
-    def _forced(self, given: "Sequence[ForcedText]", decoding: Decoding) -> Float:
+    def _forced(self, given: "Sequence[ForcedText]", decoding: SamplingParams) -> Float:
         from offleash.samplers.huggingface.scoring import ScoreSums, force
 
         sampler = self.sampler
@@ -149,13 +149,13 @@ class TopPCut:
 
 
 @dataclass(frozen=True)
-class NucleusResult:
+class NucleusCut:
     """A certificate under several top-p."""
 
     name: str
     folder: Path
     model: str
-    decoding: Decoding  # of the law that is cut
+    decoding: SamplingParams  # of the law that is cut
     own: float  # temperature of the certificate
     epsilon: float  # of the certificate: at its own temperature every completion above it is there
     verifier: str
@@ -189,7 +189,7 @@ class NucleusResult:
         return float(cut.removed_P.mean()), float((cut.removed_P + self.unexplored_P).mean())
 
 
-def cut_arguments(
+def cut_certificates(
     folders: Sequence[Path],
     top_ps: Sequence[float],
     temperature: float | None = None,
@@ -198,7 +198,7 @@ def cut_arguments(
     progress: Progress = silent,
     settings: Mapping[str, str] | None = None,
     raw: bool = False,
-) -> list[NucleusResult]:
+) -> list[NucleusCut]:
     """What top-p cuts off of each certificate; what can be refused before a model is loaded is.
 
     The model is opened as it was for the certificate, but for the settings given here.
@@ -246,7 +246,7 @@ def _opened(folder: Path, verifier: str | None) -> Certificate:
     return open_certificate(folder, verifier=verifier)
 
 
-def _way(certificate: Certificate, folder: Path, top_ps: Sequence[float], temperature: float | None) -> Decoding:
+def _way(certificate: Certificate, folder: Path, top_ps: Sequence[float], temperature: float | None) -> SamplingParams:
     """The law that is cut: the certificate's, or it at another temperature."""
     own = decoding_of(certificate.terms.origin.decoding)
     if own.top_p < 1:
@@ -265,12 +265,12 @@ def _way(certificate: Certificate, folder: Path, top_ps: Sequence[float], temper
 def _cut_off(
     folder: Path,
     certificate: Certificate,
-    way: Decoding,
+    way: SamplingParams,
     model: str,
     rescorer: Rescorer,
     top_ps: Sequence[float],
     progress: Progress,
-) -> NucleusResult:
+) -> NucleusCut:
     own = decoding_of(certificate.terms.origin.decoding)
     rows = _completions(folder, certificate)
     right = rows.filter(pl.col("verdict") == Verdict.CORRECT.value)
@@ -299,7 +299,7 @@ def _cut_off(
         removed_P, chance_P = (_summed(problem_C, one_C, name_P) for one_C in (mass_C * gone_C, np.exp(logprob_C)))
         left_P = _summed(problem_C[~gone_C], None, name_P).astype(np.int64)
         cuts.append(_cut(top_p, removed_P, left_P, chance_P, correct_P, completions_P, stratum_P))
-    return NucleusResult(
+    return NucleusCut(
         *(certificate.name, folder, model, way, own.temperature, certificate.terms.epsilon, certificate.verifier),
         *(tuple(name_P), correct_P, completions_P, unexplored_P, tuple(cuts)),
     )

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from offleash.analyses.certificates.certify import CertifiedRun, CertifyEstimate
 from offleash.analyses.certificates.compare import SIDES, UNSURE, CertifiedComparison
-from offleash.analyses.certificates.nucleus import NucleusResult, TopPCut
+from offleash.analyses.certificates.nucleus import NucleusCut, TopPCut
 from offleash.comparing.json_sections import support_section
 from offleash.data.certificates import Certificate
 from offleash.render.escape import clean
@@ -317,12 +317,12 @@ def certified_document(one: CertifiedRun) -> Json:
 # What top-p cuts off.
 
 
-def cutoff_document(some: Sequence[NucleusResult]) -> Json:
+def cutoff_document(some: Sequence[NucleusCut]) -> Json:
     """Certificates under several top-p, as JSON."""
     return {"schema": SCHEMA, "certificates": [_nucleus_json(one) for one in some]}
 
 
-def show_cutoff(console: Console, some: Sequence[NucleusResult]) -> None:
+def show_cutoff(console: Console, some: Sequence[NucleusCut]) -> None:
     """Print a table for every certificate, and what it says in words."""
     for one in some:
         title = Text.assemble((clean(one.name), "bold"))
@@ -335,7 +335,7 @@ def show_cutoff(console: Console, some: Sequence[NucleusResult]) -> None:
         console.print()
 
 
-def nucleus_finding(one: NucleusResult) -> str:
+def nucleus_finding(one: NucleusCut) -> str:
     """What is cut off at the smallest top-p and at the largest that cuts anything, and how sure that is."""
     if not one.reached:
         where = "is in the certificate" if one.elsewhere else "was found above epsilon"
@@ -358,12 +358,12 @@ def nucleus_finding(one: NucleusResult) -> str:
     return f"{found} were found. {' '.join(told)} {sure}"
 
 
-def _gentlest(one: NucleusResult) -> TopPCut:
+def _gentlest(one: NucleusCut) -> TopPCut:
     some = [cut for cut in one.cuts if cut.removed_P.any()]
     return max(some or one.cuts, key=lambda cut: cut.top_p)
 
 
-def _said(one: NucleusResult, cut: TopPCut) -> str:
+def _said(one: NucleusCut, cut: TopPCut) -> str:
     gone = int(one.completions_P.sum() - cut.left_P.sum())
     if not gone:
         return f"Top-p {cut.top_p:g} cuts none of them."
@@ -376,7 +376,7 @@ def _said(one: NucleusResult, cut: TopPCut) -> str:
     )
 
 
-def _table(one: NucleusResult) -> Table:
+def _table(one: NucleusCut) -> Table:
     """Narrow enough for 80 columns: what is not sure stands below what is."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("top-p", "cut", "mass cut", "share of it", "problems emptied", "chance of a right sample"):
@@ -403,7 +403,7 @@ def _share_text(one: Estimate) -> str:
     return f"{one.value:.1%}{ends}"
 
 
-def _nucleus_json(one: NucleusResult) -> Json:
+def _nucleus_json(one: NucleusCut) -> Json:
     return {
         "name": one.name,
         "folder": str(one.folder),
@@ -423,7 +423,7 @@ def _nucleus_json(one: NucleusResult) -> Json:
     }
 
 
-def _cut(one: NucleusResult, cut: TopPCut) -> Json:
+def _cut(one: NucleusCut, cut: TopPCut) -> Json:
     return {
         "top_p": cut.top_p,
         "removed": estimate(cut.removed),
@@ -437,7 +437,7 @@ def _cut(one: NucleusResult, cut: TopPCut) -> Json:
     }
 
 
-def _nucleus_problem(one: NucleusResult, place: int) -> Json:
+def _nucleus_problem(one: NucleusCut, place: int) -> Json:
     return {
         "problem": one.problem_P[place],
         "correct": float(one.correct_P[place]),

@@ -6,6 +6,7 @@ a comparison, from which its page, JSON and figures take them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -23,7 +24,7 @@ from offleash.data.tables import Note
 from offleash.data.tally import Float, Integer, Tally
 from offleash.errors import OffleashError
 from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
-from offleash.loading.load import Reading, load
+from offleash.loading.load import LoadOptions, RunInput, load
 from offleash.progress import Progress, silent
 from offleash.stats.curves import budgets
 from offleash.stats.diversity import distinct_rarefied, entropy_chao_wang_jost, entropy_plugin
@@ -88,15 +89,15 @@ class Entropies:
     notes: tuple[Note, ...]
 
 
-def entropy_arguments(
-    arguments: Sequence[str],
-    reading: Reading | None = None,
+def entropies_of_inputs(
+    inputs: Sequence[RunInput],
+    options: LoadOptions | None = None,
     asked: Question | None = None,
     progress: Progress = silent,
 ) -> Entropies:
     """Load the runs and set each beside the first."""
-    runs = load(*arguments, reading=reading, progress=progress)
-    parsed = distinct_paths([parse_argument(text) for text in arguments])
+    runs = load(*inputs, options=options, progress=progress)
+    parsed = distinct_paths([parse_argument(str(one)) for one in inputs if isinstance(one, str | Path)])
     names = distinct_names([argument.name for argument in parsed])
     places = {name: str(one.paths[0]) for name, one in zip(names, parsed, strict=True) if len(one.paths) == 1}
     return entropies(runs, asked, places, progress)
@@ -129,12 +130,6 @@ def entropies_of(one: Comparison) -> Entropies:
     Answers are read only where there are token entropies to set beside them: a comparison tells their diversity itself.
     """
     return one.once("entropies", _beside)
-
-
-def read_now(comparisons: Sequence[Comparison]) -> None:
-    """Read what is else read when comparisons are shown: their runs may lie in folders that are about to go."""
-    for one in comparisons:
-        entropies_of(one)
 
 
 def answer_entropy_PR(told: ProblemDetail) -> Float | None:

@@ -27,15 +27,15 @@ from offleash.analyses.likelihood.perplexity_by_class import (
 )
 from offleash.analyses.likelihood.samples import ScoredSamples, scored_samples
 from offleash.analyses.likelihood.traces import TraceFile, TraceRequest, read_traces, sums_of, wanted_by
-from offleash.comparing.arguments import compare_arguments
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import ProblemDetail, detail
 from offleash.comparing.question import Question
+from offleash.comparing.runs import compare_inputs
 from offleash.data.run import read_origin
 from offleash.data.scores import Sums
 from offleash.data.tally import Per
 from offleash.errors import OffleashError
-from offleash.loading.load import Reading
+from offleash.loading.load import LoadOptions
 from offleash.progress import Progress, silent
 
 FIRST = 32  # samples of each problem, as the paper takes for its entropies
@@ -102,14 +102,14 @@ def likelihood(
     after: str,
     asked: LikelihoodRequest | None = None,
     question: Question | None = None,
-    verifier: str | None = None,
+    verdicts: str | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
 ) -> Likelihood:
     """Score what is missing of two run folders and of external traces, and report."""
     what = asked or LikelihoodRequest()
     folders = [run_folder(argument) for argument in (before, after)]
-    (one,), _ = compare_arguments([before, after], Reading(verifier=verifier), question, progress=progress)
+    (one,), _ = compare_inputs([before, after], LoadOptions(verdicts=verdicts), question, progress=progress)
     if one.question.per is not Per.PROBLEM:
         raise OffleashError("Likelihood is told by problem; leave out --per.")
     told = detail(one)

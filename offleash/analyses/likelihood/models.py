@@ -11,7 +11,7 @@ from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument
 from offleash.samplers.huggingface.loading import settings_of
 from offleash.samplers.registry import Model, fingerprint, model_of
-from offleash.samplers.sampler import Decoding, decoding_of
+from offleash.samplers.sampler import SamplingParams, decoding_of
 
 DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts
 SIDES = ("before", "after")
@@ -27,7 +27,7 @@ class RunModel:
     run: str
     folder: Path
     model: Model
-    decoding: Decoding
+    decoding: SamplingParams
     known: bool  # whether the decoding is; where it is not, texts are scored under the model's own distribution
     fingerprint: str = ""  # of the weights that drew the run, where they were seen
     given: bool = False  # the user named the model
@@ -63,7 +63,7 @@ class ModelOverride:
     """What the user says of a run's law, where the run does not or says it otherwise."""
 
     model: str | None = None
-    decoding: Decoding | None = None
+    decoding: SamplingParams | None = None
     settings: Mapping[str, str] | None = None
     raw: bool = False
 
@@ -105,7 +105,7 @@ def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
     seen = "" if origin is None else str(origin.about.get("fingerprint") or "")
     settings_of(model)  # an unknown setting is told now, whether or not the model has anything to score
     named, now = given.model is not None, weights_of(model)
-    return RunModel(side, run, folder, model, decoding or Decoding(), decoding is not None, seen, named, now)
+    return RunModel(side, run, folder, model, decoding or SamplingParams(), decoding is not None, seen, named, now)
 
 
 def weights_of(model: Model) -> str:

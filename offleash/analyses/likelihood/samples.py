@@ -13,7 +13,7 @@ from offleash.data.scores import SCORES, scan_scores, scored_models
 from offleash.data.shards import scan_shards
 from offleash.data.tables import SAMPLES
 from offleash.data.verdict import Verdict
-from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding
+from offleash.samplers.sampler import FINISHED, TRUNCATED, SamplingParams
 
 KEY = ["problem", "index"]
 # How far the sum that was noted at the draw may be from that of the text: rounding, of another engine too; a text that
@@ -136,7 +136,7 @@ def _scores(law: RunModel, by: RunModel) -> pl.LazyFrame:
     )
 
 
-def _law_sum(side: str, decoding: Decoding) -> pl.Expr:
+def _law_sum(side: str, decoding: SamplingParams) -> pl.Expr:
     """The log-probability of a sample as a whole completion under a law.
 
     One that was cut is a completion only of a law that cuts there; one longer than the law allows is none of it. What

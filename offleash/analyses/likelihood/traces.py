@@ -17,7 +17,7 @@ from offleash.data.scores import Sums, Trace
 from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress
 from offleash.render.escape import valid_utf8
-from offleash.samplers.sampler import FINISHED, Decoding
+from offleash.samplers.sampler import FINISHED, SamplingParams
 from offleash.scoring.shards import asked
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def score_traces(law: RunModel, traces: Sequence[Trace], scorer: "Scorer", progr
         file.parent.mkdir(exist_ok=True)
         _claim(file, law, scorer)
         for part in _parts(traces):
-            scored = scorer.score(part, Decoding())
+            scored = scorer.score(part, SamplingParams())
             rows = [
                 {
                     "trace": _key(trace),

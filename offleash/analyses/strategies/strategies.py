@@ -31,8 +31,8 @@ from offleash.data.tally import Per
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument
-from offleash.loading.import_logs import with_texts
-from offleash.loading.load import Reading, load
+from offleash.loading.import_logs import Scratch, copy_logs
+from offleash.loading.load import LoadOptions, load
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
 from offleash.stats.intervals import strata
@@ -143,29 +143,29 @@ def ways(
     arguments: Sequence[str],
     by: str,
     asked: Question | None = None,
-    reading: Reading | None = None,
+    options: LoadOptions | None = None,
     jobs: int = 0,
     shown: int = SHOWN,
     progress: Progress = silent,
     again: bool = False,
 ) -> StrategyComparison:
     """Tell the ways of two runs by a fingerprint and compare them; logs are copied into scratch folders first."""
-    chosen, reading, asked = fingerprint(by), reading or Reading(), asked or Question()
+    chosen, options, asked = fingerprint(by), options or LoadOptions(), asked or Question()
     _refuse_same(arguments)
-    if jobs < 0:
-        raise OffleashError(f"Worker processes are counted from 0 (one a core); found --jobs {jobs}.")
-    if reading.options.split_by is not None:
+    if options.options.split_by is not None:
         raise OffleashError("--split-by leaves texts where they are; import each run: offleash import LOGS -o RUN.")
-    with with_texts(arguments, reading, progress) as read, Pool(jobs or os.cpu_count() or 1) as pool:
+    scratch = Scratch()  # removed when this function is left
+    read = copy_logs(arguments, options, scratch, progress)
+    with Pool(jobs or os.cpu_count() or 1) as pool:
         copied = [not is_run(parse_argument(given).paths[0]) for given in arguments]
-        folders = [_folder(text, given) for text, given in zip(read.arguments, arguments, strict=True)]
-        runs = load(*read.arguments, reading=reading, progress=progress)
+        folders = [_folder(text, given) for text, given in zip(map(str, read.inputs), arguments, strict=True)]
+        runs = load(*read.inputs, options=options, progress=progress)
         for folder, run, is_log in zip(folders, runs, copied, strict=True):
             refuse_untold(run, str(folder), is_log)
         match(runs)  # what cannot be compared is refused before the work
         same_decoding(runs[0], runs[1], asked.allow)
         reader = Reader(identified(chosen, pool), pool, progress)
-        before, after = (tell_run(folder, reader, reading.verifier, progress, again) for folder in folders)
+        before, after = (tell_run(folder, reader, options.verdicts, progress, again) for folder in folders)
         _refuse_unread(chosen, runs, (before, after))
         named = [replace(run, notes=read.notes.get(run.name, ()) + run.notes) for run in runs]
         told = [with_ways(run, folder, reader.by) for run, folder in zip(named, folders, strict=True)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.intervals import Interval, percentile_intervals, problem_sums, pseudo_weights
 from offleash.stats.support_classes import ratio
@@ -41,7 +41,7 @@ class BestDecodingCounts:
 class BestDecoding:
     """Both models at their best decodings."""
 
-    decoding: tuple[Decoding, Decoding]  # chosen on all problems, to be used
+    decoding: tuple[SamplingParams, SamplingParams]  # chosen on all problems, to be used
     chosen: tuple[float, float]  # the share of halves on which that very decoding is chosen
     fitted: BestDecodingCounts  # cross-fitted: of decodings that other problems chose
     interval: dict[str, Interval]  # of `fitted`
@@ -62,7 +62,7 @@ class _Sums:
 def best_against_best(
     before_PG: Float,
     after_PG: Float,
-    decodings: Sequence[Decoding],
+    decodings: Sequence[SamplingParams],
     stratum_P: Integer,
     seed: int = 0,
     replicates: int = REPLICATES,

@@ -7,7 +7,7 @@ import altair as alt
 from offleash.analyses.sweep.match import EntropyMatch
 from offleash.analyses.sweep.points import SweepPoint
 from offleash.analyses.sweep.runs import way
-from offleash.analyses.sweep.sweep import SweepResult
+from offleash.analyses.sweep.sweep import Sweep
 from offleash.comparing.figures.figure_input import by_run, run_shape, run_traces
 from offleash.render.figure import (
     Figure,
@@ -35,7 +35,7 @@ NAME = "decoding"
 TITLE = "What does the decoding do to what is reached?"
 
 
-def support_by_decoding(swept: SweepResult, look: FigureFormat = LOOK) -> Figure:
+def support_by_decoding(swept: Sweep, look: FigureFormat = LOOK) -> Figure:
     """pass@1 and pass@k against temperature; a panel for each top-p where there are several, pass@k then."""
     labels = short_names([member.label for member in swept.members], 30)
     names = dict(zip(SIDES, labels, strict=False))
@@ -141,7 +141,7 @@ def _apart(extra: list[Row], x: Sequence[float]) -> None:
             last = here
 
 
-def _caption(swept: SweepResult, more: bool) -> str:
+def _caption(swept: Sweep, more: bool) -> str:
     what = (
         f"The share of {swept.problems:,} problems of which at least one of k samples is right, by decoding; k = "
         f"{swept.k:,} samples of each problem. Bands are 95% intervals at each decoding (problems resampled), not of "
@@ -161,7 +161,7 @@ def _caption(swept: SweepResult, more: bool) -> str:
     return f"{what}{extra}{left}{caution}"
 
 
-def _alt(swept: SweepResult) -> str:
+def _alt(swept: Sweep) -> str:
     told = []
     for label in dict.fromkeys(point.label for point in swept.points):
         values = [f"{share(point.pass_k.value)} at {way(point.decoding)}" for point in swept.of(label)]

@@ -26,7 +26,7 @@ from offleash.drawing.resume import askable
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import Decoding, Request, Sampler
+from offleash.samplers.sampler import Request, Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.stats.binomials import Float, Integer, log_miss
 from offleash.stats.intervals import (
@@ -57,7 +57,7 @@ class Pilots:
     sampler: Sampler
     model: str
     problems: pl.DataFrame
-    decoding: Decoding
+    decoding: SamplingParams
     seed: int
     folder: Path  # of the model in the family
     progress: Progress
@@ -292,7 +292,7 @@ class EntropyMatch:
     """Two models at equal decoding and at equal token entropy."""
 
     names: tuple[str, str]  # of the models
-    decoding: Decoding  # of the model before, and of both at equal decoding
+    decoding: SamplingParams  # of the model before, and of both at equal decoding
     search: TemperatureSearch
     folders: Mapping[str, Path]  # of RUNS
     entropy: Mapping[str, Estimate]  # token entropy of the k samples of RUNS: those of the match are not its pilots'
@@ -311,7 +311,7 @@ def entropy_matched(
     problems: pl.DataFrame,
     before: Model,
     after: Model,
-    decoding: Decoding,
+    decoding: SamplingParams,
     k: str,
     into: Path,
     seed: int = 0,
@@ -335,7 +335,11 @@ def entropy_matched(
 
 
 def match_runs(
-    runs_of: RunFamily, members: tuple[SweepModel, SweepModel], decoding: Decoding, pair: tuple[Run, Run], told: str
+    runs_of: RunFamily,
+    members: tuple[SweepModel, SweepModel],
+    decoding: SamplingParams,
+    pair: tuple[Run, Run],
+    told: str,
 ) -> EntropyMatch:
     """The same, with both runs at equal decoding drawn already."""
     before, after = members
@@ -371,7 +375,7 @@ def match_runs(
 
 
 def _search(
-    runs_of: RunFamily, after: SweepModel, decoding: Decoding, counted: AlignedTally, target_P: Float, told: str
+    runs_of: RunFamily, after: SweepModel, decoding: SamplingParams, counted: AlignedTally, target_P: Float, told: str
 ) -> TemperatureSearch:
     """Pilots of the problems that both runs have."""
     asked = counted.problems.select("problem").join(counted.own[1], on="problem", maintain_order="left")

@@ -10,7 +10,7 @@ import polars as pl
 from offleash.comparing.answers import answers
 from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.diversity import entropy_rarefied
 from offleash.stats.intervals import Estimate, mean_of, share_of, strata
@@ -22,7 +22,7 @@ class SweepPoint:
     """A model at a decoding. Entropies in nats, None where a backend gives none."""
 
     label: str
-    decoding: Decoding
+    decoding: SamplingParams
     folder: Path
     pass_1: Estimate
     pass_k: Estimate
@@ -39,7 +39,7 @@ class PointLocation:
     """Where a point stands: whose it is, how it was drawn, and where it is kept."""
 
     label: str
-    decoding: Decoding
+    decoding: SamplingParams
     folder: Path
 
 

@@ -12,7 +12,7 @@ from offleash.analyses.sweep.best import BestDecoding, BestDecodingCounts
 from offleash.analyses.sweep.match import RUNS, EntropyMatch
 from offleash.analyses.sweep.points import SweepPoint
 from offleash.analyses.sweep.runs import way
-from offleash.analyses.sweep.sweep import SweepResult
+from offleash.analyses.sweep.sweep import Sweep
 from offleash.comparing.compare import Comparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
@@ -23,7 +23,7 @@ from offleash.stats.intervals import Estimate, Interval
 SCHEMA = 1
 
 
-def swept_document(one: SweepResult) -> Json:
+def swept_document(one: Sweep) -> Json:
     """A sweep as JSON."""
     return {
         "schema": SCHEMA,
@@ -49,7 +49,7 @@ def swept_document(one: SweepResult) -> Json:
     }
 
 
-def show_sweep(console: Console, one: SweepResult) -> None:
+def show_sweep(console: Console, one: Sweep) -> None:
     """Print the tables, then what was found."""
     labels = " → ".join(clean(member.label) for member in one.members)
     title = Text.assemble((labels, "bold"))
@@ -70,7 +70,7 @@ def show_sweep(console: Console, one: SweepResult) -> None:
         console.print(part)
 
 
-def finding(one: SweepResult) -> str:
+def finding(one: Sweep) -> str:
     """What the decoding does to each model, and to what is said of the two, in words."""
     said = [_reach(one, member.label) for member in one.members] if len(one.decodings) > 1 else []
     if one.changes:
@@ -84,7 +84,7 @@ def finding(one: SweepResult) -> str:
     return " ".join(said)
 
 
-def _reach(one: SweepResult, label: str) -> str:
+def _reach(one: Sweep, label: str) -> str:
     mine = one.of(label)
     most, least = (pick(mine, key=lambda point: point.pass_k.value) for pick in (max, min))
     if most.pass_k.value - least.pass_k.value < 1e-12:
@@ -95,7 +95,7 @@ def _reach(one: SweepResult, label: str) -> str:
     )
 
 
-def _range(one: SweepResult) -> str:
+def _range(one: Sweep) -> str:
     """The change at equal decoding: between which values, and whether its sign is the same everywhere."""
     pairs = zip(one.changes, one.decodings, strict=True)
     known = [pair for pair in pairs if number(pair[0].value["NSCR"]) is not None]  # NaN has no place in an order
@@ -328,7 +328,7 @@ SHOWN = ("SRR", "NDR", "NSCR")
 TEXTS = ("token H", "answer H", "unread", "cut")  # nats, and shares of samples
 
 
-def point_tables(one: SweepResult) -> list[Table]:
+def point_tables(one: Sweep) -> list[Table]:
     """What every model reaches at every decoding; then how sure it is of itself, and what could not be read."""
     reach, texts = _stands(("pass@1", f"pass@{one.k}", "95% interval", "reached")), _stands(TEXTS)
     for point in one.points:
@@ -340,7 +340,7 @@ def point_tables(one: SweepResult) -> list[Table]:
     return [reach, texts]
 
 
-def change_table(one: SweepResult) -> Table:
+def change_table(one: Sweep) -> Table:
     """P, E, S, O and the ratios at every decoding for both, and at the best of each."""
     table = cells_table("at equal decoding")
     for how, change in zip(one.decodings, one.changes, strict=True):

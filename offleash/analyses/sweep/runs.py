@@ -21,7 +21,7 @@ from offleash.drawing.resume import askable, is_bare, refuse_changes, refuse_oth
 from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.samplers.registry import SAMPLERS, Model, fingerprint, open_sampler
-from offleash.samplers.sampler import Decoding, Sampler
+from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.verifying.cases import refuse_unreadable, subjects_of
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import VerifyOptions, judge_of, verify_with
@@ -45,18 +45,20 @@ def numbers(text: str, option: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-def grid(decoding: Decoding, temperatures: Sequence[float], top_ps: Sequence[float]) -> tuple[Decoding, ...]:
+def grid(
+    decoding: SamplingParams, temperatures: Sequence[float], top_ps: Sequence[float]
+) -> tuple[SamplingParams, ...]:
     """The decodings of a sweep in the order given: every temperature at the first top-p, then at the next."""
     return tuple(replace(decoding, temperature=warm, top_p=share) for share in top_ps for warm in temperatures)
 
 
-def way(decoding: Decoding) -> str:
+def way(decoding: SamplingParams) -> str:
     """What of a decoding varies in a sweep, in words."""
     share = f", top-p {decoding.top_p:g}" if decoding.top_p < 1 else ""
     return f"temperature {decoding.temperature:g}{share}"
 
 
-def place(folder: Path, label: str, decoding: Decoding) -> Path:
+def place(folder: Path, label: str, decoding: SamplingParams) -> Path:
     """The run folder of a model at a decoding: what else a decoding holds is the same in all of a family."""
     return folder / label / f"t{decoding.temperature:.10g}-p{decoding.top_p:.10g}"
 
@@ -156,7 +158,7 @@ class RunFamily:
 
     folder: Path
     problems: pl.DataFrame
-    k: str
+    k: int | str
     seed: int
     verifying: VerifyOptions
     judge: Judge
@@ -170,7 +172,7 @@ class RunFamily:
     def budget(self) -> int:
         return budget(self.k, self.problems)
 
-    def check(self, members: Sequence[SweepModel], decodings: Sequence[Decoding]) -> None:
+    def check(self, members: Sequence[SweepModel], decodings: Sequence[SamplingParams]) -> None:
         """Refuse what can be told before the first sample, of every folder and model, and of how samples are judged."""
         if self.folder.is_file() or is_run(self.folder):
             what = "a file" if self.folder.is_file() else "a run"
@@ -185,7 +187,7 @@ class RunFamily:
         subjects = subjects_of(askable(self.problems), options.verifier, options.ladder, where)
         refuse_unreadable(self.judge, subjects, where)
 
-    def run(self, member: SweepModel, decoding: Decoding, name: str, told: str) -> Run:
+    def run(self, member: SweepModel, decoding: SamplingParams, name: str, told: str) -> Run:
         """A member at a decoding as a run: drawn to k and judged, as far as that is missing."""
         folder = place(self.folder, member.label, decoding)
         drawing = self._drawing(member, decoding)
@@ -214,7 +216,7 @@ class RunFamily:
             self._open[1].close()
             self._open = None
 
-    def _drawing(self, member: SweepModel, decoding: Decoding) -> DrawRequest:
+    def _drawing(self, member: SweepModel, decoding: SamplingParams) -> DrawRequest:
         folder = place(self.folder, member.label, decoding)
         return check_draw(folder, self.problems, member.model, decoding, self.k, 0, self.seed)
 
@@ -238,7 +240,7 @@ class RunFamily:
 
 @contextmanager
 def family(
-    folder: Path, problems: pl.DataFrame, k: str, seed: int, verifying: VerifyOptions, progress: Progress
+    folder: Path, problems: pl.DataFrame, k: int | str, seed: int, verifying: VerifyOptions, progress: Progress
 ) -> Iterator[RunFamily]:
     """A family with its workers, which are closed at the end with the last model."""
     with ExitStack() as stack:

@@ -18,7 +18,7 @@ from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.stats.change import SupportChange, support_change
 from offleash.stats.intervals import strata
 from offleash.stats.support_classes import reach_PRK
@@ -31,8 +31,8 @@ class SweepRequest:
 
     problems: pl.DataFrame
     models: tuple[tuple[str, Model], ...]
-    decodings: tuple[Decoding, ...]
-    k: str  # a number, or 'paper'
+    decodings: tuple[SamplingParams, ...]
+    k: int | str  # a number, or 'paper'
     seed: int = 0
     match: bool = False  # also at equal token entropy
 
@@ -44,19 +44,19 @@ class SweepRequest:
 
 
 @dataclass(frozen=True)
-class SweepResult:
+class Sweep:
     """Support as a function of the decoding."""
 
     folder: Path
     members: tuple[SweepModel, ...]
-    decodings: tuple[Decoding, ...]
+    decodings: tuple[SamplingParams, ...]
     k: int
     problems: int
     points: tuple[SweepPoint, ...]  # decodings in the order given, at each of them the models
     changes: tuple[SupportChange, ...]  # of two models at equal decoding, one a decoding
     best: BestDecoding | None
     matched: tuple[EntropyMatch, ...]  # one a decoding, where asked for
-    unmatched: tuple[tuple[Decoding, str], ...]  # decodings whose entropy the second model has at no temperature: why
+    unmatched: tuple[tuple[SamplingParams, str], ...]  # decodings whose entropy it has at no temperature: why
     notes: tuple[Note, ...]
     new: int  # samples drawn now
     missing: int  # samples that could not be drawn
@@ -68,7 +68,7 @@ class SweepResult:
 
 def sweep(
     asked: SweepRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
-) -> SweepResult:
+) -> Sweep:
     """Draw, judge and compare every model at every decoding; again after a kill or with a larger grid, it goes on."""
     started = time.monotonic()
     named = labels(asked.models, folder)
@@ -91,7 +91,7 @@ def sweep(
         PointLocation(one.label, how, place(folder, one.label, how)) for how in asked.decodings for one in members
     ]
     two = len(members) == 2
-    return SweepResult(
+    return Sweep(
         folder,
         members,
         asked.decodings,
@@ -110,8 +110,8 @@ def sweep(
 
 
 def _drawn(
-    runs_of: RunFamily, members: Sequence[SweepModel], decodings: Sequence[Decoding]
-) -> dict[tuple[str, Decoding], Run]:
+    runs_of: RunFamily, members: Sequence[SweepModel], decodings: Sequence[SamplingParams]
+) -> dict[tuple[str, SamplingParams], Run]:
     """Every run, model by model: each is loaded once at most."""
     runs, number, whole = {}, 0, len(members) * len(decodings)
     for member in members:
@@ -129,6 +129,6 @@ def _changes(counted: AlignedTally, seed: int) -> list[SupportChange]:
     return [support_change(counted.tally, *pair, k=counted.tally.head, seed=seed) for pair in pairs]
 
 
-def _best(counted: AlignedTally, decodings: Sequence[Decoding], seed: int) -> BestDecoding | None:
+def _best(counted: AlignedTally, decodings: Sequence[SamplingParams], seed: int) -> BestDecoding | None:
     reach_PR = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0]
     return best_against_best(reach_PR[:, ::2], reach_PR[:, 1::2], decodings, strata(counted.tally.benchmark_P), seed)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from offleash.comparing.arguments import Union
+from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import ProblemDetail

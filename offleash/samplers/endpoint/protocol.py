@@ -15,7 +15,7 @@ from threading import Lock
 from offleash.errors import OffleashError
 from offleash.render.escape import valid_utf8
 from offleash.samplers.endpoint.http import ServerRefusedError
-from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request
+from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, SamplingParams
 
 # Replies: the text, finish reason, tokens and log-probability of every choice.
 
@@ -179,7 +179,9 @@ class ServerProfile:
         self._alike = self._probes = 0
         self._lock = Lock()
 
-    def body(self, model: str, raw: bool, request: Request, decoding: Decoding, n: int, seed: int) -> dict[str, object]:
+    def body(
+        self, model: str, raw: bool, request: Request, decoding: SamplingParams, n: int, seed: int
+    ) -> dict[str, object]:
         """A request for n samples. Values that change nothing are sent as well: without them a server takes those of
         the model's generation_config (vLLM, SGLang) or its own (llama.cpp: top_k 40, min_p 0.05)."""
         fields: dict[str, object] = {
@@ -248,7 +250,7 @@ class ServerProfile:
         with self._lock:
             self._without.add(field)
 
-    def may_be_copies(self, choices: Sequence[Choice], decoding: Decoding) -> bool:
+    def may_be_copies(self, choices: Sequence[Choice], decoding: SamplingParams) -> bool:
         """Whether several choices may be copies of one sample, which is to be looked into before they are kept."""
         if self._several or decoding.temperature == 0:
             return False

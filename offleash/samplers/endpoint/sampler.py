@@ -16,7 +16,7 @@ from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefused
 from offleash.samplers.endpoint.protocol import ChatReply, Choice, ServerProfile, alike, read_reply, too_long
 from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, listed, models, only_model
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample, Sampler
+from offleash.samplers.sampler import About, DrawnChunk, Request, Sample, Sampler, SamplingParams
 from offleash.samplers.seeds import chunk_seed, seed_of
 
 LARGEST = 1 << 30  # bytes of a response that are read
@@ -111,7 +111,7 @@ class Endpoint:
     def asked(self, prompt: str) -> str | None:
         return prompt if self._raw else None
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         _check(decoding)
         for request in requests:
             if self._raw and request.images:
@@ -129,7 +129,7 @@ class Endpoint:
     def close(self) -> None:
         self._crew.close()
 
-    def _samples(self, request: Request, decoding: Decoding) -> tuple[Sample, ...]:
+    def _samples(self, request: Request, decoding: SamplingParams) -> tuple[Sample, ...]:
         """Exactly the samples of a request, in as many parts as the server needs."""
         chunk = chunk_seed(request.seed, request.first, request.size)
         found: dict[int, Sample] = {}
@@ -143,7 +143,7 @@ class Endpoint:
                     found[place] = _sample(request.first + place, choice, seed, decoding)
         return tuple(found[place] for place in range(request.size))
 
-    def _part(self, request: Request, decoding: Decoding, n: int, seed: int) -> tuple[Choice, ...]:
+    def _part(self, request: Request, decoding: SamplingParams, n: int, seed: int) -> tuple[Choice, ...]:
         """At least one of n samples: fewer are given where the server gives fewer."""
         choices = self._choices(request, decoding, n, seed)
         if len(choices) > 1 and self._habits.may_be_copies(choices, decoding):
@@ -152,7 +152,7 @@ class Endpoint:
                     self._habits.found_copies()
         return choices[:1] if self._habits.copies else choices
 
-    def _copied(self, request: Request, decoding: Decoding, choice: Choice, seed: int) -> bool:
+    def _copied(self, request: Request, decoding: SamplingParams, choice: Choice, seed: int) -> bool:
         """Whether the server returns n copies of one sample, since all n were this one."""
         (other, *_) = self._choices(request, decoding, 1, seed_of(seed, "another") >> 1)
         if other.text == choice.text:
@@ -161,7 +161,7 @@ class Endpoint:
         many = self._choices(request, decoding, CONFIRMING, seed_of(seed, "many") >> 1)
         return len(many) > 1 and alike(many)
 
-    def _choices(self, request: Request, decoding: Decoding, n: int, seed: int) -> tuple[Choice, ...]:
+    def _choices(self, request: Request, decoding: SamplingParams, n: int, seed: int) -> tuple[Choice, ...]:
         try:
             return self._pace.patiently(lambda: self._reply(request, decoding, n, seed))
         except ServerRefusedError as refused:
@@ -169,7 +169,7 @@ class Endpoint:
         except TryAgainError as again:
             raise self._trouble(again) from None
 
-    def _reply(self, request: Request, decoding: Decoding, n: int, seed: int) -> tuple[Choice, ...]:
+    def _reply(self, request: Request, decoding: SamplingParams, n: int, seed: int) -> tuple[Choice, ...]:
         """One try, in which the request is put as the server wants it. A later try asks the same with the same seed:
         with another, replies that took too long would be drawn anew until they are short."""
         while True:
@@ -196,7 +196,7 @@ class Endpoint:
             start = self._server.quoted(body[:1000].decode("utf-8", "replace"))
             raise TryAgainError(f"the response is no completion ({short(str(error))}): {start!r}") from None
 
-    def _refusal(self, refused: ServerRefusedError, decoding: Decoding) -> Exception:
+    def _refusal(self, refused: ServerRefusedError, decoding: SamplingParams) -> Exception:
         """A refusal as trouble of one problem, or of all."""
         if too_long(refused):
             return _TroubleError(
@@ -237,7 +237,7 @@ class Endpoint:
         return _TroubleError(f"{where} gave no reply{tried}: {again}.{step}")
 
 
-def _check(decoding: Decoding) -> None:
+def _check(decoding: SamplingParams) -> None:
     if decoding.min_p and decoding.top_p < 1:
         raise OffleashError(
             f"Servers apply min-p and top-p in orders of their own (vLLM min-p first), so that what they draw from may "
@@ -246,7 +246,7 @@ def _check(decoding: Decoding) -> None:
         )
 
 
-def _sample(index: int, choice: Choice, seed: int, decoding: Decoding) -> Sample:
+def _sample(index: int, choice: Choice, seed: int, decoding: SamplingParams) -> Sample:
     # servers tell the log-probabilities of the model or those after temperature and cuts, and do not say which;
     # only where both are the same are they known
     logprob = choice.logprob if decoding.plain else None

@@ -20,7 +20,7 @@ from offleash.samplers.huggingface.attention import Prompts, Slots
 from offleash.samplers.huggingface.forward import Network
 from offleash.samplers.huggingface.prefix_sampling import Stops, WalkLimits, distribution
 from offleash.samplers.huggingface.prefix_tree import ROOT, PrefixRows, Tree, first_rows, placed
-from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, ExpansionProgress, no_progress
+from offleash.samplers.sampler import FINISHED, TRUNCATED, ExpansionProgress, SamplingParams, no_progress
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ class PrefixExpansion:
     """A prompt on its way through the model."""
 
     network: Network
-    decoding: Decoding
+    decoding: SamplingParams
     ends: Ints  # tokens that end a completion: one event, whichever of them it is
     tree: Tree
     epsilon: float

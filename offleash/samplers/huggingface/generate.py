@@ -17,12 +17,12 @@ from torch import Tensor
 from offleash.samplers.huggingface.loading import LoadedModel
 from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.text import PromptEncoder, cut, decoded, stop_finder
-from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding, Request, Sample
+from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, Sample, SamplingParams
 from offleash.samplers.seeds import sample_seeds, uniform
 
 
 def generated(
-    loaded: LoadedModel, asking: PromptEncoder, request: Request, tokens: list[int], decoding: Decoding, rows: int
+    loaded: LoadedModel, asking: PromptEncoder, request: Request, tokens: list[int], decoding: SamplingParams, rows: int
 ) -> tuple[Sample, ...]:
     """The samples of one request, at most `rows` of them at a time."""
     transformers: Any = import_module("transformers")
@@ -72,7 +72,7 @@ class _Choosing:
     """Chooses the tokens of some samples as `generate` asks for them, and remembers what it chose."""
 
     loaded: LoadedModel
-    decoding: Decoding
+    decoding: SamplingParams
     seed_N: NDArray[np.uint64]
     _tokens: list[NDArray[np.int64]] = field(default_factory=list)
 

@@ -20,7 +20,7 @@ from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import Layer, Prompts, Slots
 from offleash.samplers.huggingface.forward import Network
 from offleash.samplers.huggingface.prefix_tree import FinishedSamples, PrefixRows, Tree, first_rows, placed
-from offleash.samplers.sampler import FINISHED, TRUNCATED, Decoding
+from offleash.samplers.sampler import FINISHED, TRUNCATED, SamplingParams
 from offleash.samplers.seeds import uniform
 
 MANY, SHORT = 8, 32  # prompts, and tokens of each, from and up to which rows hold their prompt themselves
@@ -47,7 +47,7 @@ class Walk:
     """N samples on their way: which tree each belongs to, its seed, and the sums over its tokens."""
 
     network: Network
-    decoding: Decoding
+    decoding: SamplingParams
     ends: Ints  # tokens that end a sample
     trees: Sequence[Tree]
     tree_N: Ints
@@ -272,7 +272,7 @@ class NextTokenDistribution:
         return place_N - row_N * V
 
 
-def distribution(logits_RV: Tensor, decoding: Decoding) -> NextTokenDistribution:
+def distribution(logits_RV: Tensor, decoding: SamplingParams) -> NextTokenDistribution:
     """The distribution of the next token, in the order of Hugging Face: temperature, top-k, top-p, min-p."""
     raw_RV = torch.log_softmax(logits_RV.float(), -1)
     entropy_R = _entropy(raw_RV)
@@ -287,7 +287,7 @@ def _entropy(log_RV: Tensor) -> Tensor:
     return entropy_R
 
 
-def _kept(raw_RV: Tensor, decoding: Decoding) -> Tensor:
+def _kept(raw_RV: Tensor, decoding: SamplingParams) -> Tensor:
     """Scaled log-weights, -inf where a token is left out; the most probable token always stays."""
     if decoding.temperature == 0:
         best_R = raw_RV.argmax(-1, keepdim=True)

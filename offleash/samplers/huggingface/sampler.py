@@ -22,7 +22,7 @@ from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
 from offleash.samplers.huggingface.prefix_tree import FinishedSamples, Tree
 from offleash.samplers.huggingface.text import PromptEncoder, stop_finder, texts_of
 from offleash.samplers.registry import Model, fingerprint
-from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample
+from offleash.samplers.sampler import About, DrawnChunk, Request, Sample, SamplingParams
 from offleash.samplers.seeds import sample_seeds
 
 CALL = 30.0  # seconds that a call should take: what is in work is lost by a kill
@@ -67,7 +67,7 @@ class HuggingFace:
     def asked(self, prompt: str) -> str | None:
         return self.asking.text(prompt).text
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         """Every request, as its last sample ends. Samples that share a prefix share its forward pass."""
         started = time.monotonic()
         for wave, limited in self._waves(requests, decoding):
@@ -86,8 +86,8 @@ class HuggingFace:
         self.network = None
 
     def _waves(
-        self, requests: Sequence[Request], decoding: Decoding
-    ) -> Iterator[tuple[list[tuple[Request, list[int]]] | DrawnChunk, Decoding]]:
+        self, requests: Sequence[Request], decoding: SamplingParams
+    ) -> Iterator[tuple[list[tuple[Request, list[int]]] | DrawnChunk, SamplingParams]]:
         """Requests that are drawn together; those whose prompt is too long come back as they are."""
         by_room: dict[int, list[tuple[Request, list[int]]]] = {}
         for request in requests:
@@ -117,7 +117,7 @@ class HuggingFace:
         prompts = len({request.problem for request, _ in wave}) * max(len(tokens) for _, tokens in wave)
         return 2 * prompts * each <= self.limits.memory
 
-    def _drawn(self, wave: list[tuple[Request, list[int]]], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def _drawn(self, wave: list[tuple[Request, list[int]]], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         if self.network is None or any(request.images for request, _ in wave):
             for request, tokens in wave:
                 self._generated += len(tokens)

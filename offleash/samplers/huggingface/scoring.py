@@ -21,7 +21,7 @@ from offleash.samplers.huggingface.attention import Layer, Prompts, Slots
 from offleash.samplers.huggingface.forward import Network
 from offleash.samplers.huggingface.prefix_sampling import WalkLimits, distribution
 from offleash.samplers.huggingface.sampler import HuggingFace
-from offleash.samplers.sampler import About, Decoding, Request, Sampler
+from offleash.samplers.sampler import About, Request, Sampler, SamplingParams
 
 # Forcing: texts through the shared-prefix engine, in pieces that bound the memory of logits, keys and values.
 
@@ -51,7 +51,7 @@ class ForcedText:
 class ScoreSums:
     """Sums over the tokens of N texts, which grow as logits come by: columns as in Sums."""
 
-    decoding: Decoding
+    decoding: SamplingParams
     ends: tuple[int, ...]
     cells: int
     sums_N4: Floats
@@ -252,11 +252,11 @@ class Scorer:
     def close(self) -> None:
         self.sampler.close()
 
-    def score(self, traces: Sequence[Trace], decoding: Decoding) -> list[Sums]:
+    def score(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[Sums]:
         """The sums of every trace, in their order; traces that are alike are read once."""
         return [one.sums for one in self.read(traces, decoding)]
 
-    def read(self, traces: Sequence[Trace], decoding: Decoding) -> list[ScoredText]:
+    def read(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[ScoredText]:
         """As `score`, with the entropy of every token."""
         distinct = {trace: place for place, trace in enumerate(dict.fromkeys(traces))}
         prompts = {trace.prompt: self._prompt(trace.prompt) for trace in distinct}

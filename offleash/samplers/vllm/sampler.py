@@ -13,7 +13,7 @@ from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, fingerprint
-from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample
+from offleash.samplers.sampler import About, DrawnChunk, Request, Sample, SamplingParams
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.process import Reply, WorkerProcess
 
@@ -79,7 +79,7 @@ class VllmSampler:
         self.process.forget(number)
         return text
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         """Every request once, as each is done. Only the samples of unfinished requests are in memory."""
         _check(decoding)
         # 63 bits of each seed: vLLM reads signed numbers
@@ -111,7 +111,7 @@ class VllmSampler:
         self.process.close()
 
     def _replies(
-        self, call: int, requests: Sequence[Request], seeds: Sequence[Sequence[int]], decoding: Decoding
+        self, call: int, requests: Sequence[Request], seeds: Sequence[Sequence[int]], decoding: SamplingParams
     ) -> Iterator[DrawnChunk]:
         """The worker's samples, which come in any order, put together by request."""
         parts: dict[int, dict[int, Sample]] = {}
@@ -182,7 +182,7 @@ def _value(text: str) -> object:
         return text
 
 
-def _check(decoding: Decoding) -> None:
+def _check(decoding: SamplingParams) -> None:
     """Refuse what vLLM would draw from another distribution than the one that is written down."""
     if decoding.min_p and decoding.top_p < 1:
         raise OffleashError(
@@ -191,7 +191,7 @@ def _check(decoding: Decoding) -> None:
         )
 
 
-def _sample(reply: Reply, index: int, seed: int, decoding: Decoding) -> Sample:
+def _sample(reply: Reply, index: int, seed: int, decoding: SamplingParams) -> Sample:
     logprob = float(reply["logprob"])
     certain = 0.0 if decoding.temperature == 0 else None  # the most probable token, whatever its probability
     return Sample(

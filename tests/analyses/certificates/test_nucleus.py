@@ -8,18 +8,18 @@ import polars as pl
 import pytest
 
 from offleash.analyses.certificates.certify import CertifiedRun, certify
-from offleash.analyses.certificates.nucleus import cut_arguments
+from offleash.analyses.certificates.nucleus import cut_certificates
 from offleash.data.certificates import open_certificate
 from offleash.errors import OffleashError
 from offleash.samplers.exact_support import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding, Request
+from offleash.samplers.sampler import Request, SamplingParams
 from offleash.verifying.verify import VerifyOptions
 from tests.analyses.certificates.certified_world import BOXES, problems
 from tests.samplers.huggingface.tiny import tiny_model
 
-WAY = Decoding(max_tokens=3)
+WAY = SamplingParams(max_tokens=3)
 QUIET = VerifyOptions(jobs=1, cache=False)
 ALL = 1e-9  # nothing of note is less probable
 SOME = (0.5, 0.8, 0.95)
@@ -36,7 +36,7 @@ def sampler(model: Path) -> HuggingFace:
 
 
 def certified(
-    folder: Path, model: Path, sampler: HuggingFace, way: Decoding = WAY, epsilon: float = ALL
+    folder: Path, model: Path, sampler: HuggingFace, way: SamplingParams = WAY, epsilon: float = ALL
 ) -> CertifiedRun:
     return certify(folder, problems(), sampler, f"hf:{model}", way, epsilon, QUIET)
 
@@ -53,7 +53,7 @@ def correct(folder: Path) -> pl.DataFrame:
     return open_certificate(folder).completions.filter(pl.col("verdict") == "correct").collect()
 
 
-def expanded(folder: Path, sampler: HuggingFace, way: Decoding) -> tuple[list[int], list[float]]:
+def expanded(folder: Path, sampler: HuggingFace, way: SamplingParams) -> tuple[list[int], list[float]]:
     """Those of them that an expansion under a decoding finds, of each problem, and their chance together."""
     keys = {
         (problem, key, finish) for problem, key, finish in correct(folder).select("problem", "key", "finish").rows()
@@ -71,7 +71,7 @@ def expanded(folder: Path, sampler: HuggingFace, way: Decoding) -> tuple[list[in
 def test_what_stays_is_what_an_expansion_with_that_top_p_finds(
     whole: Path, sampler: HuggingFace, temperature: float
 ) -> None:
-    (found,) = cut_arguments([whole], SOME, None if temperature == 1 else temperature)
+    (found,) = cut_certificates([whole], SOME, None if temperature == 1 else temperature)
     for cut in found.cuts:
         many, chance = expanded(whole, sampler, replace(WAY, temperature=temperature, top_p=cut.top_p))
         assert cut.left_P.tolist() == many
@@ -80,7 +80,7 @@ def test_what_stays_is_what_an_expansion_with_that_top_p_finds(
 
 
 def test_the_mass_removed_is_that_of_the_completions_that_went(whole: Path) -> None:
-    (found,) = cut_arguments([whole], (*SOME, 1.0))
+    (found,) = cut_certificates([whole], (*SOME, 1.0))
     exact = correct(whole).group_by("problem").agg(pl.len(), pl.col("p").sum()).sort("problem")
     assert found.correct_P == pytest.approx(exact["p"].to_numpy(), abs=1e-9)
     assert found.completions_P.tolist() == exact["len"].to_list()
@@ -101,7 +101,7 @@ def test_another_temperature_gives_what_a_certificate_of_that_temperature_gives(
     tmp_path: Path, whole: Path, model: Path, sampler: HuggingFace
 ) -> None:
     certified(tmp_path / "cool", model, sampler, replace(WAY, temperature=0.6))
-    (there,), (own,) = cut_arguments([whole], SOME, 0.6), cut_arguments([tmp_path / "cool"], SOME)
+    (there,), (own,) = cut_certificates([whole], SOME, 0.6), cut_certificates([tmp_path / "cool"], SOME)
     assert there.correct_P == pytest.approx(own.correct_P, abs=1e-5)
     assert there.unexplored_P == pytest.approx(own.unexplored_P, abs=1e-4)
     for one, other in zip(there.cuts, own.cuts, strict=True):
@@ -112,7 +112,7 @@ def test_completions_that_stop_texts_or_the_limit_ended_are_read_as_they_ended(
     tmp_path: Path, model: Path, sampler: HuggingFace
 ) -> None:
     certified(tmp_path / "cert", model, sampler, replace(WAY, stop=("b",)))
-    (found,) = cut_arguments([tmp_path / "cert"], (0.8, 1.0))
+    (found,) = cut_certificates([tmp_path / "cert"], (0.8, 1.0))
     assert found.cuts[1].chance_P == pytest.approx(found.correct_P, abs=1e-5)
     many, _ = expanded(tmp_path / "cert", sampler, replace(WAY, stop=("b",), top_p=0.8))
     assert found.cuts[0].left_P.tolist() == many
@@ -122,7 +122,7 @@ def test_what_was_not_explored_widens_the_bounds(
     tmp_path: Path, model: Path, sampler: HuggingFace, whole: Path
 ) -> None:
     certified(tmp_path / "coarse", model, sampler, epsilon=4e-3)
-    coarse, fine = cut_arguments([tmp_path / "coarse", whole], (0.8,))
+    coarse, fine = cut_certificates([tmp_path / "coarse", whole], (0.8,))
     (low, high), (exact, _) = coarse.bounds(coarse.cuts[0]), fine.bounds(fine.cuts[0])
     assert low <= exact <= high
     assert high - low == pytest.approx(coarse.unexplored_P.mean())
@@ -134,22 +134,22 @@ def test_what_cannot_be_cut_is_refused_with_the_reason(
 ) -> None:
     certified(tmp_path / "nucleus", model, sampler, replace(WAY, top_p=0.9), epsilon=0.01)
     with pytest.raises(OffleashError, match=r"was certified with top-p 0.9: what that cuts off is not in it"):
-        cut_arguments([whole, tmp_path / "nucleus"], (0.8,))
+        cut_certificates([whole, tmp_path / "nucleus"], (0.8,))
     with pytest.raises(OffleashError, match="is no certificate; make one with `offleash certify"):
-        cut_arguments([tmp_path / "nowhere"], (0.8,))
+        cut_certificates([tmp_path / "nowhere"], (0.8,))
     with pytest.raises(OffleashError, match=r"top_p is above 0 and at most 1; found 1.2"):
-        cut_arguments([whole], (0.8, 1.2))
+        cut_certificates([whole], (0.8, 1.2))
     with pytest.raises(OffleashError, match="At temperature 0"):
-        cut_arguments([whole], (0.8,), 0.0)
+        cut_certificates([whole], (0.8,), 0.0)
     with pytest.raises(OffleashError, match="gives only samples"):
-        cut_arguments([whole], (0.8,), model=model_of("vllm:org/name"))
+        cut_certificates([whole], (0.8,), model=model_of("vllm:org/name"))
     other = tiny_model(tmp_path / "other", words=BOXES, seed=3)
     with pytest.raises(OffleashError, match=r"another log-probability .* other weights"):
-        cut_arguments([whole], (0.8,), model=model_of(f"hf:{other}"))
+        cut_certificates([whole], (0.8,), model=model_of(f"hf:{other}"))
     certified(tmp_path / "empty", model, sampler, epsilon=0.9)  # above which nothing is: nothing to check weights by
     with pytest.raises(OffleashError, match=r"other weights\), and there is no completion to check it by"):
-        cut_arguments([tmp_path / "empty"], (0.8,), model=model_of(f"hf:{other}"))
-    assert cut_arguments([tmp_path / "empty"], (0.8,))[0].completions_P.sum() == 0
+        cut_certificates([tmp_path / "empty"], (0.8,), model=model_of(f"hf:{other}"))
+    assert cut_certificates([tmp_path / "empty"], (0.8,))[0].completions_P.sum() == 0
     stranger = tiny_model(tmp_path / "stranger", seed=3)
     with pytest.raises(OffleashError, match="another vocabulary"):
-        cut_arguments([whole], (0.8,), model=model_of(f"hf:{stranger}"))
+        cut_certificates([whole], (0.8,), model=model_of(f"hf:{stranger}"))

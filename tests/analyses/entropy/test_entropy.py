@@ -25,7 +25,7 @@ from offleash.analyses.entropy.entropy import (
     entropies_of,
     token_entropy_PR,
 )
-from offleash.analyses.entropy.entropy import entropy_arguments as of
+from offleash.analyses.entropy.entropy import entropies_of_inputs as of
 from offleash.comparing.compare import compare
 from offleash.comparing.per_problem import detail
 from offleash.comparing.question import Question

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from offleash.analyses.entropy.entropy import ACCURACY, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, entropies
-from offleash.analyses.entropy.entropy import entropy_arguments as of
+from offleash.analyses.entropy.entropy import entropies_of_inputs as of
 from offleash.data.run import Budget, Run
 from offleash.data.tables import as_problems
-from offleash.loading.load import Reading
+from offleash.loading.load import LoadOptions
 from offleash.logs.format import Options
 from tests.analyses.entropy.test_entropy import FEW, mean, placed, run, scores
 
@@ -61,7 +61,7 @@ def test_a_log_without_answers_is_told_how_to_name_their_column(tmp_path: Path) 
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     why = of([str(file)], asked=FEW).measures[ANSWER].reasons["log"]
     assert "--map answer=COLUMN" in why
-    named = of([str(file)], Reading(Options(columns={"answer": "said"})), FEW)
+    named = of([str(file)], LoadOptions(Options(columns={"answer": "said"})), FEW)
     assert mean(named, ANSWER) == pytest.approx([log(4)])
 
 

@@ -18,19 +18,22 @@ from offleash.comparing.question import Question
 from offleash.data.run_folder import open_run
 from offleash.data.scores import Trace
 from offleash.data.tables import as_problems
-from offleash.drawing.draw import DrawRequest, draw, draw_arguments
+from offleash.drawing.draw import DrawRequest, draw, draw_model
 from offleash.lab.countdown import COUNTDOWN
 from offleash.lab.pretrain import base_of
 from offleash.loading.load import load
+from offleash.options import Judging
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.scoring.score import score_folders
 from offleash.scoring.shards import Selection
-from offleash.verifying.verify import verify, verifying
+from offleash.verifying.verify import verify, verify_options
 from tests.samplers.huggingface.tiny import tokenizer
 from tests.samplers.huggingface.tiny_scores import plainly, scorer_of
 
 P_AFTER = {"?": (0.5, 0.5), "a": (0.75, 0.25), "b": (0.1, 0.9)}  # chances of a and of b after each word
+
+QUIET = verify_options(None, Judging(jobs=1, cache=False))
 
 
 def two_token_model(folder: Path) -> Path:
@@ -77,7 +80,7 @@ def test_entropy_and_perplexity_of_a_two_token_model_are_those_computed_by_hand(
 
     folder = two_token_model(tmp_path / "model")
     texts = ["a", "b", "a a b", "b b b a a b a"]
-    sums = scorer_of(folder).score([Trace("?", text) for text in texts], Decoding())
+    sums = scorer_of(folder).score([Trace("?", text) for text in texts], SamplingParams())
     for text, one in zip(texts, sums, strict=True):
         logprob, entropy = by_hand(text)
         assert (one.logprob_raw, one.entropy_raw) == pytest.approx((logprob, entropy), abs=1e-5)
@@ -85,7 +88,7 @@ def test_entropy_and_perplexity_of_a_two_token_model_are_those_computed_by_hand(
     assert sums[2].perplexity == pytest.approx((0.5 * 0.75 * 0.25) ** (-1 / 3), rel=1e-6)
     problems = as_problems(pl.DataFrame({"problem": ["x", "y"], "question": ["?", "?"], "gold": ["a", "b"]}))
     with closing(open_sampler(model_of(f"hf:{folder}"))) as sampler:
-        draw(tmp_path / "run", problems, sampler, Decoding(max_tokens=6), DrawRequest("hf:two", 8, 0, 0))
+        draw(tmp_path / "run", problems, sampler, SamplingParams(max_tokens=6), DrawRequest("hf:two", 8, 0, 0))
     drawn = open_run(tmp_path / "run").samples
     assert drawn is not None
     for text, entropy, logprob in drawn.select("text", "entropy_raw", "logprob_raw").collect().iter_rows():
@@ -96,10 +99,10 @@ def test_token_entropy_from_draw_from_score_and_from_a_plain_forward_pass_agree(
 
     model, folder = model_of(f"hf:{base_of('countdown')}"), tmp_path / "run"
     problems = COUNTDOWN.problems("test", 6, 0)
-    draw_arguments(folder, problems, model, Decoding(max_tokens=18), "8", 0, 0, verifying(jobs=1, cache=False))
+    draw_model(folder, problems, model, SamplingParams(max_tokens=18), 8, 0, 0, QUIET)
 
-    verify(folder, verifying(jobs=1, cache=False))
-    score_folders([str(folder)], model, Decoding(), None, None, selection=Selection(first=4))
+    verify(folder, QUIET)
+    score_folders([str(folder)], model, SamplingParams(), None, None, selection=Selection(first=4))
     (loaded,) = load(str(folder))
     drawn = entropies([loaded], Question(replicates=200, at=4))
     samples = loaded.samples
@@ -112,7 +115,7 @@ def test_token_entropy_from_draw_from_score_and_from_a_plain_forward_pass_agree(
     plain: dict[str, list[float]] = {}
     rows = samples.filter(pl.col("index") < 4).select("problem", "text", "finish").collect()
     for problem, text, finish in rows.iter_rows():
-        tokens, sums = plainly(scorer, Trace(asked[problem], text, finish == "stop"), Decoding())
+        tokens, sums = plainly(scorer, Trace(asked[problem], text, finish == "stop"), SamplingParams())
         plain.setdefault(problem, []).append(sums[1] / tokens)
     expected = [np.mean(plain[problem]) for problem in drawn.problem_P]
     np.testing.assert_allclose(drawn.measures[TOKEN].value_PR[:, 0], expected, atol=1e-4)

@@ -18,7 +18,7 @@ from offleash.drawing.draw import DrawRequest, draw
 from offleash.samplers.exact_support import expander_of
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding, Request
+from offleash.samplers.sampler import Request, SamplingParams
 from offleash.verifying.verify import VerifyOptions
 from tests.analyses.certificates.certified_world import BOXES
 from tests.samplers.huggingface.tiny import tiny_model
@@ -26,7 +26,7 @@ from tests.samplers.huggingface.tiny import tiny_model
 QUIET = VerifyOptions(jobs=1, cache=False)
 QUESTIONS = ("a b", "b a", "a a a", "b", "a", "b b", "a b a", "b a b")
 SPOKEN = tuple({"<pad>": "c", "<unk>": "d"}.get(word, word) for word in BOXES)  # none but the end is silent
-PLAIN = Decoding(max_tokens=3)
+PLAIN = SamplingParams(max_tokens=3)
 SEEDS = {"before": 0, "after": 5}
 
 
@@ -51,7 +51,9 @@ class World:
     models: dict[str, Path]
     samplers: dict[str, HuggingFace]
 
-    def run(self, folder: Path, side: str, k: int, decoding: Decoding = PLAIN, seed: int = 0, until: int = 0) -> str:
+    def run(
+        self, folder: Path, side: str, k: int, decoding: SamplingParams = PLAIN, seed: int = 0, until: int = 0
+    ) -> str:
         """A run of one of the models, judged; its folder."""
         drawing = DrawRequest(
             f"hf:{side}", k, until, seed
@@ -67,7 +69,7 @@ class World:
                     opened.write_verdicts("string", _judged(pl.read_parquet(shard)), shard.name)
         return str(folder)
 
-    def exact(self, side: str, decoding: Decoding = PLAIN) -> pl.DataFrame:
+    def exact(self, side: str, decoding: SamplingParams = PLAIN) -> pl.DataFrame:
         """Every completion of a model: problem, token_ids, finish, p, correct."""
         expander, parts = expander_of(self.samplers[side]), []
         for problem, question in problems().select("problem", "question").iter_rows():

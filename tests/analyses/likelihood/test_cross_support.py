@@ -11,10 +11,10 @@ import pytest
 from offleash.analyses.likelihood.cross_support import CrossSupportRow
 from offleash.analyses.likelihood.likelihood import Likelihood, LikelihoodRequest, likelihood
 from offleash.analyses.likelihood.report import finding, notes
-from offleash.comparing.arguments import question
+from offleash.comparing.question import question
 from offleash.samplers.huggingface.sampler import open_sampler
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.stats.likelihood import Reach
 from tests.analyses.likelihood.likelihood_world import SEEDS, SPOKEN, World, given_back, problems, world
 
@@ -142,7 +142,7 @@ def test_two_runs_of_one_model_are_no_leash_apart_and_every_weight_is_one(tmp_pa
 def test_under_a_decoding_the_laws_are_those_of_the_decoding_and_there_is_no_divergence(
     tmp_path: Path, tiny: World
 ) -> None:
-    way = Decoding(temperature=0.8, top_p=0.7, max_tokens=3)
+    way = SamplingParams(temperature=0.8, top_p=0.7, max_tokens=3)
     runs = [tiny.run(tmp_path / side, side, 128, way) for side in SEEDS]
     exact = {side: tiny.exact(side, way) for side in SEEDS}
     found = report(runs[0], runs[1], at=8, first=4)
@@ -268,9 +268,9 @@ def test_no_mean_is_taken_over_problems_that_stopping_at_successes_has_chosen(tm
 def test_whole_samples_that_end_by_stop_texts_or_at_other_lengths_have_no_divergence(
     tmp_path: Path, tiny: World
 ) -> None:
-    ways = {"plain": Decoding(max_tokens=3), "short": Decoding(max_tokens=2)}
+    ways = {"plain": SamplingParams(max_tokens=3), "short": SamplingParams(max_tokens=2)}
     runs = {name: tiny.run(tmp_path / name, "before", 8, way) for name, way in ways.items()}
-    runs["stop"] = tiny.run(tmp_path / "stop", "after", 8, Decoding(max_tokens=3, stop=("b",)))
+    runs["stop"] = tiny.run(tmp_path / "stop", "after", 8, SamplingParams(max_tokens=3, stop=("b",)))
     for other, words in (("short", "cut at different lengths"), ("stop", "stop texts")):
         asked = question(at=4, replicates=200, allow=("decoding",))
         found = likelihood(runs["plain"], runs[other], LikelihoodRequest(first=8), asked)

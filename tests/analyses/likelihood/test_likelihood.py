@@ -14,11 +14,12 @@ from offleash.analyses.likelihood.missing_scores import ScoringEstimate
 from offleash.analyses.likelihood.models import SIDES, ModelOverride, law_of, run_folder, scores_under
 from offleash.analyses.likelihood.perplexity_by_class import TRACES, groups, perplexities, styles
 from offleash.analyses.likelihood.traces import TraceFile, read_traces
-from offleash.comparing.arguments import compare_arguments, question
 from offleash.comparing.per_problem import detail
+from offleash.comparing.question import question
+from offleash.comparing.runs import compare_inputs
 from offleash.data.scores import Trace, scored_models
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from tests.analyses.likelihood.likelihood_world import World, problems, world
 from tests.verifying.samples import run_of_texts
 
@@ -121,7 +122,7 @@ def test_a_run_that_does_not_say_who_drew_it_asks_for_the_model(tmp_path: Path, 
         run_folder(str(logs))
     drawn = law_of("before", "base", Path(runs[0]), ModelOverride())
     assert drawn.fingerprint
-    assert drawn.decoding == Decoding(max_tokens=3)
+    assert drawn.decoding == SamplingParams(max_tokens=3)
 
 
 def test_weights_that_changed_are_refused_unless_the_user_names_them(runs: tuple[str, str]) -> None:
@@ -186,7 +187,7 @@ def test_scores_of_another_decoding_are_never_taken_for_those_of_the_law(
 ) -> None:
     folder, law = Path(runs[0]), told.laws[0]
     assert scores_under(folder, law).name in scored_models(folder)
-    cooler = scores_under(folder, replace(law, decoding=Decoding(temperature=0.5)))
+    cooler = scores_under(folder, replace(law, decoding=SamplingParams(temperature=0.5)))
     assert cooler.name not in scored_models(folder)
     assert "0.5" in cooler.name
 
@@ -205,7 +206,7 @@ def test_the_figure_of_all_samples_holds_none_that_a_verdict_has_chosen(tmp_path
     runs = [tiny.run(tmp_path / side, side, 24) for side in ("before", "after")]
     scored = likelihood(runs[0], runs[1], LikelihoodRequest(first=5), question(at=2, replicates=200)).scored
     assert all(one.frame.height > 5 * len(problems()) for one in scored)
-    (one,), _ = compare_arguments(runs, None, question(at=2, replicates=200))
+    (one,), _ = compare_inputs(runs, None, question(at=2, replicates=200))
     for spread in (found := perplexities(detail(one))):
         assert spread.samples <= 5 * len(problems()) or spread.traces == "correct"
     assert sum(spread.samples for spread in found if spread.traces == "all") == 4 * 5 * len(problems())
@@ -247,7 +248,7 @@ def test_the_sums_of_an_external_trace_are_those_of_the_scorer(
     found = likelihood(*runs, LikelihoodRequest(first=8, traces=file), question(at=2, replicates=200))
     (group,) = (one for one in found.groups if not one.own)
     for side, sampler in tiny.samplers.items():
-        (sums,) = Scorer.of(sampler).score([Trace("a a a", "a b a")], Decoding())
+        (sums,) = Scorer.of(sampler).score([Trace("a a a", "a b a")], SamplingParams())
         assert group.perplexity[side].value == pytest.approx(sums.perplexity, rel=1e-4)
     assert group.log_ratio.value == pytest.approx(
         np.log(group.perplexity["before"].value / group.perplexity["after"].value), rel=1e-4

@@ -18,7 +18,7 @@ from offleash.analyses.sweep.report import match_finding, match_tables
 from offleash.errors import OffleashError
 from offleash.progress import silent
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import About, Decoding, DrawnChunk, Request, Sample
+from offleash.samplers.sampler import About, DrawnChunk, Request, Sample, SamplingParams
 from tests.drawing.drawn_world import QUIET, problems
 
 COUNT = 24
@@ -99,7 +99,9 @@ def world(folder: Path, power: float, broken: int) -> tuple[str, str]:
 def matched(folder: Path, power: float, broken: int) -> EntropyMatch:
     with chdir(folder):  # seeds derive from a model's name: the same samples wherever this runs
         before, after = (model_of(text) for text in world(folder, power, broken))
-        return entropy_matched(problems(COUNT), before, after, Decoding(), "100", folder / "runs", verifying=QUIET)
+        return entropy_matched(
+            problems(COUNT), before, after, SamplingParams(), "100", folder / "runs", verifying=QUIET
+        )
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +163,7 @@ def test_damaged_pilots_are_drawn_again_and_are_the_same(tmp_path: Path, monkeyp
 
     def pilots(told: list[str]) -> Pilots:
         sampler = open_sampler(model_of(after))
-        return Pilots(sampler, after, problems(3), Decoding(), 0, tmp_path, told.append, "matching")
+        return Pilots(sampler, after, problems(3), SamplingParams(), 0, tmp_path, told.append, "matching")
 
     told: list[str] = []
     first = pilots(told).entropy(1.5)
@@ -183,7 +185,7 @@ class Mute:
     def asked(self, prompt: str) -> str | None:
         return prompt
 
-    def sample(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
         for request in requests:
             some = () if self.trouble else (Sample(0, "x", 1, "stop", 0),)
             yield DrawnChunk(request, some, self.trouble)
@@ -197,7 +199,7 @@ class Mute:
 
 def test_a_backend_without_entropies_or_with_trouble_is_told(tmp_path: Path) -> None:
     def pilots(sampler: Mute, frame: pl.DataFrame) -> Pilots:
-        return Pilots(sampler, "endpoint:mute", frame, Decoding(), 0, tmp_path, silent, "matching")
+        return Pilots(sampler, "endpoint:mute", frame, SamplingParams(), 0, tmp_path, silent, "matching")
 
     with pytest.raises(OffleashError, match=r"endpoint:mute gives no token entropies.* leave out --match"):
         pilots(Mute(), problems(2)).entropy(1.0)

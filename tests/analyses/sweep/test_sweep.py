@@ -17,24 +17,24 @@ from rich.console import Console
 from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.report import finding, show_sweep
 from offleash.analyses.sweep.runs import grid, kept_settings, labels, numbers, place, split_label
-from offleash.analyses.sweep.sweep import SweepRequest, SweepResult, sweep
+from offleash.analyses.sweep.sweep import Sweep, SweepRequest, sweep
 from offleash.errors import OffleashError
 from offleash.lab.pretrain import base_of
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model, model_of
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.scripted import entropy, sampled
 from tests.cli.command import offleash, refused
 from tests.drawing.drawn_world import QUIET, problems, samples, script
 
-PLAIN = Decoding()
+PLAIN = SamplingParams()
 SAMPLES = "*/*/samples/*.parquet"
 
 
 def swept(
     folder: Path, models: list[str], temperatures: tuple[float, ...], k: int = 40, progress: Progress = silent
-) -> SweepResult:
+) -> Sweep:
     chosen = tuple((label, model_of(text)) for label, text in map(split_label, models))
     ways = grid(PLAIN, temperatures, (1.0,))
     return sweep(SweepRequest(problems(5), chosen, ways, str(k)), folder, QUIET, progress)
@@ -119,7 +119,7 @@ def test_points_show_what_the_tempered_law_of_the_script_gives(tmp_path: Path, s
     found = swept(tmp_path, scripts[:1], temperatures, k)
     laws = json.loads(Path(scripts[0].partition(":")[2]).read_text())["problems"]
     for point, temperature in zip(found.points, temperatures, strict=True):
-        way = Decoding(temperature=temperature)
+        way = SamplingParams(temperature=temperature)
         law_P = [sampled(np.array(list(law.values())), way) for law in laws.values()]
         off = five_errors([law[0] * (1 - law[0]) for law in law_P], k)
         assert point.pass_1.value == pytest.approx(np.mean([law[0] for law in law_P]), abs=off)
@@ -176,28 +176,28 @@ def test_another_model_or_seed_in_the_folder_is_refused_before_anything_is_drawn
     asked = SweepRequest(problems(5), (("", model_of(scripts[0])),), grid(PLAIN, (0.5, 1.0), (1.0,)), "40", seed=7)
     with pytest.raises(OffleashError, match=r"seed: 0 in the run, 7 now"):
         sweep(asked, tmp_path, QUIET)
-    assert not place(tmp_path, "base", Decoding(temperature=0.5)).exists()
+    assert not place(tmp_path, "base", SamplingParams(temperature=0.5)).exists()
     with pytest.raises(OffleashError, match="is a run, and a sweep is a folder of runs"):
         swept(tmp_path / "base" / "t1-p1", scripts[:1], (1.0,))
     with pytest.raises(OffleashError, match="name two models"):
         SweepRequest(problems(5), asked.models, asked.decodings, "40", match=True)
 
 
-def shown(found: SweepResult) -> str:
+def shown(found: Sweep) -> str:
     console = Console(width=80, record=True, file=StringIO())
     show_sweep(console, found)
     return console.export_text()
 
 
 @pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory, scripts: list[str]) -> SweepResult:
+def named(tmp_path_factory: pytest.TempPathFactory, scripts: list[str]) -> Sweep:
     """A sweep in which one model has a long name."""
     names = ("a-rather-long-name-of-a-checkpoint-000120", "rl")
     models = [f"{name}={text}" for name, text in zip(names, scripts, strict=True)]
     return swept(tmp_path_factory.mktemp("named"), models, (0.65, 1.0, 1.25), k=16)
 
 
-def test_at_80_columns_every_temperature_value_and_interval_can_be_read(named: SweepResult) -> None:
+def test_at_80_columns_every_temperature_value_and_interval_can_be_read(named: Sweep) -> None:
     found = named
     lines = [line.split() for line in shown(found).splitlines()]
     assert max(map(len, shown(found).splitlines())) <= 80
@@ -215,7 +215,7 @@ def test_at_80_columns_every_temperature_value_and_interval_can_be_read(named: S
     assert f"NSCR {found.best.in_sample.value['NSCR']:+.3f}." in finding(found)
 
 
-def test_a_decoding_at_which_nobody_reaches_anything_has_no_place_in_the_range(named: SweepResult) -> None:
+def test_a_decoding_at_which_nobody_reaches_anything_has_no_place_in_the_range(named: Sweep) -> None:
     for values in permutations((-0.25, 0.5, float("nan"))):
         changes = [
             replace(change, value={**change.value, "NSCR": value})
@@ -265,7 +265,7 @@ def test_runs_of_another_precision_are_not_taken_for_those_asked_for(lab: Path) 
     asked = lab_words(lab / "runs", lab / "problems.jsonl", "0.5,1")
     refused(offleash(*asked, "--set", "dtype=bfloat16"), '"float32"', '"bfloat16"} now')
     refused(offleash(*asked, "--raw"), "raw: false in the run, true now")
-    assert not place(lab / "runs", "base", Decoding(temperature=0.5)).exists()
+    assert not place(lab / "runs", "base", SamplingParams(temperature=0.5)).exists()
     again = offleash(*lab_words(lab / "runs", lab / "problems.jsonl", "1", "--set", "dtype=float32"))
     assert again.json["new"] == 0, again.err
 

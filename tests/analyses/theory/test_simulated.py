@@ -6,7 +6,6 @@ import runpy
 import numpy as np
 import pytest
 
-import offleash as ol
 from offleash.analyses.theory.dynamics import Dynamics, train
 from offleash.analyses.theory.exact import expected_support, pass_at_k, success_rates
 from offleash.analyses.theory.policy import shared
@@ -16,6 +15,7 @@ from offleash.comparing.question import Question
 from offleash.comparing.tally import tally
 from offleash.data.tables import VERDICTS
 from offleash.data.tally import Per
+from offleash.reporting.comparison import document
 from tests.places import EXAMPLES
 
 SAMPLES = 64
@@ -69,7 +69,7 @@ def test_answers_are_on_record_so_that_diversity_and_support_per_answer_apply(fo
     assert run.problems["gold"][0].startswith("y")
     per_answer = compare(found.before, found.after, Question(per=Per.ANSWER, replicates=200))
     assert per_answer.change.P + per_answer.change.S > found.change.P + found.change.S
-    json.dumps(ol.document([found]), allow_nan=False)
+    json.dumps(document([found]), allow_nan=False)
 
 
 def test_a_run_and_a_simulated_tally_of_the_same_policy_count_alike() -> None:

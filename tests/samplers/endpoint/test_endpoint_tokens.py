@@ -6,7 +6,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint import sampler
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from tests.samplers.asking import PLAIN, drawn, opened, wanted
 from tests.samplers.endpoint.server import World, good, serving
 
@@ -36,7 +36,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_every_sample_has_its_tokens_where_a_server_tells_them_in_any_way(
-    world: World, decoding: Decoding, raw: bool
+    world: World, decoding: SamplingParams, raw: bool
 ) -> None:
     with serving(world) as server:
         sampler = opened(server, raw=raw)

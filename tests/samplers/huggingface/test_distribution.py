@@ -12,20 +12,20 @@ from transformers import (
 )
 
 from offleash.samplers.huggingface.prefix_sampling import distribution
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import sample_seeds, uniform
 
 DECODINGS = [
-    Decoding(),
-    Decoding(temperature=0.6, top_p=0.95),
-    Decoding(temperature=1.7, top_k=5),
-    Decoding(temperature=0.8, top_k=12, top_p=0.7, min_p=0.1),
-    Decoding(min_p=0.3),
-    Decoding(top_p=0.01),
+    SamplingParams(),
+    SamplingParams(temperature=0.6, top_p=0.95),
+    SamplingParams(temperature=1.7, top_k=5),
+    SamplingParams(temperature=0.8, top_k=12, top_p=0.7, min_p=0.1),
+    SamplingParams(min_p=0.3),
+    SamplingParams(top_p=0.01),
 ]
 
 
-def warped(logits: torch.Tensor, decoding: Decoding) -> torch.Tensor:
+def warped(logits: torch.Tensor, decoding: SamplingParams) -> torch.Tensor:
     """The same by the warpers of transformers."""
     warpers = LogitsProcessorList([TemperatureLogitsWarper(decoding.temperature)])
     if decoding.top_k:
@@ -39,7 +39,7 @@ def warped(logits: torch.Tensor, decoding: Decoding) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=str)
-def test_filters_are_those_of_transformers(decoding: Decoding) -> None:
+def test_filters_are_those_of_transformers(decoding: SamplingParams) -> None:
     logits = torch.randn(300, 40, generator=torch.Generator().manual_seed(1)) * 3
     found, expected = distribution(logits, decoding), warped(logits, decoding)
     assert (torch.isinf(found.sampled_RV) == torch.isinf(expected)).all()
@@ -52,7 +52,7 @@ def test_filters_are_those_of_transformers(decoding: Decoding) -> None:
 
 def test_temperature_0_takes_the_most_probable_token() -> None:
     logits = torch.randn(50, 40, generator=torch.Generator().manual_seed(2))
-    found = distribution(logits, Decoding(temperature=0))
+    found = distribution(logits, SamplingParams(temperature=0))
     token = found.choose(torch.arange(50), torch.linspace(0, 0.999999, 50, dtype=torch.float64))
     assert (token == logits.argmax(-1)).all()
     assert (found.entropy_sampled_R == 0).all()
@@ -62,7 +62,7 @@ def test_choices_follow_the_probabilities_of_their_row_and_never_leave_it() -> N
     logits = torch.randn(7, 11, generator=torch.Generator().manual_seed(3)) * 2
     logits[:, 10] = -torch.inf
     logits[:, 0] = -torch.inf
-    found = distribution(logits, Decoding(temperature=0.9, top_k=6))
+    found = distribution(logits, SamplingParams(temperature=0.9, top_k=6))
     N = 70_000
     row = torch.arange(N) % 7
     token = found.choose(row, torch.from_numpy(uniform(sample_seeds(1, 0, N), 0)))
@@ -77,7 +77,7 @@ def test_choices_follow_the_probabilities_of_their_row_and_never_leave_it() -> N
 def test_numbers_at_the_ends_choose_tokens_that_can_be_chosen() -> None:
     logits = torch.full((4096, 6), -torch.inf)
     logits[:, 2:4] = 0.0
-    found = distribution(logits, Decoding())
+    found = distribution(logits, SamplingParams())
     row = torch.arange(4096)
     assert (found.choose(row, torch.zeros(4096, dtype=torch.float64)) == 2).all()
     assert (found.choose(row, torch.full((4096,), 1 - 2.0**-53, dtype=torch.float64)) == 3).all()

@@ -12,7 +12,7 @@ from offleash.samplers.huggingface.enumerate_completions import PrefixExpansion
 from offleash.samplers.huggingface.prefix_tree import Tree
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding, Request
+from offleash.samplers.sampler import Request, SamplingParams
 from tests.samplers.huggingface import tiny
 from tests.samplers.huggingface.test_huggingface import asked, drawn, opened, same
 
@@ -48,7 +48,7 @@ def test_probabilities_that_are_no_numbers_end_the_draw_with_a_message(folder: P
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     sampler = opened(tmp_path)
     with pytest.raises(OffleashError, match="no numbers"):
-        list(sampler.sample([asked("nan", "a", 0, 4)], Decoding(max_tokens=3)))
+        list(sampler.sample([asked("nan", "a", 0, 4)], SamplingParams(max_tokens=3)))
 
 
 def test_settings_in_the_models_own_configuration_do_not_act(folder: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_settings_in_the_models_own_configuration_do_not_act(folder: Path, tmp_p
     told = json.loads((tmp_path / "generation_config.json").read_text())
     told |= {"no_repeat_ngram_size": 1, "suppress_tokens": [0], "min_new_tokens": 5, "repetition_penalty": 1.5}
     (tmp_path / "generation_config.json").write_text(json.dumps(told))
-    requests, decoding = [asked("own", "a b", 0, 60)], Decoding(max_tokens=8)
+    requests, decoding = [asked("own", "a b", 0, 60)], SamplingParams(max_tokens=8)
     expected = drawn(opened(folder), requests, decoding)
     assert same(drawn(opened(tmp_path, engine="generate"), requests, decoding), expected)
     assert same(drawn(opened(tmp_path), requests, decoding), expected)
@@ -65,20 +65,20 @@ def test_settings_in_the_models_own_configuration_do_not_act(folder: Path, tmp_p
 
 def test_one_long_sample_does_not_make_later_batches_small(folder: Path) -> None:
     sampler = opened(folder, memory="0.001")
-    drawn(sampler, [asked("long", "a", 0, 2)], Decoding(max_tokens=60))
+    drawn(sampler, [asked("long", "a", 0, 2)], SamplingParams(max_tokens=60))
     assert sampler.network is not None
     sampler.network.slots = sampler.network.slots and sampler.network.slots.like(sampler.network.slots.layers, 4, 4000)
     before = sampler.forwarded
-    drawn(sampler, [asked("short", "a", 0, 200)], Decoding(max_tokens=6))
+    drawn(sampler, [asked("short", "a", 0, 200)], SamplingParams(max_tokens=6))
     fresh = opened(folder, memory="0.001")
-    drawn(fresh, [asked("short", "a", 0, 200)], Decoding(max_tokens=6))
+    drawn(fresh, [asked("short", "a", 0, 200)], SamplingParams(max_tokens=6))
     assert sampler.forwarded - before == fresh.forwarded
 
 
 def test_trees_of_all_problems_together_stay_within_the_memory(folder: Path) -> None:
     sampler = opened(folder, memory="0.0002")
     for place in range(12):
-        drawn(sampler, [asked(f"p{place}", "a b " * 8, 0, 80, again=True)], Decoding(max_tokens=12))
+        drawn(sampler, [asked(f"p{place}", "a b " * 8, 0, 80, again=True)], SamplingParams(max_tokens=12))
         assert held(sampler) <= sampler.limits.memory
     assert len(sampler._trees) < 12
 
@@ -91,18 +91,19 @@ def held(sampler: HuggingFace) -> int:
 def test_prompts_that_do_not_fit_together_are_drawn_after_one_another(folder: Path) -> None:
     requests = [asked(f"p{place}", "a b c d " * 12, 0, 3) for place in range(20)]
     narrow = opened(folder, memory="0.0001")
-    waves = [wave for wave, _ in narrow._waves(requests, Decoding(max_tokens=4))]
+    waves = [wave for wave, _ in narrow._waves(requests, SamplingParams(max_tokens=4))]
     assert len(waves) > 3
     assert same(
-        drawn(narrow, requests, Decoding(max_tokens=4)), drawn(opened(folder), requests, Decoding(max_tokens=4))
+        drawn(narrow, requests, SamplingParams(max_tokens=4)),
+        drawn(opened(folder), requests, SamplingParams(max_tokens=4)),
     )
 
 
 @pytest.mark.parametrize("engine", ["auto", "generate"])
 def test_a_stop_text_that_the_last_token_completes_has_ended_the_sample(folder: Path, engine: str) -> None:
-    decoding = Decoding(max_tokens=3, stop=("c d",))
+    decoding = SamplingParams(max_tokens=3, stop=("c d",))
     found = drawn(opened(folder, engine=engine), [asked("edge", "a", 0, 300)], decoding)
-    plain = drawn(opened(folder), [asked("edge", "a", 0, 300)], Decoding(max_tokens=3))
+    plain = drawn(opened(folder), [asked("edge", "a", 0, 300)], SamplingParams(max_tokens=3))
     ended = [key for key, one in plain.items() if one.text.endswith("c d") and one.tokens == 3]
     assert ended
     assert {found[key].finish for key in ended} == {"stop"}
@@ -117,7 +118,7 @@ def test_a_certificate_says_the_same_of_such_a_stop(folder: Path) -> None:
     stops = stop_finder(sampler.loaded.tokenizer, ("c d",))
     tree = Tree([0], layers, logits[None].float())
     ends = torch.tensor(sampler.loaded.ends).numpy()
-    way = PrefixExpansion(sampler.network, Decoding(max_tokens=3), ends, tree, 1e-4, 1e-4, stops=stops)
+    way = PrefixExpansion(sampler.network, SamplingParams(max_tokens=3), ends, tree, 1e-4, 1e-4, stops=stops)
     for leaves in way.leaves():
         if leaves.finish == "length":
             assert not any(stops(leaves.token_ET))
@@ -153,5 +154,5 @@ def test_many_small_problems_that_keep_their_trees_cost_little_more_than_those_t
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tree, "bytes_of", counted)
         requests = [Request(str(place), "a b", 0, 5, place, again=True) for place in range(100)]
-        list(sampler.sample(requests, Decoding(max_tokens=6)))
+        list(sampler.sample(requests, SamplingParams(max_tokens=6)))
     assert calls < 100 * 12  # once a problem and depth, not once a pair of problems

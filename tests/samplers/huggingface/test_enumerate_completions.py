@@ -15,15 +15,15 @@ from offleash.samplers.exact_support import FREE, Expansion, expander_of
 from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding, Request, Sampler
+from offleash.samplers.sampler import Request, Sampler, SamplingParams
 from offleash.samplers.scripted import Scripted
 from tests.samplers.huggingface.tiny import END, WORDS, tiny_model
 
 EPSILON = 2e-3
 DECODINGS = {
-    "plain": Decoding(max_tokens=4),
-    "paper": Decoding(temperature=0.6, top_p=0.95, max_tokens=4),
-    "top-k and min-p": Decoding(temperature=1.4, top_k=4, min_p=0.1, max_tokens=4),
+    "plain": SamplingParams(max_tokens=4),
+    "paper": SamplingParams(temperature=0.6, top_p=0.95, max_tokens=4),
+    "top-k and min-p": SamplingParams(temperature=1.4, top_k=4, min_p=0.1, max_tokens=4),
 }
 Key = tuple[tuple[int, ...], str]
 
@@ -37,13 +37,13 @@ def opened(folder: Path, **settings: str) -> HuggingFace:
     return open_sampler(model_of(f"hf:{folder}", settings))
 
 
-def expanded(sampler: Sampler, decoding: Decoding, epsilon: float = EPSILON, prompt: str = "a b c") -> Expansion:
+def expanded(sampler: Sampler, decoding: SamplingParams, epsilon: float = EPSILON, prompt: str = "a b c") -> Expansion:
     found = expander_of(sampler).expand(Request("p", prompt, 0, 1, 0), decoding, epsilon)
     assert not found.trouble
     return found
 
 
-def enumerated(folder: Path, decoding: Decoding) -> tuple[dict[Key, np.ndarray], dict[tuple[int, ...], float]]:
+def enumerated(folder: Path, decoding: SamplingParams) -> tuple[dict[Key, np.ndarray], dict[tuple[int, ...], float]]:
     """Log-probabilities (sampled, raw) of every sequence, and the probability of every prefix, by plain forwards."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     others = [token for token in range(len(WORDS)) if token != END]
@@ -82,7 +82,7 @@ def chances(found: Expansion) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("decoding", DECODINGS.values(), ids=DECODINGS)
-def test_an_expansion_equals_the_enumeration_of_all_sequences(folder: Path, decoding: Decoding) -> None:
+def test_an_expansion_equals_the_enumeration_of_all_sequences(folder: Path, decoding: SamplingParams) -> None:
     every, prefixes = enumerated(folder, decoding)
     found = expanded(opened(folder), decoding)
     expected = {}
@@ -127,7 +127,7 @@ def test_little_memory_gives_the_same_in_parts(folder: Path) -> None:
 
 def test_every_prefix_goes_through_the_model_once_and_few_are_alive(folder: Path) -> None:
     alive: list[tuple[int, int, float]] = []
-    request, decoding = Request("p", "a b c", 0, 1, 0), Decoding(max_tokens=8)
+    request, decoding = Request("p", "a b c", 0, 1, 0), SamplingParams(max_tokens=8)
     found = expander_of(opened(folder)).expand(request, decoding, 0.004, lambda *one: alive.append(one))
     assert found.forwarded == 3 + found.prefixes - 1  # the prompt's tokens are read; the empty prefix is their end
     assert 1 + sum(prefixes for _, prefixes, _ in alive) == found.prefixes
@@ -138,7 +138,7 @@ def test_every_prefix_goes_through_the_model_once_and_few_are_alive(folder: Path
 
 
 @pytest.mark.parametrize("decoding", [DECODINGS["plain"], DECODINGS["paper"]], ids=["plain", "paper"])
-def test_samples_come_as_often_as_the_certificate_says(folder: Path, decoding: Decoding) -> None:
+def test_samples_come_as_often_as_the_certificate_says(folder: Path, decoding: SamplingParams) -> None:
     sampler, size = opened(folder), 8192
     requests = [Request("p", "a b c", first, 256, 5) for first in range(0, size, 256)]
     drawn = Counter((one.text, one.finish) for answer in sampler.sample(requests, decoding) for one in answer.samples)
@@ -176,7 +176,7 @@ def test_several_end_tokens_are_one_end(folder: Path) -> None:
 
 
 def test_greedy_decoding_has_one_completion(folder: Path) -> None:
-    found = expanded(opened(folder), Decoding(temperature=0, max_tokens=6))
+    found = expanded(opened(folder), SamplingParams(temperature=0, max_tokens=6))
     assert len(found.completions) == 1
     assert found.completions[0].logprob_sampled == pytest.approx(0)
     assert found.completions[0].logprob_raw < -0.1

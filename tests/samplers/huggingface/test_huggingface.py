@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding, Request, Sample
+from offleash.samplers.sampler import Request, Sample, SamplingParams
 from tests.samplers.huggingface.tiny import END, FAMILIES, WORDS, next_logits, tiny_model
 
 ENGINES: dict[str, dict[str, str]] = {
@@ -23,9 +23,9 @@ ENGINES: dict[str, dict[str, str]] = {
     "little memory": {"memory": "0.00002", "rows": "7"},
 }
 DECODINGS = {
-    "plain": Decoding(max_tokens=4),
-    "paper": Decoding(temperature=0.6, top_p=0.95, max_tokens=4),
-    "top-k and min-p": Decoding(temperature=1.4, top_k=3, min_p=0.1, max_tokens=4),
+    "plain": SamplingParams(max_tokens=4),
+    "paper": SamplingParams(temperature=0.6, top_p=0.95, max_tokens=4),
+    "top-k and min-p": SamplingParams(temperature=1.4, top_k=3, min_p=0.1, max_tokens=4),
 }
 
 
@@ -42,7 +42,7 @@ def asked(problem: str, prompt: str, first: int, size: int, again: bool = False)
     return Request(problem, prompt, first, size, seed=sum(map(ord, problem)), again=again)
 
 
-def drawn(sampler: HuggingFace, requests: list[Request], decoding: Decoding) -> dict[tuple[str, int], Sample]:
+def drawn(sampler: HuggingFace, requests: list[Request], decoding: SamplingParams) -> dict[tuple[str, int], Sample]:
     found: dict[tuple[str, int], Sample] = {}
     for one in sampler.sample(requests, decoding):
         assert not one.trouble
@@ -53,7 +53,7 @@ def drawn(sampler: HuggingFace, requests: list[Request], decoding: Decoding) -> 
     return found
 
 
-def enumerated(folder: Path, prompt: str, decoding: Decoding) -> dict[tuple[str, str], float]:
+def enumerated(folder: Path, prompt: str, decoding: SamplingParams) -> dict[tuple[str, str], float]:
     """The probability of every (text, finish), by plain forward passes over all sequences."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     start = [WORDS.index(word) for word in prompt.split()]
@@ -89,7 +89,7 @@ def chi_square(count: Counter[tuple[str, str]], chance: dict[tuple[str, str], fl
 
 @pytest.mark.parametrize("decoding", DECODINGS.values(), ids=DECODINGS)
 @pytest.mark.parametrize("engine", ["merged", "rows"])
-def test_samples_are_distributed_as_enumeration_says(folder: Path, engine: str, decoding: Decoding) -> None:
+def test_samples_are_distributed_as_enumeration_says(folder: Path, engine: str, decoding: SamplingParams) -> None:
     chance = enumerated(folder, "a b c", decoding)
     assert sum(chance.values()) == pytest.approx(1, abs=1e-5)
     requests = [asked("exact", "a b c", first, 256) for first in range(0, 256 * 32, 256)]
@@ -98,7 +98,7 @@ def test_samples_are_distributed_as_enumeration_says(folder: Path, engine: str, 
 
 
 @pytest.mark.parametrize("decoding", DECODINGS.values(), ids=DECODINGS)
-def test_every_engine_gives_the_same_samples_and_the_same_sums(folder: Path, decoding: Decoding) -> None:
+def test_every_engine_gives_the_same_samples_and_the_same_sums(folder: Path, decoding: SamplingParams) -> None:
     requests = [asked(name, prompt, first, 20) for name, prompt in PROMPTS.items() for first in (0, 20)]
     runs = {name: drawn(opened(folder, **settings), requests, decoding) for name, settings in ENGINES.items()}
     first = runs["merged"]
@@ -121,7 +121,7 @@ def sums(sample: Sample) -> list[float]:
 
 @pytest.mark.parametrize("family", [*FAMILIES, "bloom"])
 def test_every_family_of_models_gives_what_its_own_generate_gives(family: str, tmp_path: Path) -> None:
-    folder, decoding = tiny_model(tmp_path, family), Decoding(max_tokens=12)
+    folder, decoding = tiny_model(tmp_path, family), SamplingParams(max_tokens=12)
     requests = [asked(name, prompt, 0, 24) for name, prompt in PROMPTS.items()]
     shared = opened(folder)
     assert (shared.network is None) == (family == "bloom")
@@ -131,7 +131,7 @@ def test_every_family_of_models_gives_what_its_own_generate_gives(family: str, t
 
 
 def test_sums_agree_with_a_plain_forward_pass(folder: Path) -> None:
-    decoding = Decoding(temperature=0.7, top_p=0.9, max_tokens=6)
+    decoding = SamplingParams(temperature=0.7, top_p=0.9, max_tokens=6)
     found = drawn(opened(folder), [asked("sums", "b b", 0, 60)], decoding)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     for sample in found.values():
@@ -152,7 +152,7 @@ def test_sums_agree_with_a_plain_forward_pass(folder: Path) -> None:
 
 
 def test_a_chunk_is_the_same_whatever_is_drawn_beside_it_before_it_or_after_it(folder: Path) -> None:
-    decoding = Decoding(max_tokens=8)
+    decoding = SamplingParams(max_tokens=8)
     chunks = [asked(name, prompt, first, 16) for name, prompt in PROMPTS.items() for first in range(0, 64, 16)]
     together = drawn(opened(folder), chunks, decoding)
     backwards, one_by_one = opened(folder), opened(folder)
@@ -170,7 +170,7 @@ def same(found: dict[tuple[str, int], Sample], expected: dict[tuple[str, int], S
 
 
 def test_rounds_that_keep_the_tree_need_no_more_forward_passes_than_one_draw(folder: Path) -> None:
-    decoding = Decoding(temperature=0.7, max_tokens=6)
+    decoding = SamplingParams(temperature=0.7, max_tokens=6)
     whole, rounds, forgetful = opened(folder), opened(folder), opened(folder)
     edges = [0, 5, 7, 12, 40, 100, 300, 700]
     expected = drawn(whole, [asked("tree", "a b", 0, 700)], decoding)
@@ -191,7 +191,7 @@ def test_rounds_that_keep_the_tree_need_no_more_forward_passes_than_one_draw(fol
 
 @pytest.mark.slow
 def test_samples_that_cannot_all_be_held_are_read_again_and_stay_the_same(folder: Path) -> None:
-    decoding = Decoding(max_tokens=20)
+    decoding = SamplingParams(max_tokens=20)
     requests = [asked(name, prompt, 0, 200) for name, prompt in PROMPTS.items()]
     roomy, narrow = opened(folder), opened(folder, memory="0.00005")
     assert same(drawn(narrow, requests, decoding), drawn(roomy, requests, decoding))
@@ -203,8 +203,8 @@ def test_samples_that_cannot_all_be_held_are_read_again_and_stay_the_same(folder
 
 
 def test_a_stop_text_ends_a_sample_and_is_no_part_of_it(folder: Path) -> None:
-    found = drawn(opened(folder), [asked("stop", "a", 0, 200)], Decoding(max_tokens=12, stop=("c d", "b b")))
-    plain = drawn(opened(folder), [asked("stop", "a", 0, 200)], Decoding(max_tokens=12))
+    found = drawn(opened(folder), [asked("stop", "a", 0, 200)], SamplingParams(max_tokens=12, stop=("c d", "b b")))
+    plain = drawn(opened(folder), [asked("stop", "a", 0, 200)], SamplingParams(max_tokens=12))
     cut = 0
     for key, one in found.items():
         whole = plain[key].text
@@ -217,7 +217,7 @@ def test_a_stop_text_ends_a_sample_and_is_no_part_of_it(folder: Path) -> None:
 
 def test_a_prompt_that_does_not_fit_is_told_and_the_others_are_drawn(folder: Path) -> None:
     requests = [asked("long", "a " * 70, 0, 4), asked("short", "a", 0, 4), asked("nearly", "b " * 60, 0, 4)]
-    found = {one.request.problem: one for one in opened(folder).sample(requests, Decoding(max_tokens=30))}
+    found = {one.request.problem: one for one in opened(folder).sample(requests, SamplingParams(max_tokens=30))}
     assert found["long"].trouble == "the prompt has 70 tokens and the model reads 64"
     assert len(found["short"].samples) == 4
     assert all((one.tokens or 0) <= 4 for one in found["nearly"].samples)
@@ -227,5 +227,5 @@ def test_a_prompt_that_does_not_fit_is_told_and_the_others_are_drawn(folder: Pat
 def test_the_appetite_follows_the_speed(folder: Path) -> None:
     sampler = opened(folder)
     before = sampler.appetite
-    drawn(sampler, [asked("fast", "a", 0, 64)], Decoding(max_tokens=2))
+    drawn(sampler, [asked("fast", "a", 0, 64)], SamplingParams(max_tokens=2))
     assert before < sampler.appetite <= 16384

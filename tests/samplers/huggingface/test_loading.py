@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.sampler import open_sampler
 from offleash.samplers.registry import Model, fingerprint, model_of
-from offleash.samplers.sampler import Decoding, Request
+from offleash.samplers.sampler import Request, SamplingParams
 from tests.samplers.huggingface.tiny import WORDS, next_logits, tiny_model, tokenizer
 
 
@@ -137,7 +137,7 @@ def test_images_go_to_a_model_that_sees_them(tmp_path: Path) -> None:
         pictures.append("data:image/png;base64," + base64.b64encode(file.getvalue()).decode())
     sampler = open_sampler(model_of(f"hf:{sees}"))
     requests = [Request(f"p{place}", "a b", 0, 40, 9, (picture,)) for place, picture in enumerate(pictures)]
-    found = [one.samples for one in sampler.sample(requests, Decoding(max_tokens=5))]
+    found = [one.samples for one in sampler.sample(requests, SamplingParams(max_tokens=5))]
     assert [len(samples) for samples in found] == [40, 40]
     assert [one.text for one in found[0]] != [one.text for one in found[1]]
     assert [one.logprob_raw for one in found[0]] != [one.logprob_raw for one in found[1]]
@@ -145,7 +145,9 @@ def test_images_go_to_a_model_that_sees_them(tmp_path: Path) -> None:
 
 def test_images_for_a_model_that_does_not_see_are_the_trouble_of_that_problem(folder: Path) -> None:
     requests = [Request("seen", "a", 0, 2, 1, ("data:image/png;base64,AA",)), Request("read", "a", 0, 2, 1)]
-    found = {one.request.problem: one for one in open_sampler(model_of(f"hf:{folder}")).sample(requests, Decoding())}
+    found = {
+        one.request.problem: one for one in open_sampler(model_of(f"hf:{folder}")).sample(requests, SamplingParams())
+    }
     assert "does not see" in found["seen"].trouble
     assert len(found["read"].samples) == 2
 

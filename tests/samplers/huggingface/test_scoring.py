@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from offleash.data.scores import Sums, Trace
-from offleash.samplers.sampler import Decoding, Request
+from offleash.samplers.sampler import Request, SamplingParams
 from tests.samplers.huggingface.tiny import FAMILIES, tiny_model
 from tests.samplers.huggingface.tiny_scores import (
     SPELLED_END,
@@ -22,8 +22,8 @@ from tests.samplers.huggingface.tiny_scores import (
     spelling_model,
 )
 
-PLAIN = Decoding()
-CUT = Decoding(temperature=0.7, top_p=0.9)
+PLAIN = SamplingParams()
+CUT = SamplingParams(temperature=0.7, top_p=0.9)
 TRACES = some_traces(16)
 CLOSE = 1e-4
 
@@ -35,7 +35,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt2", "bloom"])
 @pytest.mark.parametrize("decoding", [PLAIN, CUT], ids=["plain", "top-p"])
-def test_sums_are_those_of_a_plain_forward_pass(family: str, decoding: Decoding, tmp_path: Path) -> None:
+def test_sums_are_those_of_a_plain_forward_pass(family: str, decoding: SamplingParams, tmp_path: Path) -> None:
     scorer = scorer_of(tiny_model(tmp_path / family, family))
     assert (scorer.sampler.network is None) == (family == "bloom")
     some = TRACES[:8]
@@ -109,7 +109,7 @@ def test_texts_that_are_alike_are_read_once(model: Path) -> None:
 
 
 def test_scores_of_samples_are_the_sums_that_came_with_the_draw(model: Path) -> None:
-    scorer, decoding = scorer_of(model), Decoding(temperature=0.8, top_p=0.95, max_tokens=12)
+    scorer, decoding = scorer_of(model), SamplingParams(temperature=0.8, top_p=0.95, max_tokens=12)
     (drawn,) = scorer.sampler.sample([Request("p", "a b c", 0, 200, seed=5)], decoding)
     found = scorer.score([Trace("a b c", one.text, one.finish == "stop") for one in drawn.samples], decoding)
     same = [(one, sums) for one, sums in zip(drawn.samples, found, strict=True) if one.tokens == sums.tokens]
@@ -122,7 +122,7 @@ def test_scores_of_samples_are_the_sums_that_came_with_the_draw(model: Path) -> 
 
 
 def test_a_token_that_the_decoding_leaves_out_makes_the_sum_minus_infinity_and_nothing_else(model: Path) -> None:
-    scorer, greedy = scorer_of(model), Decoding(temperature=0)
+    scorer, greedy = scorer_of(model), SamplingParams(temperature=0)
     found = scorer.score(TRACES, greedy)
     assert {sums.logprob_sampled for sums in found} <= {0.0, -np.inf}
     assert any(sums.logprob_sampled == -np.inf for sums in found)

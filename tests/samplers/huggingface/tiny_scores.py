@@ -17,7 +17,7 @@ from offleash.samplers.huggingface.sampler import HuggingFace
 from offleash.samplers.huggingface.sampler import open_sampler as open_huggingface
 from offleash.samplers.huggingface.scoring import Scorer
 from offleash.samplers.registry import model_of
-from offleash.samplers.sampler import Decoding
+from offleash.samplers.sampler import SamplingParams
 
 LETTERS = "abcd"
 SPELLED_END, THINK = "<|im_end|>", "<think>"
@@ -47,7 +47,7 @@ def some_traces(count: int, seed: int = 0, longest: int = 24) -> list[Trace]:
     ]
 
 
-def plainly(scorer: Scorer, trace: Trace, decoding: Decoding) -> tuple[int, NDArray[np.float64]]:
+def plainly(scorer: Scorer, trace: Trace, decoding: SamplingParams) -> tuple[int, NDArray[np.float64]]:
     """Tokens and sums of a trace by one forward pass of transformers over prompt and text."""
     loaded = scorer.sampler.loaded
     fresh = type(loaded.model).from_pretrained(scorer.about.model, dtype=torch.float32).eval()  # its own attention

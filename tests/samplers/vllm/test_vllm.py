@@ -13,7 +13,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, model_of, open_sampler
-from offleash.samplers.sampler import Decoding, DrawnChunk, Request
+from offleash.samplers.sampler import DrawnChunk, Request, SamplingParams
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.sampler import VllmSampler
 from tests.samplers.vllm.stand_in_vllm import BEGIN, MOST
@@ -58,8 +58,8 @@ def request(problem: str, prompt: str = "hi", first: int = 0, size: int = 5) -> 
     return Request(problem, prompt, first, size, seed=2**64 - 5)
 
 
-def drawn(sampler: VllmSampler, *requests: Request, decoding: Decoding | None = None) -> dict[str, DrawnChunk]:
-    found = list(sampler.sample(requests, decoding or Decoding()))
+def drawn(sampler: VllmSampler, *requests: Request, decoding: SamplingParams | None = None) -> dict[str, DrawnChunk]:
+    found = list(sampler.sample(requests, decoding or SamplingParams()))
     by_problem = {one.request.problem: one for one in found}
     assert len(found) == len(by_problem) == len(requests)
     return by_problem
@@ -82,7 +82,7 @@ def test_every_request_is_answered_once_and_a_sample_depends_on_its_index_alone(
 def test_the_sampled_log_probability_is_known_only_where_nothing_was_changed(opened: Opened) -> None:
     sampler = opened()
     plain = drawn(sampler, request("p"))["p"].samples[0]
-    cut = drawn(sampler, request("p"), decoding=Decoding(top_p=0.9))["p"].samples[0]
+    cut = drawn(sampler, request("p"), decoding=SamplingParams(top_p=0.9))["p"].samples[0]
     assert (plain.logprob_sampled, cut.logprob_sampled) == (-1.5, None)
 
 
@@ -120,7 +120,7 @@ def test_a_template_begins_the_text_and_a_bare_prompt_gets_the_token_that_begins
 
 def test_a_call_can_be_left_early_and_another_begun(opened: Opened) -> None:
     sampler = opened(trouble="slow")
-    call = sampler.sample([request(f"p{i}", size=4) for i in range(100)], Decoding())
+    call = sampler.sample([request(f"p{i}", size=4) for i in range(100)], SamplingParams())
     assert next(call).samples
     assert sampler.asked("meanwhile") == "meanwhile"
     assert next(call).samples
@@ -179,9 +179,9 @@ def test_a_folder_that_is_no_model_is_told_before_anything_starts(tmp_path: Path
 def test_a_decoding_that_the_engine_would_change_is_refused_and_the_engine_stays(opened: Opened) -> None:
     sampler = opened()
     for decoding, words in [
-        (Decoding(min_p=0.1, top_p=0.9), "min-p before top-p"),
-        (Decoding(temperature=3), r"temperature must be in \[0, 2\]"),
-        (Decoding(temperature=0.001), "from 0.01; 0.001 is less"),
+        (SamplingParams(min_p=0.1, top_p=0.9), "min-p before top-p"),
+        (SamplingParams(temperature=3), r"temperature must be in \[0, 2\]"),
+        (SamplingParams(temperature=0.001), "from 0.01; 0.001 is less"),
     ]:
         with pytest.raises(OffleashError, match=words):
             list(sampler.sample([request("p")], decoding))
@@ -191,13 +191,13 @@ def test_a_decoding_that_the_engine_would_change_is_refused_and_the_engine_stays
 def test_a_worker_that_dies_is_an_error_with_its_last_words(opened: Opened) -> None:
     sampler = opened(trouble="dies")
     with pytest.raises(OffleashError, match=r"status 3.*RuntimeError: out of pages"):
-        list(sampler.sample([request("p", size=100)], Decoding()))
+        list(sampler.sample([request("p", size=100)], SamplingParams()))
     assert gone(sampler.process.pid)
 
 
 def test_a_killed_worker_is_an_error_and_leaves_nothing_behind(opened: Opened) -> None:
     sampler = opened(trouble="slow")
-    call = sampler.sample([request(f"p{i}") for i in range(100)], Decoding())
+    call = sampler.sample([request(f"p{i}") for i in range(100)], SamplingParams())
     next(call)
     assert len(alive(sampler.process.pid)) == 2  # the worker, and the engine's own process
     os.kill(sampler.process.pid, signal.SIGKILL)
@@ -213,14 +213,14 @@ def test_nothing_outlives_a_parent_that_is_stopped(model: Path, how: signal.Sign
 import subprocess, sys
 from offleash.samplers.vllm import process
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import Decoding, Request
+from offleash.samplers.sampler import SamplingParams, Request
 started = process.WorkerProcess.__init__
 def start(self, *arguments):
     started(self, *arguments)
     print(self.pid, flush=True)
 process.WorkerProcess.__init__ = start
 sampler = open_sampler(model_of(sys.argv[1], {"trouble": sys.argv[2]}))
-for drawn in sampler.sample([Request(str(i), "hi", 0, 5, 0) for i in range(10000)], Decoding()):
+for drawn in sampler.sample([Request(str(i), "hi", 0, 5, 0) for i in range(10000)], SamplingParams()):
     print("drawn", flush=True)
 """
     command = [sys.executable, "-c", script, f"vllm:{model}", trouble]

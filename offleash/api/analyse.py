@@ -1,0 +1,235 @@
+"""Further questions about runs: entropy, likelihood, strategies; the theory; and plan_samples, from a pilot."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from offleash.errors import OffleashError
+from offleash.options import (
+    Allow,
+    At,
+    Columns,
+    Data,
+    Decoding,
+    EngineOptions,
+    Flag,
+    Jobs,
+    Reading,
+    Replicates,
+    Seed,
+    SplitBy,
+    Verdicts,
+    Without,
+    verb,
+)
+from offleash.progress import Announce, Progress, silent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from offleash.data.run import Run
+    from offleash.results.analyses import EntropyResult, LikelihoodResult, PlanResult, StrategiesResult, TheoryResult
+
+
+@verb
+def entropy(
+    *runs: Annotated[
+        "str | Path | Run | pl.DataFrame",
+        Data("RUN...", "Run folders, log files, folders, quoted globs; NAME=PATH. The base first."),
+    ],
+    at: At = None,
+    allow: Allow = (),
+    replicates: Replicates = 10_000,
+    seed: Seed = 0,
+    verdicts: Verdicts = None,
+    split_by: SplitBy = None,
+    reading: Reading = Reading(),
+    progress: Progress = silent,
+) -> "EntropyResult":
+    """Token entropy and answer entropy of runs: can local uncertainty rise while global diversity falls?
+
+    Accuracy, response length, token entropy and answer entropy of each run and their differences from the first, per
+    benchmark and averaged; the 2x2 of token and answer entropy, up or down; where tokens are uncertain; different
+    answers against k. Token entropies are kept by draw, or come with: offleash score RUN --model hf:MODEL --first 32.
+
+    Examples:
+      offleash entropy runs/base runs/rl
+      offleash entropy runs/base runs/rl --at 32               (as in the paper: the first 32 samples per problem)
+      offleash entropy runs/base runs/step100 runs/step200     (each against the first)
+      offleash entropy base.jsonl rl.jsonl --json              (logs: accuracy and answer entropy)
+    """
+    from offleash.analyses.entropy.entropy import entropies_of_inputs
+    from offleash.comparing.question import question
+    from offleash.loading.load import load_options
+    from offleash.results.analyses import EntropyResult
+
+    asked = question(at=at, replicates=replicates, seed=seed, allow=allow)
+    return EntropyResult(entropies_of_inputs(runs, load_options(runs, reading, split_by, verdicts), asked, progress))
+
+
+@verb
+def likelihood(
+    before: Annotated[str | Path, Data("BEFORE", "The run folder of the model before.")],
+    after: Annotated[str | Path, Data("AFTER", "The run folder of the model after.")],
+    *,
+    traces: Annotated[
+        str | Path | None,
+        Flag('Traces of others: rows {"problem", "text", "author", "correct"?}.', metavar="FILE"),
+    ] = None,
+    first: Annotated[int, Flag("Only the first N samples of each problem.", metavar="N", least=1)] = 32,
+    scoring: Annotated[bool, Flag("Score what is missing; or only report the scores that are there.")] = True,
+    model_before: Annotated[
+        str | None, Flag("hf:PATH, where BEFORE does not say which model drew it.", metavar="MODEL")
+    ] = None,
+    model_after: Annotated[
+        str | None, Flag("hf:PATH, where AFTER does not say which model drew it.", metavar="MODEL")
+    ] = None,
+    at: At = None,
+    allow: Allow = (),
+    replicates: Replicates = 10_000,
+    seed: Seed = 0,
+    verdicts: Verdicts = None,
+    columns: Columns = {},  # noqa: B006  never changed
+    decoding: Annotated[Decoding | None, Without("top_k", "min_p", "max_tokens", "stop")] = None,
+    engine: EngineOptions = EngineOptions(),
+    progress: Progress = silent,
+    announce: Announce = silent,
+) -> "LikelihoodResult":
+    """Perplexity by class, the other model's chance on lost and gained problems, and the length of the leash.
+
+    Scores what is missing under both models at the decoding of the runs: the first samples of each problem, the
+    correct ones of problems that only one model reached, and traces of others. Run it again after a kill: it resumes.
+    Of imported runs, --decoding, --temperature and --top-p say how they were drawn.
+
+    Examples:
+      offleash likelihood runs/base runs/rl
+      offleash likelihood runs/base runs/rl --traces traces.jsonl
+      offleash likelihood runs/base runs/rl --model-before hf:Qwen/Qwen2.5-1.5B --model-after hf:./checkpoints/rl
+      offleash likelihood runs/base runs/rl --no-scoring --json
+    """
+    from offleash.analyses.likelihood.likelihood import LikelihoodRequest
+    from offleash.analyses.likelihood.likelihood import likelihood as report
+    from offleash.analyses.likelihood.models import ModelOverride
+    from offleash.analyses.likelihood.report import ahead_text
+    from offleash.comparing.question import question
+    from offleash.results.analyses import LikelihoodResult
+    from offleash.samplers.sampler import sampling_params
+
+    params = None if decoding is None else sampling_params(decoding)
+    laws: dict[str, ModelOverride] = {
+        side: ModelOverride(model, params, engine.settings, engine.raw)
+        for side, model in (("before", model_before), ("after", model_after))
+    }
+    asked = LikelihoodRequest(first, None if traces is None else Path(traces), columns, scoring, laws)
+    compared = question(at=at, replicates=replicates, seed=seed, allow=allow)
+    found = report(
+        str(before), str(after), asked, compared, verdicts, progress, lambda ahead: announce(ahead_text(ahead))
+    )
+    return LikelihoodResult(found)
+
+
+@verb
+def strategies(
+    *runs: Annotated[str | Path, Data("BEFORE AFTER", "Two run folders, or logs that keep texts; NAME=PATH.")],
+    by: Annotated[
+        str | None,
+        Flag("What tells strategies apart: countdown, steps, program, or FILE.py:FUNCTION.", metavar="NAME"),
+    ] = None,
+    show: Annotated[int, Flag("Lost and gained strategies to show, with a sample each.", metavar="N", least=0)] = 5,
+    again: Annotated[bool, Flag("Read strategies again that are stored in the run folders.")] = False,
+    jobs: Jobs = 0,
+    at: At = None,
+    allow: Allow = (),
+    replicates: Replicates = 10_000,
+    seed: Seed = 0,
+    verdicts: Verdicts = None,
+    reading: Reading = Reading(),
+    progress: Progress = silent,
+) -> "StrategiesResult":
+    """Which strategies RL kept, lost and gained: support, novelty and richness of methods, not of answers.
+
+    A fingerprint reads how a correct sample got to its answer. Strategies are stored in the run folder and read once.
+    A function of your own takes (problem: dict with id, question, gold, details; text: str) and gives a str or None.
+
+    Examples:
+      offleash strategies runs/base runs/rl --by countdown
+      offleash strategies runs/base runs/rl --by steps --at 256
+      offleash strategies base.jsonl rl.jsonl --by program --json
+      offleash strategies runs/base runs/rl --by methods.py:kind
+    """
+    from offleash.analyses.strategies.strategies import ways
+    from offleash.comparing.question import question
+    from offleash.loading.load import load_options
+    from offleash.results.analyses import StrategiesResult
+
+    if by is None:
+        raise OffleashError("Say what tells strategies apart: --by countdown, steps, program, or FILE.py:FUNCTION.")
+    paths, asked = [str(one) for one in runs], question(at=at, replicates=replicates, seed=seed, allow=allow)
+    options = load_options(paths, reading, None, verdicts)
+    return StrategiesResult(ways(paths, by, asked, options, jobs, show, progress, again))
+
+
+@verb
+def plan_samples(
+    *runs: Annotated[
+        "str | Path | Run | pl.DataFrame", Data("PILOT...", "Pilot runs: folders, logs or counts; NAME=PATH.")
+    ],
+    settle: Annotated[float, Flag("Share of the reached problems to settle.", metavar="SHARE", above=0, below=1)] = 0.9,
+    until: Annotated[
+        int | None,
+        Flag("Stop a problem at its M-th correct sample, not at those needed.", metavar="M", least=1),
+    ] = None,
+    verdicts: Verdicts = None,
+    reading: Reading = Reading(),
+    progress: Progress = silent,
+) -> "PlanResult":
+    """From a pilot: the budget that would settle the open problems, and its cost.
+
+    Examples:
+      offleash plan samples runs/pilot
+      offleash plan samples base.csv --settle 0.8 --json
+
+    In Python:
+      >>> ol.plan_samples("examples/counts/base.csv").plans[0].advised
+    """
+    from offleash.analyses.planning import plan
+    from offleash.loading.load import load, load_options
+    from offleash.results.analyses import PlanResult
+
+    pilots = load(*runs, options=load_options(runs, reading, None, verdicts), progress=progress)
+    return PlanResult(tuple(plan(run, settle, until) for run in pilots))
+
+
+@verb
+def theory(
+    *,
+    seed: Seed = 0,
+    figures: Annotated[str | Path | None, Flag("Write the figures (SVG) into this folder.", metavar="DIR")] = None,
+    progress: Progress = silent,
+) -> "TheoryResult":
+    """The paper's statements (appendix C), run and tested in small exact worlds; half a minute on one core.
+
+    Each statement holds, holds only under a condition, or fails, with the smallest counterexample that a search over
+    random worlds found. Then which mechanism shrinks support: finite groups, shared parameters, both or neither.
+
+    Examples:
+      offleash theory
+      offleash theory --seed 1 --json
+      offleash theory --figures figures/
+    """
+    from offleash.results.analyses import TheoryResult
+
+    if figures is not None:
+        from offleash.render.output import check_place
+
+        check_place(Path(figures) / "world.svg", option="--figures")
+    from offleash.analyses.theory.mechanisms import examine
+
+    try:
+        found = examine(seed, progress)
+    except KeyboardInterrupt:
+        raise OffleashError("The theory was interrupted. It keeps no partial work: run it again.") from None
+    result = TheoryResult(found)
+    if figures is None:
+        return result
+    progress(f"drawing into {figures}")
+    return result.with_figures(Path(figures))

@@ -1,0 +1,367 @@
+"""compare, and what is made of a comparison: report, figure, view. Also load and tally, for parts of it.
+
+Every option is declared here and nowhere else (offleash/options.py says how). Parts that are heavy are imported by the
+function that needs them: comparing two files of counts needs neither torch nor altair.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from offleash.errors import OffleashError, unknown
+from offleash.options import (
+    Allow,
+    At,
+    Data,
+    Flag,
+    Judging,
+    OptionsOf,
+    Reading,
+    Replicates,
+    Seed,
+    SplitBy,
+    Verdicts,
+    Verifier,
+    verb,
+)
+from offleash.progress import Progress, silent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from offleash.data.run import Run
+    from offleash.data.tally import Tally
+    from offleash.results.comparison import ComparisonResult, FigureResult, ReportResult, ViewSession
+
+RUNS = Data("BEFORE AFTER...", "Run folders, log files, folders, quoted globs, counts; NAME=PATH.")
+
+
+@verb
+def compare(
+    *runs: Annotated["str | Path | Run | pl.DataFrame", RUNS],
+    at: At = None,
+    rule: Annotated[
+        str | None,
+        Flag(
+            "When a problem counts as reached. Default: seen; certified for certificates.",
+            choices=("seen", "above", "confident", "posterior", "certified"),
+        ),
+    ] = None,
+    per: Annotated[str, Flag("What is counted.", choices=("problem", "answer", "solution"))] = "problem",
+    tau: Annotated[float, Flag("The success rate of the rule above.", metavar="RATE", least=0, below=1)] = 0.0,
+    unread: Annotated[
+        str, Flag("Samples without a readable answer: not correct, or dropped.", choices=("keep", "drop"))
+    ] = "keep",
+    guess: Annotated[
+        float | None, Flag("Chance that a blind guess is right, for every problem.", metavar="RATE", least=0, below=1)
+    ] = None,
+    before: Annotated[str | None, Flag("The run to compare with, by name. Default: the first.", metavar="NAME")] = None,
+    after: Annotated[
+        str | None, Flag("The run that is compared, by name. Default: all others.", metavar="NAME")
+    ] = None,
+    question: Annotated[
+        str | None,
+        Flag(
+            "Of certificates: is a completion above epsilon, or the mass? Both are shown.",
+            choices=("completion", "mass"),
+        ),
+    ] = None,
+    flips: Annotated[bool, Flag("List the problems whose class depends on how samples are judged.")] = False,
+    report: Annotated[
+        str | Path | None, Flag("Also write a page (.html) with figures and samples.", metavar="FILE")
+    ] = None,
+    allow: Allow = (),
+    replicates: Replicates = 10_000,
+    seed: Seed = 0,
+    verdicts: Verdicts = None,
+    verifier: Verifier = None,
+    split_by: SplitBy = None,
+    reading: Reading = Reading(),
+    judging: Judging = Judging(),
+    command: str = "",
+    progress: Progress = silent,
+) -> "ComparisonResult":
+    """What RL kept, lost and gained, how sure that is, and what chance alone would give.
+
+    Several runs after the first are checkpoints: each is compared with the first, and so is their union. With
+    --verifier the samples are judged first, logs of other tools too, and differences from their own verdicts counted.
+
+    Examples:
+      offleash compare runs/base runs/rl
+      offleash compare base=logs/base/samples_aime24.jsonl rl=logs/rl/samples_aime24.jsonl
+      offleash compare 'base/output-rs*.jsonl' 'rl/output-rs*.jsonl' --at 64
+      offleash compare base.csv rl.csv                       (columns problem,n,c)
+      offleash compare outputs.jsonl --split-by model --before base --after rl
+      offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
+      offleash compare runs/base runs/rl --report report.html
+      offleash compare runs/base runs/rl --flips             (what to look at before believing it)
+      offleash compare base.jsonl rl.jsonl --verifier math   (judge the samples of other tools' logs)
+      offleash compare certs/base certs/rl                   (of offleash certify: no sampling noise)
+
+    In Python:
+      >>> result = ol.compare("examples/counts/base.csv", "examples/counts/rl.csv", at=64)
+      >>> result.change.S, result.change.interval["SRR"]
+      >>> result.save("report.html")
+    """
+    from offleash.analyses.certificates.compare import certified_question, compare_certificates, named_certificates
+    from offleash.comparing.flips import flippable
+    from offleash.comparing.question import question as question_of
+    from offleash.comparing.runs import ComparisonInputs
+    from offleash.loading.load import load_options
+    from offleash.render.output import PAGES, check_place
+    from offleash.results.comparison import ComparisonResult
+    from offleash.verifying.verify import verify_options
+
+    inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
+    if named_certificates(runs, rule, question):
+        for_samples = {
+            "--at": at is not None,
+            "--per": per != "problem",
+            "--tau": bool(tau),
+            "--unread": unread != "keep",
+            "--guess": guess is not None,
+            "--flips": flips,
+            "--verifier": verifier is not None,
+            "--report": report is not None,
+        }
+        sought = certified_question(question or "completion", replicates, seed, for_samples)
+        certified = compare_certificates(runs, sought, verdicts, before, after, progress)
+        return ComparisonResult(inputs, certified=tuple(certified))
+    asked = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow)
+    if flips:
+        flippable(asked)
+    if report is not None:
+        check_place(Path(report), PAGES)
+    judged: Any = ()
+    if verifier is not None:
+        inputs, judged = inputs.verified(verify_options(verifier, judging), progress)
+    elif judging != Judging():
+        raise OffleashError("The options of judging are for --verifier, and none is named. Add --verifier NAME.")
+    if report is not None:
+        inputs = inputs.with_texts(progress)
+    comparisons, union = inputs.compare(asked, progress)
+    flipped = inputs.flips(comparisons, progress) if flips else []
+    page = None if report is None else Path(report)
+    result = ComparisonResult(inputs, tuple(comparisons), union, tuple(flipped), judged, report=page)
+    if page is not None:
+        result.save(page, command=command, progress=progress)
+    return result
+
+
+# `compare` draws nothing and writes nothing but its page; what follows takes its options and makes one thing of it.
+
+
+REPORTS = ("html", "md", "latex")
+
+
+@verb
+def report(
+    *runs: Annotated["str | Path | Run | pl.DataFrame", RUNS],
+    out: Annotated[
+        str | Path | None,
+        Flag("The file. Default: report.html; the screen for md and latex.", short="-o", metavar="FILE"),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        str | None,
+        Flag("html (a page), md (for a pull request), latex (rows of a table). Default: by the file.", choices=REPORTS),
+    ] = None,
+    intervals: Annotated[bool, Flag("In LaTeX rows, put the 95% intervals beside the rates.")] = False,
+    command: str = "",
+    progress: Progress = silent,
+    **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
+) -> "ReportResult":
+    """One page to open, understand and send on: what RL kept, lost and gained, and whether to believe it.
+
+    The page is a single file that needs no network: the finding with its uncertainty, figures with how to read them,
+    and a table of problems that opens down to the single sample. Of large studies it holds the problems that were lost
+    and gained and a sample of the others; `offleash view` shows everything.
+
+    Examples:
+      offleash report runs/base runs/rl -o report.html
+      offleash report base=logs/base.jsonl rl=logs/rl.jsonl
+      offleash report base.csv rl.csv -o report.html         (counts: no samples to show, all else is there)
+      offleash report runs/base step100 step200 step300      (checkpoints: each against the first)
+      offleash report runs/base runs/rl --format md          (for a pull request; to the screen without -o)
+      offleash report runs/base runs/rl --format latex       (rows as in Table 1 of arXiv:2507.14843)
+
+    In Python:
+      >>> ol.report("examples/counts/base.csv", "examples/counts/rl.csv", out="report.md").finding
+    """
+    from offleash.render.output import check_place
+    from offleash.results.comparison import ReportResult
+
+    kind = _format(format, None if out is None else Path(out))
+    if intervals and kind != "latex":
+        raise OffleashError(
+            f"--intervals is for --format latex, and this report is {kind}, which has them. Leave it out."
+        )
+    path = Path(out) if out is not None else Path("report.html") if kind == "html" else None
+    if path is not None:
+        check_place(path)
+    result = _samples(compare(*runs, progress=progress, **options))
+    text = result.report_text(kind, intervals, command, progress)
+    if path is not None:
+        from offleash.render.output import write_text
+
+        write_text(path, text)
+    return ReportResult(path, kind, text, result.finding)
+
+
+def _format(name: str | None, out: Path | None) -> str:
+    """The format of a report: the one named, else by the ending of the file."""
+    from offleash.results.comparison import FORMATS
+
+    ending = "" if out is None else out.suffix.lower()
+    if name is None and ending and ending not in FORMATS:
+        raise OffleashError(f"{out} ends in {ending!r}; a report is .html, .md or .tex: name one, or say --format.")
+    return name or FORMATS.get(ending, "html")
+
+
+def _samples(result: "ComparisonResult") -> "ComparisonResult":
+    if result.certified:
+        raise OffleashError(
+            "Certificates hold exact probabilities and no samples, so there is nothing to draw here; "
+            "offleash compare shows them, with --json for programs."
+        )
+    return result
+
+
+# known without drawing anything; a test holds them equal to the figures there are
+FIGURES = (
+    "passes",
+    "plane",
+    "support",
+    "evidence",
+    "accuracy",
+    "entropy",
+    "positions",
+    "distinct",
+    "guessing",
+    "portfolio",
+    "benchmarks",
+    "checkpoints",
+    "perplexity",
+)
+
+
+@verb
+def figure(
+    name: Annotated[str, Data("NAME", f"Which figure: {', '.join(FIGURES)}.")],
+    *runs: Annotated["str | Path | Run | pl.DataFrame", RUNS],
+    out: Annotated[str | Path, Flag("The file: .pdf, .svg or .png.", short="-o", metavar="FILE")],
+    width: Annotated[
+        int | None, Flag("Width in pixels. Default: 236, a column of a paper.", metavar="PX", least=150, most=4_000)
+    ] = None,
+    progress: Progress = silent,
+    **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
+) -> "FigureResult":
+    """One figure of a comparison as PDF, SVG or PNG, with the caption that says how to read it.
+
+    Drawn to the width of a column and readable in grey; with --width at any other.
+
+    Examples:
+      offleash figure passes runs/base runs/rl -o passes.pdf
+      offleash figure plane runs/base runs/rl -o plane.svg --width 480
+      offleash figure checkpoints base step100 step200 -o steps.png
+
+    In Python:
+      >>> ol.compare("examples/counts/base.csv", "examples/counts/rl.csv").figure("plane").save("plane.svg")
+    """
+    from dataclasses import replace
+
+    from offleash.render.export import kind_of
+    from offleash.render.output import check_place
+
+    if name not in FIGURES:
+        raise unknown("figure", name, FIGURES)
+    path = Path(out)
+    kind_of(path)
+    check_place(path)
+    drawn = _samples(compare(*runs, progress=progress, **options)).figure(name, width=width)
+    drawn.save(path)
+    return replace(drawn, path=path)
+
+
+@verb
+def view(
+    *runs: Annotated["str | Path | Run | pl.DataFrame", RUNS],
+    port: Annotated[
+        int, Flag("The port of 127.0.0.1 to serve on. 0: any free one.", metavar="N", least=0, most=65_535)
+    ] = 0,
+    open: Annotated[bool, Flag("Open the page in the browser.")] = False,  # noqa: A002
+    command: str = "",
+    progress: Progress = silent,
+    **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
+) -> "ViewSession":
+    """The page of `report` with everything behind it: every sample of every problem, read when it is looked at.
+
+    It is served on 127.0.0.1, to this machine alone, until Ctrl-C. Samples stay in their run folders; logs of other
+    tools are copied to a scratch folder first, which is removed at the end.
+
+    Examples:
+      offleash view runs/base runs/rl --open
+      offleash view base=logs/base.jsonl rl=logs/rl.jsonl
+      offleash view runs/base runs/rl --port 8000            (from elsewhere: ssh -L 8000:127.0.0.1:8000 HOST)
+      offleash view runs/base runs/rl --json                 (prints the address as JSON, and serves)
+
+    In Python:
+      >>> session = ol.view("runs/base", "runs/rl")
+      >>> session.serve()                                    # until Ctrl-C
+    """
+    from offleash.reporting.page.build import PageText, view_page
+    from offleash.reporting.samples import SampleStore
+    from offleash.reporting.view import ViewServer, check_port
+    from offleash.results.comparison import ViewSession
+
+    check_port(port)
+    result = _samples(compare(*runs, progress=progress, **options))
+    subject = result.with_texts(progress)
+    page = view_page(subject, PageText(command=command), progress)
+    server = ViewServer(SampleStore(subject.one), page, port)
+    return ViewSession(server.url, server, result, open)
+
+
+# Parts of a comparison, for notebooks: the command line has no verb for them.
+
+
+@verb
+def load(
+    path: "str | Path | pl.DataFrame",
+    *,
+    name: str | None = None,
+    verdicts: Verdicts = None,
+    reading: Reading = Reading(),
+    progress: Progress = silent,
+) -> "Run":
+    """One run, from a run folder, a log file, a folder of logs, a glob, a file of counts or a frame of them.
+
+    In Python:
+      >>> base = ol.load("examples/counts/base.csv", name="base")
+      >>> base.counts
+    """
+    from dataclasses import replace
+
+    from offleash.loading.load import load as load_runs
+    from offleash.loading.load import load_options
+
+    runs = load_runs(path, options=load_options((path,), reading, None, verdicts), progress=progress)
+    if len(runs) != 1:
+        raise OffleashError(f"{path} holds {len(runs)} runs; load them one by one.")
+    return replace(runs[0], name=name or runs[0].name)
+
+
+@verb
+def tally(runs: "Mapping[str, Run]", *, at: At = None) -> "Tally":
+    """How many samples of each problem were drawn and how many were correct, in runs named by the keys.
+
+    In Python:
+      >>> counts = ol.tally({"base": ol.load("examples/counts/base.csv"), "rl": ol.load("examples/counts/rl.csv")})
+      >>> ol.support_change(counts, "base", "rl")
+    """
+    from dataclasses import replace
+
+    from offleash.comparing.tally import tally as count
+
+    if not runs:
+        raise OffleashError("A tally needs at least one run: tally({'base': load(...), 'rl': load(...)}).")
+    return count([replace(run, name=name) for name, run in runs.items()], at).tally

@@ -1,0 +1,331 @@
+"""What draws from a model: draw, study, sweep; and what enumerates a small model's completions: certify, nucleus."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from offleash.options import (
+    Data,
+    Decoding,
+    EngineOptions,
+    Flag,
+    Judging,
+    K,
+    ModelName,
+    ProblemSelection,
+    Seed,
+    Until,
+    Verdicts,
+    Verifier,
+    verb,
+)
+from offleash.progress import Announce, Progress, silent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from offleash.results.analyses import CertifyResult, NucleusResult, SweepResult
+    from offleash.results.samples import DrawResult, ProblemSetResult, StudyResult
+    from offleash.samplers.registry import Model
+
+PROBLEMS = Data("PROBLEMS", "A benchmark, reasoning_gym:TASK, countdown:PART or a file (see: offleash problems).")
+
+
+@verb
+def draw(
+    problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
+    model: ModelName,
+    *,
+    k: K,
+    out: Annotated[str | Path, Flag("The run folder; an existing run is resumed.", short="-o", metavar="RUN")],
+    until: Until = 0,
+    seed: Seed = 0,
+    verifier: Verifier = None,
+    decoding: Decoding = Decoding(),
+    engine: EngineOptions = EngineOptions(),
+    selection: ProblemSelection = ProblemSelection(),
+    judging: Judging = Judging(),
+    progress: Progress = silent,
+    announce: Announce = silent,
+) -> "DrawResult":
+    """Draw k samples of every problem from a model, each exactly once.
+
+    Run it again after a kill or a failure: only what is missing is drawn. A larger -k adds samples. With --until,
+    samples are judged while others are drawn, and a problem stops at its M-th correct one. Two draws of the same model
+    with the same seed are the same samples: give --seed 1 for independent ones.
+
+    Examples:
+      offleash draw aime24 vllm:Qwen/Qwen2.5-1.5B -k 8192 --until 5 --decoding paper -o runs/base
+      offleash draw aime24 hf:./checkpoints/rl -k 64 --max-tokens 2048 -o runs/rl
+      offleash draw mine.jsonl endpoint:http://localhost:8000/v1#name -k 1024 -o runs/served
+
+    In Python:
+      >>> ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=64, out="runs/base", temperature=0.6)
+    """
+    from offleash.data.certificates import refuse_drawing_into
+    from offleash.drawing.draw import draw_model
+    from offleash.drawing.report import prospect_text
+    from offleash.results.samples import DrawResult
+    from offleash.samplers.registry import model_of
+    from offleash.samplers.sampler import sampling_params
+    from offleash.verifying.verify import verify_options
+
+    folder = Path(out)
+    refuse_drawing_into(folder)
+    chosen, params = model_of(model, engine.settings, engine.raw), sampling_params(decoding)
+    how = verify_options(verifier, judging)
+    frame = problem_frame(problems, selection, progress)
+    done = draw_model(
+        folder, frame, chosen, params, k, until, seed, how, progress, lambda ahead: announce(prospect_text(ahead))
+    )
+    return DrawResult(done)
+
+
+def problem_frame(
+    problems: "str | Path | pl.DataFrame | ProblemSetResult", selection: ProblemSelection, progress: Progress = silent
+) -> "pl.DataFrame":
+    """The problems that a user names, as a table; one that is a table already is taken as it is."""
+    import polars as pl
+
+    from offleash.errors import OffleashError
+    from offleash.loading.problem_set import load_problems
+    from offleash.results.samples import ProblemSetResult
+
+    if isinstance(problems, str | Path):
+        progress(f"reading {problems}")
+        how = selection
+        return load_problems(
+            problems, size=how.size, seed=how.problem_seed, source=how.source, columns=how.columns
+        ).frame
+    if selection != ProblemSelection():
+        raise OffleashError("These problems are a table already. Select from it before: problem_set(name, size=...).")
+    frame = problems.frame if isinstance(problems, ProblemSetResult) else problems
+    if not isinstance(frame, pl.DataFrame):
+        raise OffleashError(f"Problems are a name, a file or a table of polars, not a {type(problems).__name__}.")
+    return frame
+
+
+@verb
+def study(
+    problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
+    base: Annotated[str, Data("BASE", "The model before RL: hf:, vllm:, endpoint: or scripted:.")],
+    rl: Annotated[str, Data("RL", "The model after RL.")],
+    *,
+    k: K,
+    out: Annotated[str | Path, Flag("Where the two runs go: DIR/base and DIR/rl.", short="-o", metavar="DIR")],
+    until: Until = 0,
+    seed: Seed = 0,
+    dry_run: Annotated[bool, Flag("Check everything, say what it would cost, and draw nothing.")] = False,
+    verifier: Verifier = None,
+    decoding: Decoding = Decoding(),
+    engine: EngineOptions = EngineOptions(),
+    selection: ProblemSelection = ProblemSelection(),
+    judging: Judging = Judging(),
+    command: str = "",
+    progress: Progress = silent,
+    announce: Announce = silent,
+) -> "StudyResult":
+    """Draw from two models, judge their samples and compare them: two models in, one answer out.
+
+    Run it again after a kill: it resumes. One model is in memory at a time. The two run folders can be used by every
+    other command; DIR/report.html is the page of the result.
+
+    Examples:
+      offleash study aime24 vllm:Qwen/Qwen2.5-1.5B vllm:./checkpoints/rl -k 8192 --until 5 --decoding paper -o runs/aime
+      offleash study mine.jsonl hf:./base hf:./base+./lora -k 1024 --until 5 --max-tokens 512 -o runs/mine
+      offleash study aime24 vllm:org/base vllm:org/rl -k paper --set tensor_parallel_size=2 -o runs/aime --dry-run
+
+    In Python:
+      >>> study = ol.study("examples/problems.jsonl", "scripted:examples/sums.json", "scripted:examples/sums.json",
+      ...                  k=64, out="runs/study")
+      >>> study.comparison.change
+    """
+    from offleash.comparing.runs import ComparisonInputs
+    from offleash.drawing.report import drawn_text, prospect_text
+    from offleash.results.comparison import ComparisonResult
+    from offleash.results.samples import StudyResult
+    from offleash.samplers.registry import model_of
+    from offleash.samplers.sampler import sampling_params
+    from offleash.studies import NAMES, StudyRequest, check_study, cost_text
+    from offleash.studies import study as run_study
+    from offleash.verifying.verify import verify_options
+
+    pair = (model_of(base, engine.settings, engine.raw), model_of(rl, engine.settings, engine.raw))
+    params, how, folder = sampling_params(decoding), verify_options(verifier, judging), Path(out)
+    frame = problem_frame(problems, selection, progress)
+    asked = StudyRequest(frame, pair, params, k, until, seed)
+    cost = asked.cost()
+    announce(cost_text(asked, cost))
+    if dry_run:
+        check_study(asked, folder, how, progress)
+        return StudyResult(cost)
+    done = run_study(
+        asked,
+        folder,
+        how,
+        progress=progress,
+        announce=lambda ahead: announce(prospect_text(ahead)),
+        drawn=lambda run: announce(drawn_text(run, alone=False)),
+    )
+    if done.comparison is None:
+        return StudyResult(cost, done)
+    result = ComparisonResult(ComparisonInputs([f"{name}={folder / name}" for name in NAMES]), (done.comparison,))
+    return StudyResult(cost, done, result, result.save(folder / "report.html", command=command, progress=progress))
+
+
+@verb
+def sweep(
+    problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
+    model: Annotated[str, Data("MODEL", "hf:, vllm:, endpoint: or scripted:. NAME=MODEL names its folder.")],
+    after: Annotated[str | None, Data("MODEL2", "The model after RL, compared with the first.")] = None,
+    *,
+    temperature: Annotated[
+        float | Sequence[float] | None,
+        Flag("The grid. Default: 0.6,0.8,1.0,1.2; with --match that of --decoding.", metavar="T,T,...", least=0),
+    ] = None,
+    top_p: Annotated[
+        float | Sequence[float] | None,
+        Flag("The grid. Default: that of --decoding.", metavar="P,P,...", above=0, most=1),
+    ] = None,
+    k: K = 256,
+    out: Annotated[
+        str | Path, Flag("Runs go to DIR/MODEL/t0.6-p0.95; existing ones are resumed.", short="-o", metavar="DIR")
+    ] = "runs/sweep",
+    match: Annotated[bool, Flag("Also give MODEL2 the token entropy of MODEL, by its temperature.")] = False,
+    figure: Annotated[
+        str | Path | None, Flag("Draw support against temperature: .svg, .png or .pdf.", metavar="FILE")
+    ] = None,
+    seed: Seed = 0,
+    verifier: Verifier = None,
+    decoding: Decoding = Decoding(),
+    engine: EngineOptions = EngineOptions(),
+    selection: ProblemSelection = ProblemSelection(),
+    judging: Judging = Judging(),
+    progress: Progress = silent,
+) -> "SweepResult":
+    """Draw one or two models at every temperature and top-p of a grid, and show what they reach at each.
+
+    Two models are compared at equal decoding, each at its own best one (chosen on other problems than those it is
+    scored on), and with --match at equal token entropy. Run it again after a kill or with a larger grid: only what is
+    missing is drawn. Every point is an ordinary run folder.
+
+    Examples:
+      offleash sweep mine.jsonl hf:./base hf:./rl --temperature 0.6,0.8,1.0,1.2 -k 256 -o runs/sweep
+      offleash sweep aime24 vllm:org/base --top-p 0.9,0.95,1.0 -k 64 -o runs/top-p
+      offleash sweep mine.jsonl base=hf:./base rl=hf:./rl --match -k 1024 -o runs/match --figure match.svg
+
+    In Python:
+      >>> ol.sweep("examples/problems.jsonl", "scripted:examples/sums.json", temperature=[0.6, 1.0], k=16)
+    """
+    from offleash.analyses.sweep.runs import USUAL, grid, split_label
+    from offleash.analyses.sweep.sweep import SweepRequest
+    from offleash.analyses.sweep.sweep import sweep as run_sweep
+    from offleash.results.analyses import SweepResult
+    from offleash.samplers.registry import model_of
+    from offleash.samplers.sampler import sampling_params
+    from offleash.verifying.verify import verify_options
+
+    if figure is not None:
+        from offleash.render.export import kind_of
+        from offleash.render.output import check_place
+
+        check_place(Path(figure), option="--figure")
+        kind_of(Path(figure))
+    params = sampling_params(decoding)
+    usual = (params.temperature,) if match else USUAL
+    decodings = grid(params, _several(temperature) or usual, _several(top_p) or (params.top_p,))
+    named = [split_label(text) for text in (model, after) if text is not None]
+    models = tuple((label, model_of(text, engine.settings, engine.raw)) for label, text in named)
+    how, frame = verify_options(verifier, judging), problem_frame(problems, selection, progress)
+    found = run_sweep(SweepRequest(frame, models, decodings, k, seed, match), Path(out), how, progress)
+    result = SweepResult(found)
+    return result if figure is None else result.with_figure(Path(figure))
+
+
+def _several(value: float | Sequence[float] | None) -> tuple[float, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, Sequence) else (value,)
+
+
+@verb
+def certify(
+    problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
+    model: Annotated[str, Data("MODEL", "hf:PATH@REVISION+ADAPTER.")],
+    *,
+    out: Annotated[str | Path, Flag("The folder to write; an existing one is resumed.", short="-o", metavar="CERT")],
+    epsilon: Annotated[
+        float | None, Flag("Find every completion that is more probable than this.", metavar="P", above=0, below=1)
+    ] = None,
+    at: Annotated[
+        int | None, Flag("Instead: epsilon of this budget, -ln(0.05)/K. Default: 8192, 3.66e-4.", metavar="K", least=1)
+    ] = None,
+    verifier: Verifier = None,
+    decoding: Decoding = Decoding(),
+    engine: EngineOptions = EngineOptions(),
+    selection: ProblemSelection = ProblemSelection(),
+    judging: Judging = Judging(),
+    progress: Progress = silent,
+    announce: Announce = silent,
+) -> "CertifyResult":
+    """Find every completion that is more probable than epsilon, without sampling, and judge it.
+
+    Every prefix above epsilon goes through the model once. There is no sampling noise: all correct completions above
+    epsilon, and bounds on the chance of a correct sample. Run it again after a kill: only what is missing is done.
+
+    Examples:
+      offleash certify problems.jsonl hf:./base --epsilon 3.66e-4 --max-tokens 64 -o certs/base
+      offleash certify problems.jsonl hf:./rl --at 8192 --max-tokens 64 -o certs/rl
+      offleash compare certs/base certs/rl
+    """
+    from offleash.analyses.certificates.certify import certify_model, threshold
+    from offleash.analyses.certificates.report import planned_text
+    from offleash.results.analyses import CertifyResult
+    from offleash.samplers.registry import model_of
+    from offleash.samplers.sampler import sampling_params
+    from offleash.verifying.verify import verify_options
+
+    above, chosen = threshold(epsilon, at), model_of(model, engine.settings, engine.raw)
+    params, how = sampling_params(decoding), verify_options(verifier, judging)
+    frame = problem_frame(problems, selection, progress)
+    done = certify_model(
+        Path(out), frame, chosen, params, above, how, progress, lambda planned: announce(planned_text(planned))
+    )
+    return CertifyResult(done)
+
+
+@verb
+def nucleus(
+    *certificates: Annotated[str | Path, Data("CERT...", "Certificates made with top-p 1 (offleash certify).")],
+    top_p: Annotated[
+        float | Sequence[float], Flag("The values of top-p to cut with.", metavar="P,P,...", above=0, most=1)
+    ] = (0.8, 0.9, 0.95, 0.99),
+    temperature: Annotated[
+        float | None, Flag("Cut the distribution at this temperature, not the certificate's own.", metavar="T", least=0)
+    ] = None,
+    model: Annotated[str | None, Flag("Where the certificate's model is now: hf:PATH.", metavar="MODEL")] = None,
+    verdicts: Verdicts = None,
+    engine: EngineOptions = EngineOptions(),
+    progress: Progress = silent,
+) -> "NucleusResult":
+    """What top-p cuts off: correct completions that it sets to exactly zero, from exact certificates.
+
+    Every correct completion of a certificate is read again, token by token, under each top-p. One that has a token in
+    a tail that is cut can never be drawn: no budget brings it back. The model is opened as it was for the certificate,
+    but for what --set and --raw say.
+
+    Examples:
+      offleash nucleus certs/base certs/rl
+      offleash nucleus certs/rl --top-p 0.9,0.95 --temperature 0.6
+      offleash nucleus certs/base --model hf:./base --json
+    """
+    from offleash.analyses.certificates.nucleus import cut_certificates
+    from offleash.results.analyses import NucleusResult
+    from offleash.samplers.registry import model_of
+
+    chosen: Model | None = None if model is None else model_of(model, None, engine.raw)
+    folders = [Path(one) for one in certificates]
+    cuts = cut_certificates(
+        folders, _several(top_p), temperature, chosen, verdicts, progress, engine.settings, engine.raw
+    )
+    return NucleusResult(tuple(cuts))

@@ -1,0 +1,75 @@
+"""Logs of other tools and run folders: import_logs, show_formats, fsck."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from offleash.options import Data, Flag, Reading, verb
+from offleash.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from offleash.results.samples import FormatsResult, FsckResult, ImportResult
+
+
+@verb
+def import_logs(
+    logs: Annotated[str | Path, Data("LOGS", "A file, a folder or a quoted glob; NAME=PATH names the run.")],
+    *,
+    out: Annotated[str | Path, Flag("The run folder to write.", short="-o", metavar="RUN")],
+    texts: Annotated[bool, Flag("Keep the texts of the samples, or verdicts only.")] = True,
+    reading: Reading = Reading(),
+    progress: Progress = silent,
+) -> "ImportResult":
+    """Other tools' logs as a run folder: problems, samples with their texts, the tool's own verdicts.
+
+    Examples:
+      offleash import 'logs/samples_aime24_*.jsonl' -o runs/base
+      offleash import base=eval/output-rs0.jsonl -o runs/base --json
+      offleash import logs/aime.eval -o runs/base --no-texts       (fast: summaries only)
+    """
+    from dataclasses import replace
+
+    from offleash.loading.import_logs import import_logs as run_import
+    from offleash.loading.load import load_options
+    from offleash.results.samples import ImportResult
+
+    options = load_options((), reading)
+    options = replace(options, options=replace(options.options, texts=texts))
+    return ImportResult(run_import(str(logs), Path(out), options, progress))
+
+
+@verb
+def show_formats() -> "FormatsResult":
+    """The kinds of logs that can be read, recognised by content.
+
+    Examples:
+      offleash formats
+      offleash formats --json
+
+    In Python:
+      >>> ol.show_formats().formats[0]["name"]
+    """
+    from offleash.logs.registry import FORMATS
+    from offleash.results.samples import FormatsResult
+
+    return FormatsResult(
+        tuple({"name": one.name, "about": one.about, "examples": list(one.examples)} for one in FORMATS.values())
+    )
+
+
+@verb
+def fsck(
+    *runs: Annotated[str | Path, Data("RUN...", "Run folders.")],
+    progress: Progress = silent,
+) -> "FsckResult":
+    """Read run folders in full and check them: every shard, each sample once. Nothing is changed.
+
+    Exit code 1 when something is wrong; the next step is named for each.
+
+    Examples:
+      offleash fsck runs/base runs/rl
+      offleash fsck runs/base --json
+    """
+    from offleash.drawing.fsck import fsck as check_run
+    from offleash.results.samples import FsckResult
+
+    return FsckResult(tuple(check_run(Path(run), progress) for run in runs))

@@ -1,0 +1,240 @@
+"""What judges and scores texts: verify, score; and problems: problem_set, check."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from offleash.api.draw import PROBLEMS, problem_frame
+from offleash.errors import OffleashError
+from offleash.options import (
+    Columns,
+    Data,
+    Decoding,
+    EngineOptions,
+    Flag,
+    Jobs,
+    Judging,
+    ProblemSelection,
+    TrustCode,
+    Verdicts,
+    Verifier,
+    Without,
+    verb,
+)
+from offleash.progress import Announce, Progress, silent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from offleash.results.samples import CheckResult, ProblemSetResult, ScoreResult, VerifyResult
+    from offleash.scoring.rows import ScoredRow
+    from offleash.verifying.rows import Outcome
+    from offleash.verifying.verify import VerifyOptions
+
+RUNS = Data("RUN...", "Run folders, or one JSONL file of rows.")
+SHOWN = 20  # failures of a file of rows
+
+
+@verb
+def verify(
+    *runs: Annotated[str | Path, RUNS],
+    verifier: Verifier = None,
+    also: Annotated[
+        Sequence[str],
+        Flag("Judge with this verifier too, for compare --flips. Repeatable.", metavar="NAME"),
+    ] = (),
+    last_number: Annotated[bool, Flag("Where no answer is marked, take the last number of the text.")] = False,
+    opened: Annotated[bool, Flag("The prompt ended in <think>: a text without </think> is unfinished.")] = False,
+    problems: Annotated[
+        str | Path | None,
+        Flag(
+            "Take gold answers, tests and verifiers from these problems (see: offleash problems).", metavar="PROBLEMS"
+        ),
+    ] = None,
+    judging: Judging = Judging(),
+    each: "Callable[[Outcome], None] | None" = None,
+    progress: Progress = silent,
+) -> "VerifyResult":
+    """Read the answer of every sample and judge it: correct, wrong, unread or failed.
+
+    Each distinct answer to a problem is decided once. Run it again after a kill, a failure or more samples: only what
+    is missing is judged.
+
+    Examples:
+      offleash verify runs/base runs/rl                     each problem by its own verifier
+      offleash verify runs/base runs/rl --verifier math
+      offleash verify runs/base runs/rl --also string       by two, then, with the one that counts:
+      offleash compare runs/base runs/rl --verdicts math --flips
+      offleash verify runs/code --problems humaneval        tests that the samples' log did not keep
+      offleash verify rows.jsonl --verifier math --json     rows {"id", "gold", "text"}, one verdict per line
+      offleash verify runs/base --verifier model_judge --judge http://localhost:8000/v1 --judge-model NAME
+
+    In Python:
+      >>> ol.verify("examples/rows.jsonl", verifier="math").rows[0].verdict
+    """
+    from offleash.loading.problem_set import load_problems
+    from offleash.results.samples import VerifyResult
+    from offleash.verifying.cases import ExtractionOptions
+    from offleash.verifying.rows import file_among
+    from offleash.verifying.verify import verify_folders, verify_options
+
+    paths = [str(one) for one in runs]
+    file = file_among(paths, "Verify")
+    if file is not None and (also or problems):
+        raise OffleashError("--also and --problems are for run folders; rows bring their own gold answers.")
+    gold = None if problems is None else load_problems(problems).frame
+    options = verify_options(verifier, judging, ExtractionOptions(last_number, opened), gold)
+    if file is not None:
+        return _verify_rows(file, options, each, progress)
+    return VerifyResult(tuple(verify_folders(paths, options, also, progress)))
+
+
+def _verify_rows(
+    file: Path, options: "VerifyOptions", each: "Callable[[Outcome], None] | None", progress: Progress
+) -> "VerifyResult":
+    from offleash.results.samples import VerifyResult
+    from offleash.verifying.rows import verify_file
+
+    counts: dict[str, Counter[str]] = {"verdicts": Counter(), "steps": Counter()}
+    rows: list[Outcome] = []
+    failures: list[str] = []
+
+    def take(row: "Outcome") -> None:
+        counts["verdicts"][row.verdict.value] += 1
+        counts["steps"][row.step or "nothing"] += 1
+        if row.verdict.value == "failed" and len(failures) < SHOWN:
+            failures.append(f"{row.id}: {row.reason}")
+        (each or rows.append)(row)
+
+    refused = verify_file(file, options, take, progress)
+    if refused:
+        lines = "\n".join(f"  row {row.id!r}: {row.reason}" for row in refused[:SHOWN])
+        raise OffleashError(f"{len(refused)} rows have a gold answer that cannot be judged against:\n{lines}")
+    return VerifyResult(rows=tuple(rows), counts=counts, failures=tuple(failures), of_rows=True)
+
+
+@verb
+def score(
+    *runs: Annotated[str | Path, RUNS],
+    model: Annotated[str, Flag("The model that scores: hf:PATH@REVISION+ADAPTER.", metavar="MODEL")],
+    name: Annotated[str | None, Flag("Keep the scores under this name, not under the model's.", metavar="NAME")] = None,
+    first: Annotated[int | None, Flag("Only the first N samples of each problem.", metavar="N", least=1)] = None,
+    only: Annotated[str | None, Flag("Only these samples.", choices=("correct",))] = None,
+    verdicts: Verdicts = None,
+    columns: Columns = {},  # noqa: B006  never changed
+    decoding: Annotated[Decoding, Without("max_tokens", "stop")] = Decoding(),
+    engine: EngineOptions = EngineOptions(),
+    each: "Callable[[ScoredRow], None] | None" = None,
+    progress: Progress = silent,
+) -> "ScoreResult":
+    """Log-probability, token entropy and perplexity of given texts under a model.
+
+    Of every sample of a run, whichever model drew it, or of rows {"prompt", "text"}. Under the model's own
+    distribution, and under a decoding where one is given. Run it again after a kill or with more samples: only what is
+    missing is scored.
+
+    Examples:
+      offleash score runs/base --model hf:./checkpoints/rl
+      offleash score runs/rl --model hf:Qwen/Qwen2.5-1.5B --decoding paper
+      offleash score runs/rl --model hf:./checkpoints/rl --first 32        (token entropies, as in the paper)
+      offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
+    """
+    from offleash.results.samples import ScoreResult
+    from offleash.samplers.registry import model_of
+    from offleash.samplers.sampler import sampling_params
+    from offleash.scoring.score import score_file, score_folders, selected
+    from offleash.verifying.rows import file_among
+
+    chosen, params = model_of(model, engine.settings, engine.raw), sampling_params(decoding)
+    paths = [str(one) for one in runs]
+    file = file_among(paths, "Score")
+    if file is not None:
+        if any(one is not None for one in (name, verdicts, first, only)):
+            raise OffleashError(
+                "--name, --verdicts, --first and --only are for run folders; the sums of rows are printed."
+            )
+        rows: list[ScoredRow] = []
+        scored = score_file(file, chosen, params, columns, each or rows.append, progress)
+        return ScoreResult(rows=tuple(rows), file=scored)
+    if columns:
+        raise OffleashError("--map is for a file of rows; a run folder has columns of its own.")
+    done = score_folders(paths, chosen, params, name, verdicts, progress, selected(first, only))
+    return ScoreResult(tuple(done))
+
+
+@verb
+def problem_set(
+    name: Annotated[
+        str | Path | None, Data("[NAME]", "A benchmark, reasoning_gym:TASK or a file; none lists the benchmarks.")
+    ] = None,
+    *,
+    selection: ProblemSelection = ProblemSelection(),
+    progress: Progress = silent,
+    announce: Announce = silent,
+) -> "ProblemSetResult":
+    """Problems of a benchmark, of Reasoning Gym or of your own file; as JSON lines.
+
+    Examples:
+      offleash problems                                            (lists the benchmarks)
+      offleash problems aime24 > aime24.jsonl
+      offleash problems aime24 --from aime24_copy.jsonl
+      offleash problems reasoning_gym:leg_counting:hard --size 50 --problem-seed 1
+      offleash problems countdown:test --size 200
+      offleash problems train.parquet --size 100 --map gold=final
+
+    In Python:
+      >>> ol.problem_set("examples/problems.jsonl", size=2).frame
+    """
+    import polars as pl
+
+    from offleash.loading.problem_set import load_problems
+    from offleash.problems.benchmarks import listing
+    from offleash.results.samples import ProblemSetResult
+
+    if name is None:
+        return ProblemSetResult(pl.DataFrame(listing(), infer_schema_length=None))
+    progress(f"reading {name}")
+    how = selection
+    read = load_problems(name, size=how.size, seed=how.problem_seed, source=how.source, columns=how.columns)
+    for note in read.notes:
+        announce(f"{note.text}{f' ({note.rows:,})' if note.rows else ''}")
+    announce(f"{read.frame.height:,} problems")
+    return ProblemSetResult(read.frame, read)
+
+
+@verb
+def check(
+    problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
+    *,
+    verifier: Verifier = None,
+    jobs: Jobs = 0,
+    trust_code: TrustCode = False,
+    selection: ProblemSelection = ProblemSelection(),
+    progress: Progress = silent,
+) -> "CheckResult":
+    """Check problems before they are drawn: are gold answers accepted and corruptions rejected? Exit 1 if not.
+
+    Examples:
+      offleash check problems.jsonl --verifier math
+      offleash check aime24 --from aime24_copy.jsonl --json
+      offleash check reasoning_gym:leg_counting --size 20
+
+    In Python:
+      >>> ol.check("examples/problems.jsonl").ok
+    """
+    from offleash.loading.problem_set import load_problems
+    from offleash.results.samples import CheckResult
+    from offleash.verifying.check_problems import check as check_problems
+
+    rows = {}
+    if isinstance(problems, str | Path):
+        progress(f"reading {problems}")
+        how = selection
+        read = load_problems(problems, size=how.size, seed=how.problem_seed, source=how.source, columns=how.columns)
+        frame, rows = read.frame, dict(read.rows)
+    else:
+        frame = problem_frame(problems, selection, progress)
+    return CheckResult(
+        check_problems(frame, rows=rows, name=verifier, jobs=jobs or None, trust_code=trust_code, tell=progress)
+    )

@@ -1,0 +1,200 @@
+"""From the signature of a public function to a command: flags, grouped help, and what happens when it is typed.
+
+A function declares its options (offleash/options.py); this file turns the declaration into a typer command. What is
+typed reaches the function as text that `parsed` turns into values, so that Python and the command line share every
+check. There is no logic here: what a verb does, it does in api/ or lab/.
+"""
+
+from collections.abc import Callable
+from dataclasses import MISSING
+from inspect import Parameter, Signature, cleandoc
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from offleash.cli.output import command_line, print_json, progress, warn
+from offleash.cli.verbs import Verb
+from offleash.errors import OffleashError
+from offleash.options import DataArgument, Declaration, Option, describe, needs, no_option, parsed
+
+# the base of BadParameter, whether typer brings its own click or uses the one that is installed
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+JSON = "as_json"
+IN_PYTHON = "In Python:"
+
+
+def run_command(verb: Verb, words: list[str]) -> None:
+    """Run a verb with the words that were typed after it."""
+    command_of(verb)(words, prog_name=f"offleash {verb.name}")
+
+
+def command_of(verb: Verb) -> Any:
+    """The command that the signature of a verb's function declares."""
+    function = verb.load()
+    declared = describe(function)
+
+    def run(**typed: Any) -> None:
+        _run(function, declared, typed)
+
+    run.__signature__ = Signature([*_arguments(declared), *_options(declared), _json()])  # type: ignore[attr-defined]
+    run.__doc__ = help_text(function)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    app.command(verb.name, cls=VerbCommand, context_settings=settings)(run)
+    command: Any = typer.main.get_command(app)
+    command.declared, command.verb = declared, verb.name
+    return command
+
+
+class VerbCommand(TyperCommand):
+    """A command that groups its options in the help and says in our words what is wrong with what was typed."""
+
+    declared: Declaration
+    verb: str
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """What was typed, as text: values are read and checked where options are declared (offleash/options.py).
+
+        The conversion of typer is left out on purpose: it would import pydantic, which takes longer than all the rest.
+        """
+        try:
+            typed, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
+        except UsageError as error:
+            raise self._refused(error) from None
+        if typed.get("help"):
+            print(self.get_help(ctx))
+            ctx.exit()
+        for argument in self.declared.arguments:
+            if argument.required and not typed.get(argument.keyword):
+                raise needs(self.verb, argument)
+        if rest:
+            raise OffleashError(f"{self.verb} takes no {rest[0]!r}. See: offleash {self.verb} --help.")
+        ctx.params = {one.name: _given(typed.get(one.name)) for one in self.params if one.name != "help"}
+        return []
+
+    def _refused(self, error: Exception) -> OffleashError:
+        typed = getattr(error, "option_name", None)
+        if typed and type(error).__name__ == "NoSuchOption":
+            known = {option.keyword: option.name for option in self.declared.options.values()}
+            known |= {"json": "--json", "help": "--help"}
+            return no_option(self.declared, self.verb, typed, list(known), lambda name: known[name])
+        message = str(getattr(error, "message", error)).rstrip(".")
+        return OffleashError(f"{message}. See: offleash {self.verb} --help.")
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [*(one.data.metavar for one in self.declared.arguments), "[OPTIONS]"]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        arguments = [(one.data.metavar, one.data.help) for one in self.declared.arguments]
+        rows: dict[str, list[tuple[str, str]]] = {"Arguments": arguments} if arguments else {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and parameter.param_type_name != "argument":
+                rows.setdefault(getattr(parameter, "rich_help_panel", None) or "Options", []).append(record)
+        for heading, records in rows.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def _given(value: Any) -> Any:
+    """A value of the parser; None where nothing was typed, for which versions of click have values of their own."""
+    return value if isinstance(value, str | bool | list | tuple) else None
+
+
+def help_text(function: Callable[..., object]) -> str:
+    """The docstring without its Python part; examples keep their lines."""
+    text = cleandoc(function.__doc__ or "").partition(IN_PYTHON)[0].rstrip()
+    return text.replace("\n\nExamples:\n", "\n\n\b\nExamples:\n")
+
+
+def _arguments(declared: Declaration) -> list[Parameter]:
+    return [_argument(one) for one in declared.arguments]
+
+
+def _argument(one: DataArgument) -> Parameter:
+    kind: Any = list[str] | None if one.many else str if one.required else str | None
+    about = typer.Argument(metavar=one.data.metavar, help=one.data.help, show_default=False)
+    default = Parameter.empty if one.required else None
+    return Parameter(one.keyword, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about])
+
+
+def _options(declared: Declaration) -> list[Parameter]:
+    grouped = sorted(declared.options.values(), key=lambda option: bool(option.heading))
+    return [_option(option) for option in grouped]
+
+
+def _option(option: Option) -> Parameter:
+    switch, many = option.kind == "switch", option.kind in ("pairs", "texts")
+    names = [option.name] if not switch or option.default is False else [f"{option.name}/--no-{option.name[2:]}"]
+    about = typer.Option(
+        *([option.flag.short] if option.flag.short not in ("", option.name) else []),
+        *names,
+        metavar=None if switch else metavar(option),
+        help=f"{option.flag.help}{note(option)}",
+        show_default=False,
+        rich_help_panel=option.heading or None,
+    )
+    kind: Any = bool | None if switch else list[str] | None if many else str | None
+    return Parameter(option.keyword, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, about])
+
+
+def metavar(option: Option) -> str:
+    """What stands for the value of an option."""
+    return option.flag.metavar or ("|".join(option.flag.choices) if option.flag.choices else "TEXT")
+
+
+def note(option: Option) -> str:
+    """What the help says of a default: nothing where it is the obvious one, or where the text says it."""
+    if option.default is MISSING:
+        return " [required]"
+    said = "Default" in option.flag.help or "0:" in option.flag.help
+    if option.default in (None, False, (), {}) or said or option.kind == "switch":
+        return ""
+    value = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
+    return f" [default: {f'{value:,}' if isinstance(value, int) and value > 9_999 else value}]"
+
+
+def _json() -> Parameter:
+    about = typer.Option("--json", help="Print JSON for programs.")
+    return Parameter(JSON, Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, about])
+
+
+def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, Any]) -> None:
+    """Call the function with what was typed, print its result, and exit with 1 where it is not all right."""
+    as_json = bool(typed.pop(JSON))
+    given: list[Any] = []
+    for argument in declared.arguments:
+        value = typed.pop(argument.keyword)
+        given += (value or []) if argument.many else [] if value is None or value == () else [value]
+    values = {
+        name: value if isinstance(value, bool) else parsed(declared.options[name], value)
+        for name, value in typed.items()
+        if value is not None and value not in ([], ())
+    }
+    with progress(as_json) as tell:
+        ours = {"progress": tell, "announce": warn, "command": command_line(), "each": _each(as_json)}
+        python = {name: value for name, value in ours.items() if name in declared.python_only}
+        result = function(*given, **values, **python)
+    streamed = "each" in python and result.lines
+    if as_json and not streamed:
+        for document in result.to_dict() if result.lines else [result.to_dict()]:
+            print_json(document)
+    elif not as_json:
+        result.show()
+    if hasattr(result, "serve"):
+        result.serve()
+        (warn if as_json else print)("Stopped; nothing was changed.")
+    if result.trouble is not None:
+        raise result.trouble
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+def _each(as_json: bool) -> Callable[[Any], None]:
+    """What is done with every row of a file as it comes: printed for programs, else only counted by the function."""
+    if not as_json:
+        return lambda _: None
+    from offleash.results.samples import row_document
+
+    return lambda row: print_json(row_document(row))

@@ -1,0 +1,48 @@
+"""Several runs after the first are checkpoints of one training: what they reach together, against the first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from offleash.comparing.tally import tally
+from offleash.data.run import Run
+from offleash.stats.binomials import Integer
+from offleash.stats.support_classes import reach_PRK
+
+
+@dataclass(frozen=True)
+class Union:
+    """The first run at k against all others together: at k each, and at the same total budget."""
+
+    k: int
+    checkpoints: int
+    problems: int
+    each_k: tuple[float, float, float, float]  # P, E, S, O with k samples of every checkpoint: more samples than before
+    equal_k: tuple[float, float, float, float] | None  # with k split over the checkpoints; None when k < checkpoints
+
+
+def union(runs: Sequence[Run], at: int | None = None) -> Union:
+    """What the runs after the first reach together, on the problems that all of them have."""
+    counted = tally(runs, at).tally
+    k, others = counted.head, len(runs) - 1
+    before_P = reach_PRK(counted, np.array([k]))[:, 0, 0]
+
+    def cells(share_KR: Integer) -> tuple[float, float, float, float]:
+        """P, E, S, O with these numbers of samples of each checkpoint, mean over the rows of numbers."""
+        miss_PK = np.ones((len(counted), len(share_KR)))
+        for r in range(others):
+            miss_PK *= 1 - reach_PRK(counted, share_KR[:, r])[:, 1 + r]
+        b_P = 1 - miss_PK.mean(axis=1)
+        both = float(before_P @ b_P)
+        found, lost = float(b_P.sum()) - both, float(before_P.sum()) - both
+        return both, found, lost, max(len(counted) - both - found - lost, 0.0)
+
+    each, equal = np.full((1, others), k), _shares(k, others)
+    return Union(k, others, len(counted), cells(each), cells(equal) if k >= others else None)
+
+
+def _shares(k: int, others: int) -> Integer:
+    """k samples shared out evenly, the rest of the division to each checkpoint in turn: one row a turn."""
+    turn = (np.arange(others)[None] - np.arange(others)[:, None]) % others
+    return np.asarray(k // others + (turn < k % others), dtype=np.int64)

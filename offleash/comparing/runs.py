@@ -1,0 +1,156 @@
+"""From what a user names to comparisons: load the runs, compare them, and list the problems whose class can flip.
+
+Several runs after the first are checkpoints of one training, each compared with the first.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from shlex import quote
+
+from offleash.comparing.checkpoints import Union, union
+from offleash.comparing.compare import Comparison, compare_all
+from offleash.comparing.flips import Flips, StoredVerdicts, flips
+from offleash.comparing.question import Question
+from offleash.data.run import Run
+from offleash.data.run_folder import is_run, verifiers
+from offleash.data.tables import Note
+from offleash.errors import OffleashError, unknown
+from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
+from offleash.loading.import_logs import Scratch, copy_logs
+from offleash.loading.load import LoadOptions, RunInput, load
+from offleash.progress import Progress, silent
+from offleash.verifying.logs import Disagreement, verify_inputs
+from offleash.verifying.verify import VerifyOptions
+
+
+@dataclass(frozen=True)
+class ComparisonInputs:
+    """What is compared: the runs as they are to be loaded, and the scratch folder that copies of logs go to.
+
+    Whoever holds it holds the scratch folder, so the texts of the samples can be read as long as it lives.
+    """
+
+    runs: Sequence[RunInput]
+    options: LoadOptions = field(default_factory=LoadOptions)
+    before: str | None = None  # the names of the runs to compare; None: the first, and all others
+    after: str | None = None
+    copied: Mapping[str, tuple[Note, ...]] | None = None  # notes of logs that were copied; None: none were
+    scratch: Scratch = field(default_factory=Scratch)
+
+    def verified(
+        self, options: VerifyOptions, progress: Progress = silent
+    ) -> "tuple[ComparisonInputs, tuple[Disagreement, ...]]":
+        """The same runs judged by the verifier of the options, and where the tools that wrote logs disagree with it."""
+        if self.options.verdicts is not None:
+            raise OffleashError(
+                f"--verifier {options.verifier} judges the samples, and --verdicts {self.options.verdicts} takes "
+                "verdicts that are stored. Leave one out."
+            )
+        runs, name, found = verify_inputs(self.runs, self.options, options, self.scratch, progress)
+        return replace(self, runs=runs, options=LoadOptions(verdicts=name)), tuple(found)
+
+    def with_texts(self, progress: Progress = silent) -> "ComparisonInputs":
+        """The same runs with logs copied to run folders, where the text of a sample is found by its index."""
+        if self.copied is not None:
+            return self
+        read = copy_logs(self.runs, self.options, self.scratch, progress)
+        return replace(self, runs=read.inputs, copied=read.notes)
+
+    def compare(
+        self, question: Question | None = None, progress: Progress = silent
+    ) -> tuple[list[Comparison], Union | None]:
+        """The first run against each of the others; with several others, also against their union."""
+        return compare_inputs(self.runs, self.options, question, self.before, self.after, progress, self.copied)
+
+    def flips(self, comparisons: Sequence[Comparison], progress: Progress = silent) -> list[Flips]:
+        """For each comparison, the problems whose class depends on how samples are judged."""
+        return flips_of_inputs(self.runs, comparisons, self.options, progress)
+
+
+def compare_inputs(
+    inputs: Sequence[RunInput],
+    options: LoadOptions | None = None,
+    question: Question | None = None,
+    before: str | None = None,
+    after: str | None = None,
+    progress: Progress = silent,
+    copied: Mapping[str, tuple[Note, ...]] | None = None,
+) -> tuple[list[Comparison], Union | None]:
+    """Load the runs and compare the first with each of the others; with several others, also with their union.
+
+    `copied` has the notes of logs that were copied into run folders, by run.
+    """
+    runs = load(*inputs, options=options, progress=progress)
+    runs = [replace(run, notes=(copied or {}).get(run.name, ()) + run.notes) for run in runs]
+    runs = _chosen(runs, before, after)
+    notes = tuple(note for note in (_unquoted(inputs), _versions(runs)) if note is not None)
+    runs = [replace(runs[0], notes=notes + runs[0].notes), *runs[1:]]
+    progress(f"comparing {', '.join(run.name for run in runs)}")
+    comparisons = compare_all(runs, question)
+    together = union(runs, question.at if question else None) if len(runs) > 2 else None
+    return comparisons, together
+
+
+def flips_of_inputs(
+    inputs: Sequence[RunInput],
+    comparisons: Sequence[Comparison],
+    options: LoadOptions | None = None,
+    progress: Progress = silent,
+) -> list[Flips]:
+    """For each comparison of these inputs, the problems whose class depends on how samples are judged."""
+    paths = [str(one) for one in inputs if isinstance(one, str | Path)]
+    names = distinct_names([argument.name for argument in distinct_paths([parse_argument(path) for path in paths])])
+    judged = {name: _judged(text, options or LoadOptions()) for name, text in zip(names, paths, strict=True)}
+    out = []
+    for one in comparisons:
+        progress(f"which classes of {one.before.name} and {one.after.name} depend on how samples are judged")
+        out.append(
+            flips(one, judged.get(one.before.name, StoredVerdicts()), judged.get(one.after.name, StoredVerdicts()))
+        )
+    return out
+
+
+def _judged(text: str, options: LoadOptions) -> StoredVerdicts:
+    """The verdicts of every verifier that has judged all run folders of an argument."""
+    paths = parse_argument(text).paths
+    if not all(is_run(path) for path in paths):
+        return StoredVerdicts(quote(text))
+    known = set.intersection(*(set(verifiers(path)) for path in paths))
+    runs = {name: load(text, options=replace(options, verdicts=name))[0] for name in sorted(known)}
+    verdicts = {name: run.verdicts for name, run in runs.items() if run.verdicts is not None}
+    return StoredVerdicts(" ".join(quote(str(path)) for path in paths), folder=True, verdicts=verdicts)
+
+
+def _unquoted(inputs: Sequence[RunInput]) -> Note | None:
+    """A glob that the shell has cut into its files names as many runs as there are files."""
+    named = [Path(one) for one in inputs if isinstance(one, str | Path)]
+    folders = Counter(str(path.parent) for path in named if path.is_file())
+    folder, files = folders.most_common(1)[0] if folders else ("", 0)
+    if len(inputs) < 4 or files < 3:
+        return None
+    taken = f"{files} files of {folder} were taken as {files} runs"
+    return Note(f"{taken}; to merge the seeds or benchmarks of one run, quote the glob ('{folder}/*')")
+
+
+def _versions(runs: Sequence[Run]) -> Note | None:
+    """The newest version of a verifier may be another in each folder, and then a difference may be its own."""
+    by = {run.name: run.verifier for run in runs if run.verifier and "@" in run.verifier}
+    if len({verifier.split("@")[0] for verifier in by.values()}) != 1 or len(set(by.values())) == 1:
+        return None
+    judged = ", ".join(f"{name} by {verifier}" for name, verifier in by.items())
+    return Note(f"the runs were judged by different versions of a verifier ({judged}); offleash verify the older again")
+
+
+def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]:
+    """The runs in the order asked for: the one before, then the one after or all others."""
+    by_name = {run.name: run for run in runs}
+    for name in (before, after):
+        if name is not None and name not in by_name:
+            raise unknown("run", name, by_name)
+    first = by_name[before] if before is not None else runs[0]
+    if after is not None and by_name[after] is first:
+        raise OffleashError(f"{first.name!r} is the run before and the run after; choose two of {', '.join(by_name)}.")
+    others = [by_name[after]] if after is not None else [run for run in runs if run is not first]
+    return [first, *others]

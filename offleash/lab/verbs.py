@@ -1,0 +1,211 @@
+"""demo, and the lab's verbs: small worlds with their problems, expert traces and models. Declared as those of api/."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from offleash.api.train import needs_local
+from offleash.errors import OffleashError
+from offleash.options import Data, Flag, Seed, verb
+from offleash.progress import Progress, silent
+from offleash.results.comparison import FigureResult
+from offleash.results.result import Result, say, screen
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from offleash.lab.demo import DemoRuns
+
+
+@dataclass(frozen=True, repr=False)
+class DemoResult(Result):
+    """A demo: four comparisons of what it trained and drew, and the page."""
+
+    runs: "DemoRuns"
+    report: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.lab.demo_report import demo_document
+
+        return demo_document(self.runs, self.report)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.lab.demo_report import headline, sentences
+        from offleash.reporting.comparison import show
+
+        show(screen(console), [self.runs.plain])
+        say(console, "\n".join(["", headline(self.runs), *sentences(self.runs)]))
+        where = f"Models, samples, verdicts: {self.runs.folder}. Report: {self.report}"
+        say(console, f"\n{self.runs.seconds:.0f} s. {where}")
+
+    def figure(self, name: str) -> FigureResult:
+        """A figure of the comparison at temperature 1."""
+        from offleash.reporting.figures import subject
+
+        return FigureResult(name, subject([self.runs.plain]))
+
+
+World = Annotated[str, Data("WORLD", "countdown, or another world (see: offleash lab list).")]
+
+
+@verb
+def demo(
+    *,
+    out: Annotated[str | Path, Flag("Where everything goes.", short="-o", metavar="DIR")] = "runs/demo",
+    quick: Annotated[bool, Flag("Under a minute: fewer steps, problems and samples.")] = False,
+    seed: Seed = 0,
+    world: Annotated[str, Flag("Which world of the lab.", metavar="NAME")] = "countdown",
+    command: str = "",
+    progress: Progress = silent,
+) -> DemoResult:
+    """Train a small model with GRPO, and measure what it can reach before and after.
+
+    A base of 158k parameters that comes with the package is trained on arithmetic puzzles (Countdown). Both models are
+    drawn on problems that neither saw, at temperature 1 and at the paper's 0.6 with top-p 0.95; the base is drawn a
+    second time, to see what chance alone does. Everything is measured in this run: if the effect is not there, it says
+    so. Ctrl-C loses nothing: run it again.
+
+    Examples:
+      offleash demo
+      offleash demo --quick -o runs/quick
+      offleash demo --seed 3 -o runs/seed3 --json
+    """
+    from dataclasses import replace
+
+    needs_local("demo")
+    from offleash.lab.demo import QUICK, DemoSize, demonstrate
+    from offleash.lab.demo_report import write_report
+    from offleash.lab.registry import world as world_of
+
+    plan = replace(QUICK if quick else DemoSize(), seed=seed)
+    done = demonstrate(world_of(world), plan, Path(out), progress)
+    return DemoResult(done, write_report(done, command, progress))
+
+
+@dataclass(frozen=True, repr=False)
+class LabResult(Result):
+    """What a verb of the lab wrote or lists."""
+
+    document: Any
+    text: str
+
+    def to_dict(self) -> Any:
+        return self.document
+
+    def show(self, console: "Console | None" = None) -> None:
+        say(console, self.text)
+
+
+@verb
+def lab_list() -> LabResult:
+    """The small worlds there are.
+
+    Examples:
+      offleash lab list
+    """
+    from offleash.lab.registry import WORLDS
+
+    rows = [{"name": world.name, "about": world.about} for world in WORLDS.values()]
+    return LabResult(rows, "\n".join(f"{row['name']:12} {row['about']}" for row in rows))
+
+
+@verb
+def lab_model(
+    world: World = "countdown",
+    *,
+    out: Annotated[str | Path, Flag("Where the copy goes.", short="-o", metavar="DIR")] = "base",
+) -> LabResult:
+    """Copy a world's base model, in Hugging Face format, to train, serve or draw from.
+
+    Examples:
+      offleash lab model countdown -o base
+      offleash draw countdown:test hf:base -k 64 --max-tokens 18 -o runs/base
+    """
+    from offleash.lab.pretrain import copy_base
+    from offleash.lab.registry import world as world_of
+
+    folder = copy_base(world_of(world).name, Path(out))
+    said = f"{folder} holds the base of {world}; use it as hf:{folder}."
+    return LabResult({"world": world, "model": str(folder)}, said)
+
+
+@verb
+def lab_problems(
+    world: World,
+    *,
+    out: Annotated[str | Path, Flag("A JSONL file that every verb reads.", short="-o", metavar="FILE")],
+    part: Annotated[str, Flag("Which part; they share no problem.", choices=("train", "dev", "test"))] = "test",
+    size: Annotated[int, Flag("How many problems.", metavar="N", least=1)] = 200,
+    seed: Seed = 0,
+    progress: Progress = silent,
+) -> LabResult:
+    """Write problems of a world: to train on (train), to choose by (dev), to test with (test).
+
+    Examples:
+      offleash lab problems countdown --part train --size 4096 -o train.jsonl
+    """
+    from offleash.lab.registry import world as world_of
+    from offleash.lab.registry import write_problems
+
+    progress(f"generating {world}")
+    path = Path(out)
+    count = write_problems(world_of(world), part, size, seed, path)
+    said = f"{path} holds {count:,} problems of {world}, part {part}."
+    return LabResult({"file": str(path), "problems": count}, said)
+
+
+@verb
+def lab_traces(
+    world: World,
+    *,
+    out: Annotated[str | Path, Flag("A JSONL file of {problem, text}.", short="-o", metavar="FILE")],
+    problems: Annotated[str | Path, Flag("The problems to solve.", metavar="FILE")],
+    each: Annotated[int, Flag("At most this many traces per problem.", metavar="N", least=1)] = 4,
+    seed: Seed = 0,
+    progress: Progress = silent,
+) -> LabResult:
+    """Write correct traces by the world's own solver, for methods that learn from outside.
+
+    Examples:
+      offleash lab traces countdown --problems train.jsonl -o traces.jsonl
+    """
+    from offleash.lab.registry import world as world_of
+    from offleash.lab.registry import write_expert_traces
+
+    path = Path(out)
+    count = write_expert_traces(world_of(world), Path(problems), each, seed, path, progress)
+    return LabResult({"file": str(path), "traces": count}, f"{path} holds {count:,} traces.")
+
+
+@verb
+def lab_pretrain(
+    world: World,
+    *,
+    out: Annotated[str | Path, Flag("Where the model goes.", short="-o", metavar="DIR")],
+    steps: Annotated[
+        int | None, Flag("Training steps. Default: as many as the shipped base had.", metavar="N", least=1)
+    ] = None,
+    seed: Seed = 0,
+    progress: Progress = silent,
+) -> LabResult:
+    """Train a base for a world from its corpus: minutes on one core. The defaults made the one that is shipped.
+
+    Examples:
+      offleash lab pretrain countdown -o base
+      offleash lab pretrain countdown --steps 300 --seed 1 -o weaker
+    """
+    from dataclasses import replace
+
+    needs_local("lab pretrain")
+    from offleash.lab.pretrain import pretrained, refuse_taken, save
+    from offleash.lab.registry import world as world_of
+
+    chosen, folder = world_of(world), Path(out)
+    options = replace(chosen.pretraining, seed=seed, steps=steps or chosen.pretraining.steps)
+    refuse_taken(folder)
+    try:
+        save(pretrained(chosen, options, progress), chosen, folder)
+    except KeyboardInterrupt:
+        raise OffleashError("The pretraining was interrupted. It keeps no checkpoints: run it again.") from None
+    said = f"{folder} holds a base of {world}; use it as hf:{folder}."
+    return LabResult({"model": str(folder), "steps": options.steps}, said)

@@ -1,0 +1,230 @@
+"""Results of analyses and of training."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offleash.errors import OffleashError
+from offleash.results.result import Result, say, screen
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from offleash.analyses.certificates.certify import CertifiedRun
+    from offleash.analyses.certificates.nucleus import NucleusCut
+    from offleash.analyses.entropy.entropy import Entropies
+    from offleash.analyses.likelihood.likelihood import Likelihood
+    from offleash.analyses.planning import PilotPlan
+    from offleash.analyses.strategies.strategies import StrategyComparison
+    from offleash.analyses.sweep.sweep import Sweep
+    from offleash.analyses.theory.mechanisms import TheoryReport
+    from offleash.training.loop import Training
+
+
+@dataclass(frozen=True, repr=False)
+class EntropyResult(Result):
+    """Token entropy and answer entropy of runs."""
+
+    entropies: "Entropies"
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.analyses.entropy.report import entropy_document
+
+        return entropy_document(self.entropies)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.entropy.terminal import show_entropies
+
+        show_entropies(screen(console), self.entropies)
+
+
+@dataclass(frozen=True, repr=False)
+class LikelihoodResult(Result):
+    """How probable both models find what either of them, or others, wrote."""
+
+    likelihood: "Likelihood"
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.analyses.likelihood.report import likelihood_document
+
+        return likelihood_document(self.likelihood)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.likelihood.terminal import show_likelihood
+
+        show_likelihood(screen(console), self.likelihood)
+
+
+@dataclass(frozen=True, repr=False)
+class StrategiesResult(Result):
+    """Which strategies were kept, lost and gained."""
+
+    strategies: "StrategyComparison"
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.analyses.strategies.report import ways_json
+
+        return ways_json(self.strategies)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.strategies.terminal import show_ways
+
+        show_ways(screen(console), self.strategies)
+
+
+@dataclass(frozen=True, repr=False)
+class SweepResult(Result):
+    """What one or two models reach at every decoding of a grid."""
+
+    sweep: "Sweep"
+    path: Path | None = None  # of the figure
+    unwritten: OffleashError | None = None  # why there is no figure
+
+    @property
+    def ok(self) -> bool:
+        return not self.sweep.missing and not self.sweep.unmatched
+
+    @property
+    def trouble(self) -> OffleashError | None:
+        return self.unwritten
+
+    def with_figure(self, path: Path) -> "SweepResult":
+        """Draw support against the decoding to a file; trouble with it does not lose the rest."""
+        from offleash.analyses.sweep.figures import support_by_decoding
+        from offleash.render.export import write_figure
+
+        try:
+            write_figure(support_by_decoding(self.sweep), path, "--figure")
+        except OffleashError as error:
+            return replace(self, unwritten=error)
+        return replace(self, path=path)
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.analyses.sweep.report import swept_document
+
+        return swept_document(self.sweep)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.sweep.report import show_sweep
+
+        show_sweep(screen(console), self.sweep)
+        if self.path is not None:
+            say(console, f"Figure: {self.path}")
+
+
+@dataclass(frozen=True, repr=False)
+class CertifyResult(Result):
+    """A folder of certificates."""
+
+    run: "CertifiedRun"
+
+    @property
+    def ok(self) -> bool:
+        return not self.run.troubles
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.analyses.certificates.report import certified_document
+
+        return certified_document(self.run)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.certificates.report import certified_text
+
+        say(console, certified_text(self.run))
+
+
+@dataclass(frozen=True, repr=False)
+class NucleusResult(Result):
+    """What top-p cuts off of certificates."""
+
+    cuts: "tuple[NucleusCut, ...]"
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.analyses.certificates.report import cutoff_document
+
+        return cutoff_document(self.cuts)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.certificates.report import show_cutoff
+
+        show_cutoff(screen(console), self.cuts)
+
+
+@dataclass(frozen=True, repr=False)
+class TheoryResult(Result):
+    """The paper's statements, each checked in small exact worlds."""
+
+    theory: "TheoryReport"
+    figures: tuple[Path, ...] = ()  # that were written
+    unwritten: OffleashError | None = None  # why there are none
+
+    @property
+    def trouble(self) -> OffleashError | None:
+        return self.unwritten
+
+    def with_figures(self, folder: Path) -> "TheoryResult":
+        """Draw the figures into a folder; trouble with them does not lose the rest."""
+        from offleash.analyses.theory.figures import write_figures
+
+        try:
+            return replace(self, figures=tuple(write_figures(self.theory, folder)))
+        except OffleashError as error:
+            return replace(self, unwritten=error)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        from offleash.analyses.theory.report import theory_document
+
+        return theory_document(self.theory)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.theory.report import show_theory
+
+        show_theory(screen(console), self.theory)
+        for path in self.figures:
+            say(console, str(path))
+
+
+@dataclass(frozen=True, repr=False)
+class PlanResult(Result):
+    """From pilots, one plan per run: the budget that would settle the open problems."""
+
+    plans: "tuple[PilotPlan, ...]"
+
+    def to_dict(self) -> Any:
+        from offleash.analyses.planning import plan_document
+
+        documents = [plan_document(plan) for plan in self.plans]
+        return documents[0] if len(documents) == 1 else documents
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.planning import plan_table
+
+        for plan in self.plans:
+            screen(console).print(plan_table(plan))
+
+
+@dataclass(frozen=True, repr=False)
+class TrainResult(Result):
+    """A training that came to its end."""
+
+    training: "Training"
+
+    @property
+    def model(self) -> Path:
+        """The trained model, in Hugging Face format."""
+        return self.training.model
+
+    @property
+    def steps(self) -> int:
+        """Steps that it has done."""
+        return self.training.steps
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.training.loop import trained_document
+
+        return trained_document(self.training)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.training.loop import trained_text
+
+        say(console, trained_text(self.training))

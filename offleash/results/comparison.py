@@ -1,0 +1,306 @@
+"""The result of a comparison, and what is made of it: figures, reports, the viewer.
+
+A result made from logs holds copies of them in a scratch folder, so that its samples can be read; the folder goes with
+the result.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offleash.errors import OffleashError
+from offleash.progress import Progress, silent
+from offleash.results.result import Result, say, screen, unknown_ending
+
+if TYPE_CHECKING:
+    import altair as alt
+    from rich.console import Console
+
+    from offleash.analyses.certificates.compare import CertifiedComparison
+    from offleash.comparing.checkpoints import Union
+    from offleash.comparing.compare import Comparison
+    from offleash.comparing.evidence import Evidence
+    from offleash.comparing.figures.figure_input import FigureInput
+    from offleash.comparing.flips import Flips
+    from offleash.comparing.runs import ComparisonInputs
+    from offleash.render.figure import Figure, FigureFormat
+    from offleash.reporting.view import ViewServer
+    from offleash.stats.change import SupportChange
+    from offleash.stats.curves import Curve
+    from offleash.verifying.logs import Disagreement
+
+FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}  # of reports, by ending
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonResult(Result):
+    """One run against another, or several checkpoints each against the first; of certificates, `certified`."""
+
+    inputs: "ComparisonInputs"
+    comparisons: "tuple[Comparison, ...]" = ()
+    union: "Union | None" = None  # what several checkpoints reach together
+    flips: "tuple[Flips, ...]" = ()  # where asked for: problems whose class depends on how samples are judged
+    verified: "tuple[Disagreement, ...]" = ()  # runs that were judged first
+    certified: "tuple[CertifiedComparison, ...]" = ()
+    report: Path | None = None  # the page that was written
+    _drawn: "dict[str, FigureInput]" = field(default_factory=dict, init=False, compare=False)
+
+    @property
+    def comparison(self) -> "Comparison":
+        """The comparison; with several checkpoints, that of the last."""
+        if not self.comparisons:
+            raise OffleashError("These are certificates, without samples. Their comparison is in .certified.")
+        return self.comparisons[-1]
+
+    @property
+    def change(self) -> "SupportChange":
+        """P, E, S, O and the rates made of them, with intervals."""
+        return self.comparison.change
+
+    @property
+    def curves(self) -> "dict[str, Curve]":
+        """pass@k of both runs (`before`, `after`, `difference`) and the rates, against k, with intervals."""
+        return self.comparison.curves
+
+    @property
+    def evidence(self) -> "Evidence":
+        """What chance alone would give, and which losses and gains it does not explain."""
+        return self.comparison.evidence
+
+    @property
+    def finding(self) -> str:
+        """What was found, in a few sentences."""
+        if self.certified:
+            from offleash.analyses.certificates.report import certified_finding
+
+            return certified_finding(self.certified[-1])
+        from offleash.comparing.sentences import finding
+
+        return finding(self.comparison)
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.certified:
+            from offleash.analyses.certificates.report import certified_json
+
+            return certified_json(self.certified)
+        from offleash.reporting.comparison import document
+
+        return document(self.comparisons, self.union, self.flips, self.verified)
+
+    def show(self, console: "Console | None" = None) -> None:
+        out = screen(console)
+        if self.certified:
+            from offleash.analyses.certificates.report import show_certified
+
+            show_certified(out, self.certified)
+            return
+        from offleash.comparing.flips_report import show_flips
+        from offleash.reporting.comparison import show
+        from offleash.verifying.logs import show_disagreements
+
+        show_disagreements(out, self.verified)
+        show(out, self.comparisons, self.union)
+        show_flips(out, self.flips)
+        place = (
+            f"\nReport: {self.report}" if self.report else "\nAs a page with figures and samples: --report report.html"
+        )
+        say(out, place)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,  # noqa: A002
+        intervals: bool = False,
+        command: str = "",
+        progress: Progress = silent,
+    ) -> Path:
+        """Write it: .html (a page with figures and samples), .md, .tex (rows of a table), .json or .txt.
+
+        Args:
+            path: the file; its ending says the format.
+            format: html, md or latex, whatever the ending.
+            intervals: put the 95% intervals beside the rates of LaTeX rows.
+            command: what the page says made it.
+            progress: gets a line of text at every step.
+        """
+        place = Path(path)
+        kind = format or FORMATS.get(place.suffix.lower())
+        if kind is None:
+            return super().save(place) if place.suffix.lower() in (".json", ".txt") else self._refuse(place)
+        from offleash.render.output import check_place, write_text
+
+        check_place(place)
+        write_text(place, self.report_text(kind, intervals, command, progress))
+        return place
+
+    def _refuse(self, place: Path) -> Path:
+        raise unknown_ending(place, (*dict.fromkeys(FORMATS), ".json", ".txt"))
+
+    def report_text(
+        self,
+        format: str,  # noqa: A002
+        intervals: bool = False,
+        command: str = "",
+        progress: Progress = silent,
+    ) -> str:
+        """The report as text: html, md or latex."""
+        if format == "latex":
+            from offleash.reporting.latex import latex
+
+            self.comparison  # noqa: B018  certificates have no rows
+            return latex(self.comparisons, intervals)
+        if format == "md":
+            from offleash.reporting.markdown import markdown
+
+            return markdown(self.comparisons or (self.comparison,), self.union, command)
+        from offleash.reporting.page.build import PageText, report_page
+
+        return report_page(self.with_texts(progress), PageText(command=command), progress)
+
+    def figure(self, name: str, *, width: int | None = None) -> "FigureResult":
+        """One of the figures of the page: `passes`, `plane`, `support`, ... (docs/report.md)."""
+        drawn = FigureResult(name, self.subject(), width)
+        drawn.figure_at(drawn.look)  # an unknown name, or a figure that cannot be drawn, is said here
+        return drawn
+
+    def subject(self) -> "FigureInput":
+        """The comparisons as figures take them."""
+        from offleash.reporting.figures import subject
+
+        if "plain" not in self._drawn:
+            self._drawn["plain"] = subject(self.comparisons or (self.comparison,), self.union, self.flips)
+        return self._drawn["plain"]
+
+    def with_texts(self, progress: Progress = silent) -> "FigureInput":
+        """The same, where the texts of samples can be read too: logs are copied to the scratch folder first."""
+        from offleash.comparing.flips import can_flip
+        from offleash.reporting.figures import subject
+
+        if "texts" not in self._drawn:
+            question = self.comparison.question
+            inputs = self.inputs.with_texts(progress)
+            same = inputs is self.inputs or inputs.runs is self.inputs.runs
+            found, union = (self.comparisons, self.union) if same else inputs.compare(question, progress)
+            doubts = self.flips or (inputs.flips(found[-1:], progress) if can_flip(question) else ())
+            self._drawn["texts"] = subject(found, union, doubts)
+        return self._drawn["texts"]
+
+    def _repr_html_(self) -> str:
+        from offleash.reporting.notebook import notebook_html
+
+        return notebook_html(self.comparison)
+
+
+@dataclass(frozen=True, repr=False)
+class FigureResult(Result):
+    """A figure of a comparison: shown by a notebook, saved as PDF, SVG or PNG at the width of a paper's column."""
+
+    name: str
+    subject: "FigureInput"
+    width: int | None = None  # pixels; None: a column in a file, wider in a notebook
+    path: Path | None = None  # where it was written
+
+    @property
+    def look(self) -> "FigureFormat":
+        """The size that a file gets."""
+        from offleash.render.figure import PAPER, FigureFormat
+
+        if self.width is None:
+            return PAPER
+        height = max(PAPER.height, min(300, self.width * 3 // 5))
+        return FigureFormat(self.width, height, self.width <= 1.5 * (PAPER.width or 0))
+
+    def figure_at(self, look: "FigureFormat") -> "Figure":
+        from offleash.render.figure import Missing
+        from offleash.reporting.figures import figure
+
+        drawn = figure(self.name, self.subject, look)
+        if isinstance(drawn, Missing):
+            raise OffleashError(f"The figure {self.name!r} cannot be drawn: {drawn.reason}.")
+        return drawn
+
+    @property
+    def chart(self) -> "alt.Chart | alt.LayerChart | alt.HConcatChart":
+        """The figure as a chart of Altair, to be changed or saved like any other."""
+        import altair as alt
+
+        from offleash.render.figure import FigureFormat
+
+        panels = self.figure_at(FigureFormat(width=self.width or 520)).panels
+        return panels[0] if len(panels) == 1 else alt.hconcat(*panels)
+
+    def to_dict(self) -> dict[str, Any]:
+        drawn = self.figure_at(self.look)
+        path = None if self.path is None else str(self.path)
+        return {"figure": self.name, "path": path, "title": drawn.title, "caption": drawn.caption, "alt": drawn.alt}
+
+    def show(self, console: "Console | None" = None) -> None:
+        drawn = self.figure_at(self.look)
+        say(console, f"{drawn.title}\n{drawn.caption}" + (f"\n{self.path}" if self.path else ""))
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as .pdf, .svg or .png."""
+        from offleash.render.export import kind_of, write_figure
+        from offleash.render.output import check_place
+
+        place = Path(path)
+        kind_of(place)
+        check_place(place)
+        write_figure(self.figure_at(self.look), place)
+        return place
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return self.chart._repr_mimebundle_(**options)
+
+
+@dataclass(frozen=True, repr=False)
+class ReportResult(Result):
+    """A report that was written to a file, or its text where no file was named."""
+
+    path: Path | None
+    format: str
+    text: str
+    finding: str
+
+    def to_dict(self) -> dict[str, Any]:
+        place = {"report": str(self.path)} if self.path is not None else {"text": self.text}
+        return {**place, "format": self.format, "bytes": len(self.text.encode()), "finding": self.finding}
+
+    def show(self, console: "Console | None" = None) -> None:
+        if self.path is None:
+            screen(console).file.write(self.text)
+        elif self.format == "html":
+            say(console, f"{self.finding}\nReport: {self.path} ({len(self.text.encode()) / 1e6:.1f} MB)")
+        else:
+            say(console, f"Report: {self.path}")
+
+
+@dataclass(frozen=True, repr=False)
+class ViewSession(Result):
+    """The viewer, listening on this machine: `serve()` answers until Ctrl-C or `close()`."""
+
+    url: str
+    server: "ViewServer"
+    comparison: ComparisonResult  # whose scratch folder the samples are read from
+    in_browser: bool = False  # open the page once it is served
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"url": self.url}
+
+    def show(self, console: "Console | None" = None) -> None:
+        say(console, f"{self.url}   (Ctrl-C to stop)")
+
+    def serve(self) -> None:
+        """Answer requests until Ctrl-C or `close()`."""
+        import sys
+        import webbrowser
+
+        with self.server:
+            if self.in_browser and not webbrowser.open(self.url):
+                print(f"No browser was found; open {self.url} by hand.", file=sys.stderr)
+            self.server.serve()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.server.close()

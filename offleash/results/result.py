@@ -1,0 +1,117 @@
+"""What every result of a public function can do.
+
+`to_dict()` is what `--json` prints. `show()` is what the command line prints for people; `repr` is its beginning, at
+most a screen. `save(path)` writes it to a file, whose ending says as what. `figure(name)` draws one of its figures,
+where it has any. `ok` is False where something is missing or wrong, and the command line then exits with 1.
+
+Renderers are imported when they are needed: the result of comparing two files of counts needs no altair.
+"""
+
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offleash.errors import OffleashError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SCREEN = 24  # lines of a repr
+WIDTH = 100  # characters of its lines
+
+
+class Result(ABC):
+    """What a public function returns."""
+
+    @property
+    def lines(self) -> bool:
+        """Whether `--json` prints a line per entry of the list that `to_dict` gives."""
+        return False
+
+    @abstractmethod
+    def to_dict(self) -> Any:
+        """What `--json` prints: a dict, or a list where the command prints one."""
+
+    @abstractmethod
+    def show(self, console: "Console | None" = None) -> None:
+        """Print it for people, as the command line does."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is there and nothing is wrong."""
+        return True
+
+    @property
+    def trouble(self) -> OffleashError | None:
+        """What went wrong after the result was there, such as a figure that could not be written."""
+        return None
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to a file: .json as `to_dict` gives it, .txt as it is shown. Returns the path."""
+        from offleash.render.output import check_place, write_text
+
+        place = Path(path)
+        if place.suffix.lower() not in (".json", ".txt"):
+            raise unknown_ending(place, (".json", ".txt"))
+        check_place(place)
+        text = json_text(self) if place.suffix.lower() == ".json" else shown(self)
+        write_text(place, text + "\n")
+        return place
+
+    def figure(self, name: str) -> "Result":
+        """One of its figures."""
+        raise OffleashError(
+            f"A {type(self).__name__} has no figure {name!r}. Comparisons have figures: compare(...).figure(NAME)."
+        )
+
+    def __repr__(self) -> str:
+        return a_screen(shown(self))
+
+
+def a_screen(text: str) -> str:
+    """The beginning of a text that fits on a screen, with a word on the rest."""
+    lines = text.splitlines()
+    if len(lines) > SCREEN:
+        lines = [*lines[: SCREEN - 1], f"... {len(lines) - SCREEN + 1} more lines: .show()"]
+    return "\n".join(lines)
+
+
+def json_text(result: Result) -> str:
+    """A result as `--json` prints it: on one line, or a line per entry."""
+    document = result.to_dict()
+    parts = document if result.lines else [document]
+    return "\n".join(json.dumps(part, ensure_ascii=False, allow_nan=False) for part in parts)
+
+
+def shown(result: Result, width: int = WIDTH) -> str:
+    """What a result shows, as plain text."""
+    from rich.console import Console
+
+    screen = io.StringIO()
+    result.show(Console(file=screen, width=width, markup=False, emoji=False, highlight=False, no_color=True))
+    return "\n".join(line.rstrip() for line in screen.getvalue().splitlines()).strip("\n")
+
+
+def say(console: "Console | None", text: str) -> None:
+    """Print a text as it is, without what could steer a terminal; lines stay lines and are not wrapped."""
+    plain = "".join(
+        letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
+    screen(console).print(plain, soft_wrap=True)
+
+
+def screen(console: "Console | None") -> "Console":
+    """The console given, or standard output; what is printed there is data and never markup."""
+    if console is not None:
+        return console
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def unknown_ending(path: Path, known: Sequence[str]) -> OffleashError:
+    """A file whose ending says nothing of what to write."""
+    return OffleashError(f"{path} ends in {path.suffix!r}. It can be saved as {', '.join(known)}.")

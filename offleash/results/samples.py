@@ -1,0 +1,296 @@
+"""Results about samples and problems: drawn, judged, scored, imported, checked."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offleash.errors import OffleashError
+from offleash.results.comparison import ComparisonResult, FigureResult
+from offleash.results.result import Result, a_screen, json_text, say, screen
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.console import Console
+
+    from offleash.comparing.compare import Comparison
+    from offleash.drawing.draw import DrawnRun
+    from offleash.drawing.fsck import FsckReport
+    from offleash.loading.import_logs import LogImport
+    from offleash.problems.problem import ProblemSet
+    from offleash.scoring.rows import ScoredRow
+    from offleash.scoring.score import ScoredFile, ScoredRun
+    from offleash.studies import Cost, StudyRuns
+    from offleash.verifying.check_problems import ProblemCheck
+    from offleash.verifying.rows import Outcome
+    from offleash.verifying.verify import VerifiedRun
+
+
+@dataclass(frozen=True, repr=False)
+class DrawResult(Result):
+    """A run after a draw."""
+
+    run: "DrawnRun"
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.run.folder
+
+    @property
+    def samples(self) -> int:
+        """Samples that the run has now."""
+        return self.run.samples
+
+    @property
+    def ok(self) -> bool:
+        return not self.run.failed
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.drawing.report import drawn_document
+
+        return drawn_document(self.run)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.drawing.report import drawn_text
+
+        say(console, drawn_text(self.run))
+
+
+@dataclass(frozen=True, repr=False)
+class StudyResult(Result):
+    """Two models drawn, judged and compared; of a dry run, only the cost."""
+
+    cost: "Cost"
+    study: "StudyRuns | None" = None
+    result: ComparisonResult | None = None  # None: samples are missing, or it was a dry run
+    report: Path | None = None
+
+    @property
+    def comparison(self) -> "Comparison":
+        """What was found."""
+        if self.result is None:
+            raise OffleashError("Samples are missing, so nothing was compared. Run the same study again to resume.")
+        return self.result.comparison
+
+    @property
+    def ok(self) -> bool:
+        if self.study is None:
+            return True
+        return self.result is not None and not any(run.failed for run in self.study.drawn)
+
+    def to_dict(self) -> dict[str, Any]:
+        from dataclasses import asdict
+
+        from offleash.studies import studied_document
+
+        return asdict(self.cost) if self.study is None else studied_document(self.study, self.report)
+
+    def show(self, console: "Console | None" = None) -> None:
+        if self.study is None or self.result is None:
+            return
+        from offleash.reporting.comparison import show
+
+        show(screen(console), self.result.comparisons)
+        base, rl = (self.study.folder / name for name in ("base", "rl"))
+        say(console, f"\nAgain: offleash compare {base} {rl}   What to doubt: ... --flips\nReport: {self.report}")
+
+    def save(self, path: str | Path) -> Path:
+        """Write the comparison: see ComparisonResult.save."""
+        self.comparison  # noqa: B018  says why there is none
+        assert self.result is not None
+        return self.result.save(path)
+
+    def figure(self, name: str) -> FigureResult:
+        """A figure of the comparison."""
+        self.comparison  # noqa: B018
+        assert self.result is not None
+        return self.result.figure(name)
+
+
+@dataclass(frozen=True, repr=False)
+class VerifyResult(Result):
+    """Run folders that were judged, or the rows of a file."""
+
+    runs: "tuple[VerifiedRun, ...]" = ()
+    rows: "tuple[Outcome, ...]" = ()  # in the order of the file; empty where a callback took them
+    counts: Mapping[str, Counter[str]] = field(default_factory=dict)  # of rows: by verdict and by step
+    failures: tuple[str, ...] = ()  # of rows: some of them
+    of_rows: bool = False
+
+    @property
+    def lines(self) -> bool:
+        return self.of_rows
+
+    def to_dict(self) -> Any:
+        from offleash.verifying.report import outcome_document, verified_document
+
+        return [outcome_document(row) for row in self.rows] if self.of_rows else verified_document(self.runs)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.verifying.report import outcomes_text, verified_text
+
+        if self.of_rows:
+            say(console, outcomes_text(self.counts["verdicts"], self.counts["steps"], self.failures))
+        else:
+            say(console, "\n".join(verified_text(run) for run in self.runs))
+
+
+@dataclass(frozen=True, repr=False)
+class ScoreResult(Result):
+    """Run folders whose samples were scored, or the rows of a file."""
+
+    runs: "tuple[ScoredRun, ...]" = ()
+    rows: "tuple[ScoredRow, ...]" = ()  # in the order of the file; empty where a callback took them
+    file: "ScoredFile | None" = None
+
+    @property
+    def lines(self) -> bool:
+        return self.file is not None
+
+    def to_dict(self) -> Any:
+        from offleash.scoring.report import row_document, scored_document
+
+        return scored_document(self.runs) if self.file is None else [row_document(row) for row in self.rows]
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.scoring.report import file_text, scored_text
+
+        say(console, "\n".join(map(scored_text, self.runs)) if self.file is None else file_text(self.file))
+
+
+@dataclass(frozen=True, repr=False)
+class ImportResult(Result):
+    """Logs of another tool as a run folder."""
+
+    logs: "LogImport"
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.logs.folder
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.loading.import_logs import imported_document
+
+        return imported_document(self.logs)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.loading.import_logs import imported_text
+
+        say(console, imported_text(self.logs))
+
+
+@dataclass(frozen=True, repr=False)
+class CheckResult(Result):
+    """Whether verifiers accept the gold answers of problems and reject corruptions of them."""
+
+    check: "ProblemCheck"
+
+    @property
+    def ok(self) -> bool:
+        return self.check.sound
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.verifying.check_problems import checked_document
+
+        return checked_document(self.check)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.verifying.check_problems import checked_text
+
+        say(console, checked_text(self.check))
+
+
+@dataclass(frozen=True, repr=False)
+class FsckResult(Result):
+    """Run folders that were read in full and checked."""
+
+    runs: "tuple[FsckReport, ...]"
+
+    @property
+    def ok(self) -> bool:
+        return all(run.good for run in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.drawing.fsck import fsck_document
+
+        return fsck_document(self.runs)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.drawing.fsck import fsck_text
+
+        say(console, "\n".join(map(fsck_text, self.runs)))
+
+
+@dataclass(frozen=True, repr=False)
+class ProblemSetResult(Result):
+    """Problems as a table, one row per problem; without a name, the benchmarks there are."""
+
+    frame: "pl.DataFrame"
+    problems: "ProblemSet | None" = None
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    @property
+    def lines(self) -> bool:
+        return self.problems is not None
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        from offleash.problems.problem import line
+
+        rows = self.frame.iter_rows(named=True)
+        return [dict(row) for row in rows] if self.problems is None else [line(row) for row in rows]
+
+    def show(self, console: "Console | None" = None) -> None:
+        if self.problems is not None:
+            screen(console).file.write(json_text(self) + "\n")
+            return
+        from offleash.problems.benchmarks import show_benchmarks
+
+        show_benchmarks(screen(console), self.to_dict())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the problems as .jsonl, which every function reads."""
+        from offleash.render.output import check_place, write_text
+
+        place = Path(path)
+        if place.suffix.lower() != ".jsonl":
+            return super().save(place)
+        check_place(place)
+        write_text(place, json_text(self) + "\n")
+        return place
+
+    def __repr__(self) -> str:
+        shown = [name for name in ("problem", "question", "gold", "name", "about") if name in self.frame.columns]
+        return a_screen(repr(self.frame.select(shown)))
+
+
+@dataclass(frozen=True, repr=False)
+class FormatsResult(Result):
+    """The formats of logs that are recognised."""
+
+    formats: tuple[dict[str, Any], ...]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return list(self.formats)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from rich import box
+        from rich.table import Table
+
+        table = Table("format", "what it is", "files", box=box.SIMPLE_HEAD)
+        for one in self.formats:
+            table.add_row(one["name"], one["about"], ", ".join(one["examples"]))
+        screen(console).print(table)
+
+
+def row_document(row: "Outcome | ScoredRow") -> dict[str, Any]:
+    """One row of a file that was verified or scored, as `--json` prints it."""
+    from offleash.scoring.report import row_document as scored_row
+    from offleash.scoring.rows import ScoredRow
+    from offleash.verifying.report import outcome_document
+
+    return scored_row(row) if isinstance(row, ScoredRow) else outcome_document(row)

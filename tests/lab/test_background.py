@@ -1,0 +1,38 @@
+"""Calls in a process beside this one: waited for, their trouble told, ended when left."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from offleash.errors import OffleashError
+from offleash.lab.background import BackgroundCall, BackgroundCalls
+
+FORMATS = BackgroundCall("show_formats")
+
+
+def nothing() -> None:
+    pass
+
+
+def test_calls_run_one_after_the_other(tmp_path: Path) -> None:
+    with BackgroundCalls([BackgroundCall("lab_list"), FORMATS], tmp_path / "log") as lane:
+        lane.wait(nothing)
+    said = (tmp_path / "log").read_text()
+    assert said.index("countdown") < said.index("lm_eval")
+
+
+def test_trouble_of_a_call_is_told_and_the_next_is_not_begun(tmp_path: Path) -> None:
+    lane = BackgroundCalls([BackgroundCall("compare", ("nowhere",)), FORMATS], tmp_path / "log")
+    with lane, pytest.raises(OffleashError, match=r"compare\('nowhere'\) ended with exit code 1"):
+        lane.wait(nothing)
+    said = (tmp_path / "log").read_text()
+    assert "'nowhere' is no file" in said
+    assert "lm_eval" not in said
+
+
+def test_a_call_that_is_left_is_ended(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with BackgroundCalls([BackgroundCall("problem_set", ("reasoning_gym:codeio",), {"size": 5000})], tmp_path / "log"):
+        time.sleep(1.0)
+    assert time.monotonic() - started < 15
