@@ -9,7 +9,7 @@ command line refuse a value with the same message. `describe` is the one reader 
 import inspect
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, wraps
@@ -221,6 +221,7 @@ class Declaration:
     arguments: tuple[DataArgument, ...]
     options: Mapping[str, Option]  # by keyword
     groups: Mapping[str, type]  # by parameter
+    defaults: Mapping[str, object]  # of the groups
     python_only: tuple[str, ...]  # parameters that are no option: progress, callbacks
     handed_on: tuple[str, ...] = ()  # groups of the function that `**options` goes to
 
@@ -231,6 +232,7 @@ def describe(function: Callable[..., object]) -> Declaration:
     arguments: list[DataArgument] = []
     options: dict[str, Option] = {}
     groups: dict[str, type] = {}
+    defaults: dict[str, object] = {}
     python_only: list[str] = []
     handed_on: list[str] = []
     own = set(inspect.signature(function).parameters)
@@ -245,7 +247,7 @@ def describe(function: Callable[..., object]) -> Declaration:
         elif flag is not None:
             options[parameter.name] = Option(parameter.name, flag, _kind(hint), default)
         elif (group := _group(hint)) is not None:
-            groups[parameter.name] = group
+            groups[parameter.name], defaults[parameter.name] = group, default
             left_out = next((mark.names for mark in marks if isinstance(mark, Without)), frozenset())
             # a parameter of the function wins over a field of the same name: the grid of `sweep` over one temperature
             hidden = left_out | (own - {parameter.name})
@@ -263,7 +265,7 @@ def describe(function: Callable[..., object]) -> Declaration:
         else:
             python_only.append(parameter.name)
     name = getattr(function, "__name__", "")
-    return Declaration(name, tuple(arguments), options, groups, tuple(python_only), tuple(handed_on))
+    return Declaration(name, tuple(arguments), options, groups, defaults, tuple(python_only), tuple(handed_on))
 
 
 def _fields(parameter: str, group: type) -> Iterator[Option]:
@@ -372,7 +374,7 @@ def needs(verb_name: str, argument: DataArgument) -> OffleashError:
 def _checked_group(declared: Declaration, name: str, value: object) -> object:
     kind = declared.groups[name]
     if value is None:
-        return None
+        return declared.defaults[name]
     if not isinstance(value, kind):
         raise OffleashError(
             f"{name} of {declared.verb} takes a {kind.__name__}. Found {value!r:.60}: give {name}={kind.__name__}(...)."
@@ -423,7 +425,7 @@ def checked_value(option: Option, value: object) -> object:
         return Path(value)
     if option.kind == "pairs" and isinstance(value, Mapping):
         return {str(name): str(text) for name, text in value.items()}
-    if option.kind == "texts" and isinstance(value, str | Sequence):
+    if option.kind == "texts" and isinstance(value, str | Collection):
         return tuple(_one_of(option, text) for text in ((value,) if isinstance(value, str) else value))
     if option.kind == "numbers" and isinstance(value, Real | Sequence) and not isinstance(value, bool | str):
         several = value if isinstance(value, Sequence) else (value,)
@@ -524,7 +526,7 @@ def takes(option: Option) -> str:
     high = (
         "" if flag.most is None else f" to {flag.most:,.0f}" if flag.above is None else f" and at most {flag.most:,g}"
     )
-    high = high or ("" if flag.below is None else f" and below {flag.below:,g}")
+    high = high or ("" if flag.below is None else f" {'and' if flag.least is None else 'to'} below {flag.below:,g}")
     return f"{noun}{low}{high}" + (" or 'paper'" if option.kind == "budget" else "")
 
 

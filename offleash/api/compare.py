@@ -136,7 +136,7 @@ def compare(
     if verifier is not None:
         inputs, judged = inputs.verified(verify_options(verifier, judging), progress)
     elif judging != Judging():
-        raise OffleashError("The options of judging are for --verifier, and none is named. Add --verifier NAME.")
+        raise OffleashError("--jobs, --no-cache, --judge and the like are for judging samples. Add --verifier NAME.")
     if report is not None:
         inputs = inputs.with_texts(progress)
     comparisons, union = inputs.compare(asked, progress)

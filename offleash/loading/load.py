@@ -76,6 +76,11 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
     """
     if not inputs:
         raise OffleashError("Name at least one run: a run folder, a log file, a folder of logs or a quoted glob.")
+    for one in inputs:
+        if not isinstance(one, str | Path | Run | pl.DataFrame):
+            raise OffleashError(
+                f"A run is a path, a run that is loaded or a frame of polars, not a {type(one).__name__}: {one!r:.60}."
+            )
     options = options or LoadOptions()
     parsed = iter(distinct_paths([parse_argument(str(one)) for one in inputs if isinstance(one, str | Path)]))
     runs: list[Run] = []

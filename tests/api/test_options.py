@@ -158,7 +158,7 @@ def _without_dashes(text: str) -> str:
             {"replicates": 5},
             "from 100 to 1,000,000. Found --replicates 5.",
         ),
-        (("--tau", 1), {"tau": 1}, "--tau takes a number from 0 and below 1. Found --tau 1."),
+        (("--tau", 1), {"tau": 1}, "--tau takes a number from 0 to below 1. Found --tau 1."),
         (("--at", "many"), {"at": "many"}, "--at takes a whole number from 1. Found --at many."),
         (("--rule", "sen"), {"rule": "sen"}, "Found --rule 'sen'; did you mean 'seen'?"),
         (("--allow", "seeds"), {"allow": "seeds"}, "--allow takes decoding. Found --allow 'seeds'."),
