@@ -132,6 +132,8 @@ def _call(name: str, function: Callable[..., Any]) -> str:
         named = getattr(default, "__name__", repr(default))
         named = f"{type(default).__name__}()" if is_dataclass(default) else named
         named = f"{type(default).__name__}.{default.name}" if isinstance(default, Enum) else named
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(one.startswith("*") for one in shown):
+            shown.append("*")
         shown.append(f"{stars}{parameter.name}" + ("" if default is parameter.empty else f"={named}"))
     returned = str(inspect.signature(function).return_annotation).strip("'\"")
     returned = returned if "<class" not in returned else inspect.signature(function).return_annotation.__name__

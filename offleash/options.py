@@ -8,8 +8,9 @@ command line refuse a value with the same message. `describe` is the one reader 
 
 import inspect
 import math
+import re
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, wraps
@@ -72,15 +73,13 @@ class OptionsOf:
 
 Columns = Annotated[
     Mapping[str, str],
-    Flag("Read NAME (problem, text, gold, verdict, ...) from COLUMN. Repeatable.", name="--map", metavar="NAME=COLUMN"),
+    Flag("Read NAME from COLUMN, where a file calls it otherwise. Repeatable.", name="--map", metavar="NAME=COLUMN"),
 ]
 SplitBy = Annotated[str | None, Flag("Take several runs from one file, by this column.", metavar="COLUMN")]
 Verdicts = Annotated[
     str | None, Flag("Use the stored verdicts of this verifier, where a run has several.", metavar="NAME")
 ]
-Verifier = Annotated[
-    str | None, Flag("Judge every sample with this verifier, not with each problem's own.", metavar="NAME")
-]
+Verifier = Annotated[str | None, Flag("Judge with this verifier, not with each problem's own.", metavar="NAME")]
 At = Annotated[
     int | None,
     Flag("Compare at this budget: samples per problem. Default: the largest that all runs have.", metavar="K", least=1),
@@ -243,7 +242,8 @@ def describe(function: Callable[..., object]) -> Declaration:
         default = MISSING if parameter.default is parameter.empty else parameter.default
         if data is not None:
             many = parameter.kind is parameter.VAR_POSITIONAL
-            arguments.append(DataArgument(parameter.name, data, many, default is MISSING and not many))
+            needed = default is MISSING and not data.metavar.startswith("[")
+            arguments.append(DataArgument(parameter.name, data, many, needed))
         elif flag is not None:
             options[parameter.name] = Option(parameter.name, flag, _kind(hint), default)
         elif (group := _group(hint)) is not None:
@@ -251,7 +251,9 @@ def describe(function: Callable[..., object]) -> Declaration:
             left_out = next((mark.names for mark in marks if isinstance(mark, Without)), frozenset())
             # a parameter of the function wins over a field of the same name: the grid of `sweep` over one temperature
             hidden = left_out | (own - {parameter.name})
-            options |= {one.keyword: one for one in _fields(parameter.name, group) if one.keyword not in hidden}
+            for one in _fields(parameter.name, group):
+                if one.keyword not in hidden:  # a group that may be None has no defaults of its own
+                    options[one.keyword] = replace(one, default=None) if default is None else one
         elif parameter.kind is parameter.VAR_KEYWORD:
             for mark in (mark for mark in marks if isinstance(mark, OptionsOf)):
                 other = describe(mark.function)
@@ -362,13 +364,15 @@ def checked_options(
             raise needs(declared.verb, argument)
     for name, option in declared.options.items():
         if option.default is MISSING and name not in out:
-            raise OffleashError(f"{declared.verb} needs {option.name}. {option.flag.help}")
+            raise needs(declared.verb, option)
     return out
 
 
-def needs(verb_name: str, argument: DataArgument) -> OffleashError:
-    """What a verb works on was not given."""
-    return OffleashError(f"{verb_name} needs {argument.data.metavar}. {argument.data.help}")
+def needs(verb_name: str, lacking: "DataArgument | Option") -> OffleashError:
+    """Something that must be given was not."""
+    if isinstance(lacking, Option):
+        return OffleashError(f"{verb_name} needs {lacking.name}. {lacking.flag.help}")
+    return OffleashError(f"{verb_name} needs {lacking.data.metavar}. {lacking.data.help}")
 
 
 def _checked_group(declared: Declaration, name: str, value: object) -> object:
@@ -398,8 +402,13 @@ def no_option(
     new = next((new for new in RENAMED.get(old, ()) if new in declared.options and old not in declared.options), None)
     if new is not None:
         return OffleashError(f"{verb_name} has no option {typed!r} any more. It is {spelt(new)!r} now.")
-    near = get_close_matches(typed, [spelt(name) for name in known], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else f" Its options: {', '.join(sorted(map(spelt, known)))}."
+    called = {spelt(name): name for name in known}
+    for name, option in declared.options.items():  # a flag typed as the keyword, or a keyword as the flag
+        called |= {_dashed(name): name, option.name: name, option.name.lstrip("-"): name}
+    near = [name for name in called if len(old) > 2 and name.startswith(typed)] or get_close_matches(typed, called, n=1)
+    names = sorted(dict.fromkeys(map(spelt, known)))
+    some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    hint = f" Did you mean {spelt(called[near[0]])!r}?" if near else f" Its options: {some}."
     return OffleashError(f"{verb_name} has no option {typed!r}.{hint}")
 
 
@@ -419,23 +428,28 @@ RENAMED: Mapping[str, tuple[str, ...]] = {
 
 def checked_value(option: Option, value: object) -> object:
     """A value as its function takes it; refused where it is none of the option's."""
-    if value is None and option.default is None:
-        return None
+    if value is None and (option.default is None or option.kind in ("pairs", "texts")):
+        return option.default
     if option.kind == "path" and isinstance(value, str | Path):
         return Path(value)
     if option.kind == "pairs" and isinstance(value, Mapping):
         return {str(name): str(text) for name, text in value.items()}
     if option.kind == "texts" and isinstance(value, str | Collection):
         return tuple(_one_of(option, text) for text in ((value,) if isinstance(value, str) else value))
-    if option.kind == "numbers" and isinstance(value, Real | Sequence) and not isinstance(value, bool | str):
-        several = value if isinstance(value, Sequence) else (value,)
-        return tuple(dict.fromkeys(_in_range(option, float(one), one) for one in several))
+    if option.kind == "numbers" and isinstance(value, Real | Iterable) and not isinstance(value, bool | str):
+        several = [checked_value(replace(option, kind="number"), one) for one in _listed(value)]
+        if not several:
+            raise refused(option, "nothing")
+        return tuple(dict.fromkeys(several))
     if option.kind == "budget" and value == PAPER:
         return value
     if option.kind in ("whole", "budget") and isinstance(value, Integral) and not isinstance(value, bool):
         return _in_range(option, int(value), value)
     if option.kind == "number" and isinstance(value, Real) and not isinstance(value, bool):
-        return _in_range(option, float(value), value)
+        try:
+            return _in_range(option, float(value), value)
+        except OverflowError:  # a whole number beyond all floats
+            raise refused(option, value) from None
     if option.kind == "text" and isinstance(value, str):
         return _one_of(option, value)
     if option.kind == "switch" and isinstance(value, bool):
@@ -445,12 +459,17 @@ def checked_value(option: Option, value: object) -> object:
     raise refused(option, value)
 
 
+def _listed(value: Any) -> Iterable[object]:
+    return (value,) if isinstance(value, Real) else value
+
+
 def parsed(option: Option, typed: str | Sequence[str]) -> object:
     """A value from what was typed; several texts where the flag may be given more than once."""
     texts = [typed] if isinstance(typed, str) else typed
     text = texts[-1]
     if option.kind in ("whole", "budget") and text != PAPER:
-        return checked_value(option, _number(option, text, text.replace(",", "").replace("_", ""), int))
+        digits = text.replace(",", "") if GROUPED.fullmatch(text) else text
+        return checked_value(option, _number(option, text, digits, int))
     if option.kind == "number":
         return checked_value(option, _number(option, text, text, float))
     if option.kind == "numbers":
@@ -489,7 +508,7 @@ def _one_of(option: Option, text: str) -> str:
 
 def _in_range(option: Option, value: Any, given: object) -> Any:
     flag = option.flag
-    good = math.isfinite(value)
+    good = isinstance(value, int) or math.isfinite(value)
     good = good and (flag.least is None or value >= flag.least) and (flag.most is None or value <= flag.most)
     good = good and (flag.above is None or value > flag.above) and (flag.below is None or value < flag.below)
     if not good:
@@ -501,7 +520,11 @@ def refused(option: Option, value: object, whole: object = None) -> OffleashErro
     """A value that an option does not take: what it takes, and what was found; of a list, which part of the whole."""
     near = get_close_matches(str(value), option.flag.choices, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    said = repr(value) if option.kind in ("text", "texts") else f"{value:g}" if isinstance(value, float) else value
+    said: object = value
+    if isinstance(value, float) and option.kind == "number":
+        said = f"{value:g}"  # 1.0 of Python is the 1 that was typed
+    elif option.kind in ("text", "texts") or value == "":
+        said = repr(value)
     found = f"{str(value)!r} in {option.name} {whole}" if whole is not None else f"{option.name} {said}"
     return OffleashError(f"{option.name} takes {takes(option)}. Found {found[:100]}{hint}")
 
@@ -515,12 +538,12 @@ def takes(option: Option) -> str:
     if option.kind == "pairs":
         return f"{flag.metavar}, for example {EXAMPLES[option.name]}"
     if option.kind == "switch":
-        return "no value" if option.default is False else "True or False"
+        return "True or False"
     if option.kind == "path":
         return "a path"
     if option.kind in ("text", "texts"):
         return "a text"
-    noun = {"number": "a number", "numbers": "numbers with commas between them"}.get(option.kind, "a whole number")
+    noun = {"number": "a number", "numbers": "numbers, separated by commas,"}.get(option.kind, "a whole number")
     low = "" if flag.above is None else f" above {flag.above:,g}"
     low = low or ("" if flag.least is None else f" from {flag.least:,g}")
     high = (
@@ -530,7 +553,8 @@ def takes(option: Option) -> str:
     return f"{noun}{low}{high}" + (" or 'paper'" if option.kind == "budget" else "")
 
 
-EXAMPLES = {"--map": "--map verdict=is_correct", "--set": "--set dtype=bfloat16"}
+GROUPED = re.compile(r"\d{1,3}(,\d{3})+")  # 8,192
+EXAMPLES = {"--map": "--map text=response", "--set": "--set dtype=bfloat16"}
 
 
 def _dashed(keyword: str) -> str:

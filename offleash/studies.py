@@ -11,7 +11,7 @@ import polars as pl
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.question import Question
-from offleash.comparing.runs import compare_inputs
+from offleash.comparing.runs import ComparisonInputs
 from offleash.data.run_folder import is_run
 from offleash.drawing.draw import (
     Announce,
@@ -26,6 +26,7 @@ from offleash.drawing.draw import (
 from offleash.drawing.report import drawn_document
 from offleash.drawing.resume import askable
 from offleash.errors import OffleashError
+from offleash.loading.load import LoadOptions
 from offleash.progress import Progress, silent
 from offleash.render.numbers import many
 from offleash.reporting.comparison import document
@@ -81,6 +82,7 @@ class StudyRuns:
     drawn: tuple[DrawnRun, ...]
     verified: tuple[VerifiedRun, ...]
     comparison: Comparison | None
+    inputs: ComparisonInputs | None = None  # of the comparison
 
 
 def study(
@@ -104,8 +106,10 @@ def study(
         return StudyRuns(folder, tuple(runs), (), None)
     judged = () if asked.until else _verified(folder, verifying or VerifyOptions(), progress)
     reached = [f"{name}={folder / name}" for name in NAMES]
-    comparisons, _ = compare_inputs(reached, question=question, progress=progress)
-    return StudyRuns(folder, tuple(runs), judged, comparisons[0])
+    # an earlier study may have left verdicts of another verifier in these folders
+    inputs = ComparisonInputs(reached, LoadOptions(verdicts=judged[0].verifier if judged else runs[0].verifier))
+    comparisons, _ = inputs.compare(question, progress)
+    return StudyRuns(folder, tuple(runs), judged, comparisons[0], inputs)
 
 
 def check_study(

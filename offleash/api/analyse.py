@@ -131,9 +131,8 @@ def likelihood(
 def strategies(
     *runs: Annotated[str | Path, Data("BEFORE AFTER", "Two run folders, or logs that keep texts; NAME=PATH.")],
     by: Annotated[
-        str | None,
-        Flag("What tells strategies apart: countdown, steps, program, or FILE.py:FUNCTION.", metavar="NAME"),
-    ] = None,
+        str, Flag("What tells strategies apart: countdown, steps, program, or FILE.py:FUNCTION.", metavar="NAME")
+    ],
     show: Annotated[int, Flag("Lost and gained strategies to show, with a sample each.", metavar="N", least=0)] = 5,
     again: Annotated[bool, Flag("Read strategies again that are stored in the run folders.")] = False,
     jobs: Jobs = 0,
@@ -161,8 +160,9 @@ def strategies(
     from offleash.loading.load import load_options
     from offleash.results.analyses import StrategiesResult
 
-    if by is None:
-        raise OffleashError("Say what tells strategies apart: --by countdown, steps, program, or FILE.py:FUNCTION.")
+    for one in runs:
+        if not isinstance(one, str | Path):
+            raise OffleashError(f"Strategies are read from run folders and logs, not from a {type(one).__name__}.")
     paths, asked = [str(one) for one in runs], question(at=at, replicates=replicates, seed=seed, allow=allow)
     options = load_options(paths, reading, None, verdicts)
     return StrategiesResult(ways(paths, by, asked, options, jobs, show, progress, again))
@@ -225,11 +225,10 @@ def theory(
     from offleash.analyses.theory.mechanisms import examine
 
     try:
-        found = examine(seed, progress)
+        result = TheoryResult(examine(seed, progress))
+        if figures is None:
+            return result
+        progress(f"drawing into {figures}")
+        return result.with_figures(Path(figures))
     except KeyboardInterrupt:
         raise OffleashError("The theory was interrupted. It keeps no partial work: run it again.") from None
-    result = TheoryResult(found)
-    if figures is None:
-        return result
-    progress(f"drawing into {figures}")
-    return result.with_figures(Path(figures))

@@ -48,7 +48,7 @@ def compare(
         ),
     ] = None,
     per: Annotated[str, Flag("What is counted.", choices=("problem", "answer", "solution"))] = "problem",
-    tau: Annotated[float, Flag("The success rate of the rule above.", metavar="RATE", least=0, below=1)] = 0.0,
+    tau: Annotated[float, Flag("The success rate of the rule 'above'.", metavar="RATE", least=0, below=1)] = 0.0,
     unread: Annotated[
         str, Flag("Samples without a readable answer: not correct, or dropped.", choices=("keep", "drop"))
     ] = "keep",
@@ -110,8 +110,11 @@ def compare(
     from offleash.loading.load import load_options
     from offleash.render.output import PAGES, check_place
     from offleash.results.comparison import ComparisonResult
+    from offleash.verifiers.registry import VERIFIERS
     from offleash.verifying.verify import verify_options
 
+    if verifier is None and judging != Judging():
+        raise OffleashError("--jobs, --no-cache, --judge and the like are for judging samples. Add --verifier NAME.")
     inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
     if named_certificates(runs, rule, question):
         for_samples = {
@@ -134,13 +137,14 @@ def compare(
         check_place(Path(report), PAGES)
     judged: Any = ()
     if verifier is not None:
+        if verifier not in VERIFIERS:
+            raise OffleashError(f"{unknown('verifier', verifier, VERIFIERS)} Stored verdicts: --verdicts NAME.")
         inputs, judged = inputs.verified(verify_options(verifier, judging), progress)
-    elif judging != Judging():
-        raise OffleashError("--jobs, --no-cache, --judge and the like are for judging samples. Add --verifier NAME.")
+    named = inputs  # what to do about a flip is said of what the user named, not of copies
     if report is not None:
         inputs = inputs.with_texts(progress)
     comparisons, union = inputs.compare(asked, progress)
-    flipped = inputs.flips(comparisons, progress) if flips else []
+    flipped = named.flips(comparisons, progress) if flips else []
     page = None if report is None else Path(report)
     result = ComparisonResult(inputs, tuple(comparisons), union, tuple(flipped), judged, report=page)
     if page is not None:

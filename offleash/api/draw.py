@@ -140,13 +140,12 @@ def study(
       ...                  k=64, out="runs/study")
       >>> study.comparison.change
     """
-    from offleash.comparing.runs import ComparisonInputs
     from offleash.drawing.report import drawn_text, prospect_text
     from offleash.results.comparison import ComparisonResult
     from offleash.results.samples import StudyResult
     from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
-    from offleash.studies import NAMES, StudyRequest, check_study, cost_text
+    from offleash.studies import StudyRequest, check_study, cost_text
     from offleash.studies import study as run_study
     from offleash.verifying.verify import verify_options
 
@@ -167,9 +166,9 @@ def study(
         announce=lambda ahead: announce(prospect_text(ahead)),
         drawn=lambda run: announce(drawn_text(run, alone=False)),
     )
-    if done.comparison is None:
+    if done.comparison is None or done.inputs is None:
         return StudyResult(cost, done)
-    result = ComparisonResult(ComparisonInputs([f"{name}={folder / name}" for name in NAMES]), (done.comparison,))
+    result = ComparisonResult(done.inputs, (done.comparison,))
     return StudyResult(cost, done, result, result.save(folder / "report.html", command=command, progress=progress))
 
 

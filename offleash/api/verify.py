@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,8 +84,9 @@ def verify(
     file = file_among(paths, "Verify")
     if file is not None and (also or problems):
         raise OffleashError("--also and --problems are for run folders; rows bring their own gold answers.")
-    gold = None if problems is None else load_problems(problems).frame
-    options = verify_options(verifier, judging, ExtractionOptions(last_number, opened), gold)
+    options = verify_options(verifier, judging, ExtractionOptions(last_number, opened))
+    if problems is not None:
+        options = replace(options, problems=load_problems(str(problems)).frame)
     if file is not None:
         return _verify_rows(file, options, each, progress)
     return VerifyResult(tuple(verify_folders(paths, options, also, progress)))
@@ -108,10 +110,10 @@ def _verify_rows(
         (each or rows.append)(row)
 
     refused = verify_file(file, options, take, progress)
-    if refused:
-        lines = "\n".join(f"  row {row.id!r}: {row.reason}" for row in refused[:SHOWN])
-        raise OffleashError(f"{len(refused)} rows have a gold answer that cannot be judged against:\n{lines}")
-    return VerifyResult(rows=tuple(rows), counts=counts, failures=tuple(failures), of_rows=True)
+    lines = "\n".join(f"  row {row.id!r}: {row.reason}" for row in refused[:SHOWN])
+    said = f"{len(refused)} rows have a gold answer that cannot be judged against:\n{lines}"
+    trouble = OffleashError(said) if refused else None
+    return VerifyResult((), tuple(rows), counts, tuple(failures), of_rows=True, unreadable=trouble)
 
 
 @verb

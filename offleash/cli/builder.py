@@ -69,7 +69,12 @@ class VerbCommand(TyperCommand):
             if argument.required and not typed.get(argument.keyword):
                 raise needs(self.verb, argument)
         if rest:
-            raise OffleashError(f"{self.verb} takes no {rest[0]!r}. See: offleash {self.verb} --help.")
+            raise OffleashError(
+                f"{self.verb} got an unexpected argument {rest[0]!r}. See: offleash {self.verb} --help."
+            )
+        for option in self.declared.options.values():
+            if option.default is MISSING and not typed.get(option.keyword):
+                raise needs(self.verb, option)
         ctx.params = {one.name: _given(typed.get(one.name)) for one in self.params if one.name != "help"}
         return []
 
@@ -77,13 +82,13 @@ class VerbCommand(TyperCommand):
         typed = getattr(error, "option_name", None)
         if typed and type(error).__name__ == "NoSuchOption":
             known = {option.keyword: option.name for option in self.declared.options.values()}
-            known |= {"json": "--json", "help": "--help"}
+            known |= {"json": "--json"}
             return no_option(self.declared, self.verb, typed, list(known), lambda name: known[name])
         message = str(getattr(error, "message", error)).rstrip(".")
         return OffleashError(f"{message}. See: offleash {self.verb} --help.")
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [*(one.data.metavar for one in self.declared.arguments), "[OPTIONS]"]
+        return [*map(usage, self.declared.arguments), "[OPTIONS]"]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         arguments = [(one.data.metavar, one.data.help) for one in self.declared.arguments]
@@ -108,6 +113,11 @@ def help_text(function: Callable[..., object]) -> str:
     return text.replace("\n\nExamples:\n", "\n\n\b\nExamples:\n")
 
 
+def usage(one: DataArgument) -> str:
+    """An argument in a line of usage: in brackets where it can be left out."""
+    return one.data.metavar if one.required or one.data.metavar.startswith("[") else f"[{one.data.metavar}]"
+
+
 def _arguments(declared: Declaration) -> list[Parameter]:
     return [_argument(one) for one in declared.arguments]
 
@@ -115,7 +125,7 @@ def _arguments(declared: Declaration) -> list[Parameter]:
 def _argument(one: DataArgument) -> Parameter:
     kind: Any = list[str] | None if one.many else str if one.required else str | None
     about = typer.Argument(metavar=one.data.metavar, help=one.data.help, show_default=False)
-    default = Parameter.empty if one.required else None
+    default = Parameter.empty if one.required and not one.many else None
     return Parameter(one.keyword, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about])
 
 
@@ -149,7 +159,7 @@ def note(option: Option) -> str:
     if option.default is MISSING:
         return " [required]"
     said = "Default" in option.flag.help or "0:" in option.flag.help
-    if option.default in (None, False, (), {}) or said or option.kind == "switch":
+    if option.default is None or option.default in ((), {}, "") or said or option.kind == "switch":
         return ""
     value = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
     return f" [default: {f'{value:,}' if isinstance(value, int) and value > 9_999 else value}]"

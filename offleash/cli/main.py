@@ -61,9 +61,10 @@ def overview(group: str = "") -> str:
 
 def _no_verb(first: str, second: str) -> OffleashError:
     if first in GROUPS:  # before it was a group, `plan` took pilots
-        verbs = [name for name in VERBS if name.startswith(f"{first} ")]
-        step = f"Type: offleash {verbs[0]} {second}" if len(verbs) == 1 else f"Its verbs: {', '.join(verbs)}"
-        return OffleashError(f"{first} has no verb {second!r}. {step}.")
+        verbs = [name.split()[1] for name in VERBS if name.startswith(f"{first} ")]
+        near = get_close_matches(second, verbs, n=1)
+        step = f"Type: offleash {first} {verbs[0]} {second}." if len(verbs) == 1 else f"Its verbs: {', '.join(verbs)}."
+        return OffleashError(f"{first} has no verb {second!r}. {f'Did you mean {near[0]!r}?' if near else step}")
     if first in OLD_VERBS:
         return OffleashError(f"offleash has no verb {first!r} any more. It is {OLD_VERBS[first]!r} now.")
     if first.startswith("-"):

@@ -50,11 +50,6 @@ def console() -> "Console":
     return Console(markup=False, emoji=False, highlight=False)
 
 
-def say(text: str) -> None:
-    """A result for people."""
-    print(printable(text))
-
-
 def warn(text: str) -> None:
     """What people are to know and programs need not read."""
     print(printable(text), file=sys.stderr)

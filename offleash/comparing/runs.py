@@ -17,9 +17,9 @@ from offleash.data.run import Run
 from offleash.data.run_folder import is_run, verifiers
 from offleash.data.tables import Note
 from offleash.errors import OffleashError, unknown
-from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
+from offleash.loading.arguments import parse_argument
 from offleash.loading.import_logs import Scratch, copy_logs
-from offleash.loading.load import LoadOptions, RunInput, load
+from offleash.loading.load import LoadOptions, RunInput, input_names, load
 from offleash.progress import Progress, silent
 from offleash.verifying.logs import Disagreement, verify_inputs
 from offleash.verifying.verify import VerifyOptions
@@ -62,7 +62,12 @@ class ComparisonInputs:
         self, question: Question | None = None, progress: Progress = silent
     ) -> tuple[list[Comparison], Union | None]:
         """The first run against each of the others; with several others, also against their union."""
-        return compare_inputs(self.runs, self.options, question, self.before, self.after, progress, self.copied)
+        comparisons, together = compare_inputs(
+            self.runs, self.options, question, self.before, self.after, progress, self.copied
+        )
+        for one in comparisons:  # its runs may lie in the scratch folder, which stays as long as any of them
+            one.once("scratch", lambda _: self.scratch)
+        return comparisons, together
 
     def flips(self, comparisons: Sequence[Comparison], progress: Progress = silent) -> list[Flips]:
         """For each comparison, the problems whose class depends on how samples are judged."""
@@ -100,9 +105,11 @@ def flips_of_inputs(
     progress: Progress = silent,
 ) -> list[Flips]:
     """For each comparison of these inputs, the problems whose class depends on how samples are judged."""
-    paths = [str(one) for one in inputs if isinstance(one, str | Path)]
-    names = distinct_names([argument.name for argument in distinct_paths([parse_argument(path) for path in paths])])
-    judged = {name: _judged(text, options or LoadOptions()) for name, text in zip(names, paths, strict=True)}
+    judged = {
+        name: _judged(str(one), options or LoadOptions())
+        for name, one in zip(input_names(inputs), inputs, strict=True)
+        if isinstance(one, str | Path)
+    }
     out = []
     for one in comparisons:
         progress(f"which classes of {one.before.name} and {one.after.name} depend on how samples are judged")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offleash.lab.demo import DemoRuns
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DemoResult(Result):
     """A demo: four comparisons of what it trained and drew, and the page."""
 
@@ -82,7 +82,7 @@ def demo(
     return DemoResult(done, write_report(done, command, progress))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LabResult(Result):
     """What a verb of the lab wrote or lists."""
 

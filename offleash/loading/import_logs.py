@@ -17,8 +17,8 @@ from offleash.data.run_folder import create_run, is_run
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.files.detect import head_of
-from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
-from offleash.loading.load import LoadOptions, RunInput, merged_facts, read_parts
+from offleash.loading.arguments import Argument, distinct_paths, parse_argument
+from offleash.loading.load import LoadOptions, RunInput, input_names, merged_facts, read_parts
 from offleash.loading.merge import gather
 from offleash.logs.format import Options
 from offleash.logs.registry import open_log, recognised
@@ -179,7 +179,8 @@ def copy_logs(
     parsed = distinct_paths([parse_argument(path) for path in paths])
     if options.options.split_by is not None or all(_stays(one, options) for one in parsed):
         return CopiedLogs(inputs)
-    named = zip(parsed, distinct_names([one.name for one in parsed]), strict=True)
+    given = [name for name, one in zip(input_names(inputs), inputs, strict=True) if isinstance(one, str | Path)]
+    named = zip(parsed, given, strict=True)
     whole = replace(options, options=replace(options.options, texts=True))
     out: list[RunInput] = []
     notes: dict[str, tuple[Note, ...]] = {}

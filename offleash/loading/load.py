@@ -60,8 +60,10 @@ def load_options(
     }
     told = ", ".join(f"{option} {value}" for option, value in given.items() if value)
     named = [one for one in inputs if isinstance(one, str | Path)] if told else []
-    paths = [path for one in named for path in parse_argument(str(one)).paths]
-    if paths and len(named) == len(inputs) and all(is_run(path) for path in paths):
+    logs_among = any(isinstance(one, pl.DataFrame) for one in inputs) or any(
+        not is_run(path) for one in named for path in parse_argument(str(one)).paths
+    )
+    if told and inputs and not logs_among:
         raise OffleashError(
             f"{told}: for logs, and these are run folders, which have columns of their own; leave it out, or name logs."
         )
@@ -91,10 +93,29 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
             runs += _load_frame(one, SIDES[number] if len(inputs) == 2 else f"run{number + 1}", options, progress)
         else:
             runs += _load(next(parsed), options, progress)
-    names = distinct_names([run.name for run in runs])
-    if len({run.name for run in runs}) < len(runs) == 2 and not any(isinstance(one, str | Path) for one in inputs):
-        names = list(SIDES)
+    names = _distinct([run.name for run in runs], inputs)
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+
+
+def input_names(inputs: Sequence[RunInput]) -> list[str]:
+    """The names that `load` gives to the runs of inputs, where each holds one."""
+    parsed = iter(distinct_paths([parse_argument(str(one)) for one in inputs if isinstance(one, str | Path)]))
+    names = []
+    for number, one in enumerate(inputs):
+        if isinstance(one, Run):
+            names.append(one.name)
+        elif isinstance(one, pl.DataFrame):
+            names.append(SIDES[number] if len(inputs) == 2 else f"run{number + 1}")
+        else:
+            names.append(next(parsed).name)
+    return _distinct(names, inputs)
+
+
+def _distinct(names: list[str], inputs: Sequence[RunInput]) -> list[str]:
+    """Names that differ; two runs in memory of one name are before and after."""
+    if len(set(names)) < len(names) == 2 and not any(isinstance(one, str | Path) for one in inputs):
+        return list(SIDES)
+    return distinct_names(names)
 
 
 SIDES = ("before", "after")  # names of two frames

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from offleash.training.loop import Training
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class EntropyResult(Result):
     """Token entropy and answer entropy of runs."""
 
@@ -38,7 +38,7 @@ class EntropyResult(Result):
         show_entropies(screen(console), self.entropies)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LikelihoodResult(Result):
     """How probable both models find what either of them, or others, wrote."""
 
@@ -55,7 +55,7 @@ class LikelihoodResult(Result):
         show_likelihood(screen(console), self.likelihood)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class StrategiesResult(Result):
     """Which strategies were kept, lost and gained."""
 
@@ -72,7 +72,7 @@ class StrategiesResult(Result):
         show_ways(screen(console), self.strategies)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class SweepResult(Result):
     """What one or two models reach at every decoding of a grid."""
 
@@ -112,7 +112,7 @@ class SweepResult(Result):
             say(console, f"Figure: {self.path}")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CertifyResult(Result):
     """A folder of certificates."""
 
@@ -133,7 +133,7 @@ class CertifyResult(Result):
         say(console, certified_text(self.run))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class NucleusResult(Result):
     """What top-p cuts off of certificates."""
 
@@ -150,7 +150,7 @@ class NucleusResult(Result):
         show_cutoff(screen(console), self.cuts)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class TheoryResult(Result):
     """The paper's statements, each checked in small exact worlds."""
 
@@ -184,7 +184,7 @@ class TheoryResult(Result):
             say(console, str(path))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PlanResult(Result):
     """From pilots, one plan per run: the budget that would settle the open problems."""
 
@@ -203,7 +203,7 @@ class PlanResult(Result):
             screen(console).print(plan_table(plan))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class TrainResult(Result):
     """A training that came to its end."""
 

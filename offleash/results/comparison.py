@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offleash.errors import OffleashError
+from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress, silent
 from offleash.results.result import Result, say, screen, unknown_ending
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from offleash.stats.curves import Curve
     from offleash.verifying.logs import Disagreement
 
+WIDTHS = (150, 4_000)  # pixels of a figure
 FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}  # of reports, by ending
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ComparisonResult(Result):
     """One run against another, or several checkpoints each against the first; of certificates, `certified`."""
 
@@ -145,6 +146,10 @@ class ComparisonResult(Result):
         progress: Progress = silent,
     ) -> str:
         """The report as text: html, md or latex."""
+        if format not in FORMATS.values():
+            raise unknown("format of a report", format, FORMATS.values())
+        if intervals and format != "latex":
+            raise OffleashError(f"Intervals are put into latex rows; a report in {format} has them. Leave them out.")
         if format == "latex":
             from offleash.reporting.latex import latex
 
@@ -160,6 +165,8 @@ class ComparisonResult(Result):
 
     def figure(self, name: str, *, width: int | None = None) -> "FigureResult":
         """One of the figures of the page: `passes`, `plane`, `support`, ... (docs/report.md)."""
+        if width is not None and not WIDTHS[0] <= width <= WIDTHS[1]:
+            raise OffleashError(f"A figure is {WIDTHS[0]} to {WIDTHS[1]:,} pixels wide. Found {width}.")
         drawn = FigureResult(name, self.subject(), width)
         drawn.figure_at(drawn.look)  # an unknown name, or a figure that cannot be drawn, is said here
         return drawn
@@ -186,13 +193,13 @@ class ComparisonResult(Result):
             self._drawn["texts"] = subject(found, union, doubts)
         return self._drawn["texts"]
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         from offleash.reporting.notebook import notebook_html
 
-        return notebook_html(self.comparison)
+        return notebook_html(self.comparison) if self.comparisons else None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FigureResult(Result):
     """A figure of a comparison: shown by a notebook, saved as PDF, SVG or PNG at the width of a paper's column."""
 
@@ -254,7 +261,7 @@ class FigureResult(Result):
         return self.chart._repr_mimebundle_(**options)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ReportResult(Result):
     """A report that was written to a file, or its text where no file was named."""
 
@@ -267,6 +274,17 @@ class ReportResult(Result):
         place = {"report": str(self.path)} if self.path is not None else {"text": self.text}
         return {**place, "format": self.format, "bytes": len(self.text.encode()), "finding": self.finding}
 
+    def save(self, path: str | Path) -> Path:
+        """Write the report under another name: .html, .md or .tex, as it was made; .json as `to_dict` gives it."""
+        place = Path(path)
+        if FORMATS.get(place.suffix.lower()) != self.format:
+            return super().save(place)
+        from offleash.render.output import check_place, write_text
+
+        check_place(place)
+        write_text(place, self.text)
+        return place
+
     def show(self, console: "Console | None" = None) -> None:
         if self.path is None:
             screen(console).file.write(self.text)
@@ -276,7 +294,7 @@ class ReportResult(Result):
             say(console, f"Report: {self.path}")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ViewSession(Result):
     """The viewer, listening on this machine: `serve()` answers until Ctrl-C or `close()`."""
 

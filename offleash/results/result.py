@@ -50,14 +50,15 @@ class Result(ABC):
         return None
 
     def save(self, path: str | Path) -> Path:
-        """Write it to a file: .json as `to_dict` gives it, .txt as it is shown. Returns the path."""
+        """Write it to a file: .json as `to_dict` gives it, .jsonl a line per entry, .txt as it is shown."""
         from offleash.render.output import check_place, write_text
 
         place = Path(path)
-        if place.suffix.lower() not in (".json", ".txt"):
-            raise unknown_ending(place, (".json", ".txt"))
+        endings = (".json", *((".jsonl",) if isinstance(self.to_dict(), list) else ()), ".txt")
+        if place.suffix.lower() not in endings:
+            raise unknown_ending(place, endings)
         check_place(place)
-        text = json_text(self) if place.suffix.lower() == ".json" else shown(self)
+        text = shown(self) if place.suffix.lower() == ".txt" else json_text(self, place.suffix.lower() == ".jsonl")
         write_text(place, text + "\n")
         return place
 
@@ -79,10 +80,10 @@ def a_screen(text: str) -> str:
     return "\n".join(lines)
 
 
-def json_text(result: Result) -> str:
-    """A result as `--json` prints it: on one line, or a line per entry."""
+def json_text(result: Result, lines: bool) -> str:
+    """A result as JSON: on one line, or a line per entry."""
     document = result.to_dict()
-    parts = document if result.lines else [document]
+    parts = document if lines else [document]
     return "\n".join(json.dumps(part, ensure_ascii=False, allow_nan=False) for part in parts)
 
 

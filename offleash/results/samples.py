@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from offleash.verifying.verify import VerifiedRun
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DrawResult(Result):
     """A run after a draw."""
 
@@ -58,7 +58,7 @@ class DrawResult(Result):
         say(console, drawn_text(self.run))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class StudyResult(Result):
     """Two models drawn, judged and compared; of a dry run, only the cost."""
 
@@ -70,6 +70,8 @@ class StudyResult(Result):
     @property
     def comparison(self) -> "Comparison":
         """What was found."""
+        if self.study is None:
+            raise OffleashError("This was a dry run, so nothing was compared. Run the study without dry_run.")
         if self.result is None:
             raise OffleashError("Samples are missing, so nothing was compared. Run the same study again to resume.")
         return self.result.comparison
@@ -89,6 +91,8 @@ class StudyResult(Result):
 
     def show(self, console: "Console | None" = None) -> None:
         if self.study is None or self.result is None:
+            what = "Samples are missing; run the same study again to resume." if self.study else "Nothing was drawn."
+            say(console, f"At most {self.cost.most:,} samples of {self.cost.problems:,} problems. {what}")
             return
         from offleash.reporting.comparison import show
 
@@ -98,9 +102,7 @@ class StudyResult(Result):
 
     def save(self, path: str | Path) -> Path:
         """Write the comparison: see ComparisonResult.save."""
-        self.comparison  # noqa: B018  says why there is none
-        assert self.result is not None
-        return self.result.save(path)
+        return super().save(path) if self.result is None else self.result.save(path)
 
     def figure(self, name: str) -> FigureResult:
         """A figure of the comparison."""
@@ -109,7 +111,7 @@ class StudyResult(Result):
         return self.result.figure(name)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class VerifyResult(Result):
     """Run folders that were judged, or the rows of a file."""
 
@@ -118,6 +120,15 @@ class VerifyResult(Result):
     counts: Mapping[str, Counter[str]] = field(default_factory=dict)  # of rows: by verdict and by step
     failures: tuple[str, ...] = ()  # of rows: some of them
     of_rows: bool = False
+    unreadable: OffleashError | None = None  # rows whose gold answer cannot be judged against
+
+    @property
+    def ok(self) -> bool:
+        return self.unreadable is None
+
+    @property
+    def trouble(self) -> OffleashError | None:
+        return self.unreadable
 
     @property
     def lines(self) -> bool:
@@ -137,7 +148,7 @@ class VerifyResult(Result):
             say(console, "\n".join(verified_text(run) for run in self.runs))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ScoreResult(Result):
     """Run folders whose samples were scored, or the rows of a file."""
 
@@ -160,7 +171,7 @@ class ScoreResult(Result):
         say(console, "\n".join(map(scored_text, self.runs)) if self.file is None else file_text(self.file))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ImportResult(Result):
     """Logs of another tool as a run folder."""
 
@@ -182,7 +193,7 @@ class ImportResult(Result):
         say(console, imported_text(self.logs))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CheckResult(Result):
     """Whether verifiers accept the gold answers of problems and reject corruptions of them."""
 
@@ -203,7 +214,7 @@ class CheckResult(Result):
         say(console, checked_text(self.check))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FsckResult(Result):
     """Run folders that were read in full and checked."""
 
@@ -224,7 +235,7 @@ class FsckResult(Result):
         say(console, "\n".join(map(fsck_text, self.runs)))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ProblemSetResult(Result):
     """Problems as a table, one row per problem; without a name, the benchmarks there are."""
 
@@ -246,29 +257,18 @@ class ProblemSetResult(Result):
 
     def show(self, console: "Console | None" = None) -> None:
         if self.problems is not None:
-            screen(console).file.write(json_text(self) + "\n")
+            screen(console).file.write(json_text(self, lines=True) + "\n")
             return
         from offleash.problems.benchmarks import show_benchmarks
 
         show_benchmarks(screen(console), self.to_dict())
-
-    def save(self, path: str | Path) -> Path:
-        """Write the problems as .jsonl, which every function reads."""
-        from offleash.render.output import check_place, write_text
-
-        place = Path(path)
-        if place.suffix.lower() != ".jsonl":
-            return super().save(place)
-        check_place(place)
-        write_text(place, json_text(self) + "\n")
-        return place
 
     def __repr__(self) -> str:
         shown = [name for name in ("problem", "question", "gold", "name", "about") if name in self.frame.columns]
         return a_screen(repr(self.frame.select(shown)))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FormatsResult(Result):
     """The formats of logs that are recognised."""
 

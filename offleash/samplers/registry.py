@@ -42,6 +42,8 @@ class Model:
 
 def model_of(text: str, settings: Mapping[str, str] | None = None, raw: bool = False) -> Model:
     """What a model's name stands for."""
+    if not isinstance(text, str):
+        raise OffleashError(f"A model is named by a text such as hf:PATH, not by a {type(text).__name__}.")
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in SAMPLERS:
         if Path(text).is_dir():

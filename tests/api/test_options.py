@@ -226,7 +226,7 @@ def test_a_verb_that_there_is_not_is_answered_with_the_nearest_or_the_new_one() 
     refused(offleash("comapre"), "offleash has no verb 'comapre'. Did you mean 'compare'?")
     refused(offleash("ways", "a", "b"), "It is 'strategies' now.")
     refused(offleash("plan", "runs/pilot"), "Type: offleash plan samples runs/pilot.")
-    refused(offleash("lab", "modle"), "Its verbs: lab list, lab model")
+    refused(offleash("lab", "modle"), "Did you mean 'model'?")
     refused(offleash("--jsno"), "Options follow a verb")
     for group in GROUPS:
         assert f"offleash {group} VERB" in offleash(group).out

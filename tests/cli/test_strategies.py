@@ -82,7 +82,7 @@ def test_what_cannot_be_told_is_refused_with_the_next_step(runs: tuple[Path, Pat
     counts = tmp_path / "counts.csv"
     counts.write_text("problem,n,c\np,10,5\nq,10,5\n")
     unjudged = solved_run(tmp_path / "unjudged", {"p": [SUM]}, judged=False)
-    refused(offleash("strategies", base, rl), "--by countdown, steps, program")
+    refused(offleash("strategies", base, rl), "needs --by", "countdown, steps, program")
     refused(offleash("strategies", base, rl, "--by", "stepps"), "'stepps'", "Did you mean 'steps'?", "FILE.py:NAME")
     refused(offleash("strategies", base, "--by", "steps"), "two runs", "found 1")
     refused(offleash("strategies", base, counts, "--by", "steps"), "counts", "offleash import")

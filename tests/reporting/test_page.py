@@ -132,7 +132,7 @@ def test_results_show_themselves_in_a_notebook_with_names_escaped() -> None:
 
 def test_a_comparison_shows_its_finding_and_gives_its_figures(one: Comparison, tmp_path: Path) -> None:
     result = offleash.compare(one.before, one.after, replicates=200)
-    assert result.finding in unescape(result._repr_html_())
+    assert result.finding in unescape(result._repr_html_() or "")
     chart = result.figure("plane").chart
     assert chart.to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
     path = result.save(tmp_path / "report.html")
