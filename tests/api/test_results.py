@@ -3,6 +3,7 @@
 import gc
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,8 @@ def test_a_verb_without_what_it_works_on_is_refused(verb: str) -> None:
 def test_a_comparison_keeps_the_copies_of_its_logs_also_without_its_result(tmp_path: Path) -> None:
     comparison = ol.compare(*logs(tmp_path), verifier="math", judging=ONE, replicates=200).comparison
     gc.collect()
-    assert document([comparison])["support"]["P"] == 1
+    found: Any = document([comparison])
+    assert found["support"]["P"] == 1
 
 
 def test_flips_name_what_the_user_named_and_not_a_copy(tmp_path: Path) -> None:
