@@ -6,6 +6,12 @@ who renders. In a process without the root (a bare worker) there is nobody to sh
 
 from collections.abc import Callable
 
+
+def printable(text: str) -> str:
+    """A text without what could steer a terminal; lines stay lines."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
 Renderer = Callable[[object], str]
 _renderers: list[Renderer] = []
 

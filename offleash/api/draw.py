@@ -24,6 +24,7 @@ from offleash.progress import Announce, Progress, silent
 if TYPE_CHECKING:
     import polars as pl
 
+    from offleash.problems.problem import ProblemSet
     from offleash.results.analyses import CertifyResult, NucleusResult, SweepResult
     from offleash.results.samples import DrawResult, ProblemSetResult, StudyResult
     from offleash.samplers.registry import Model
@@ -88,21 +89,25 @@ def problem_frame(
     import polars as pl
 
     from offleash.errors import OffleashError
-    from offleash.loading.problem_set import load_problems
     from offleash.results.samples import ProblemSetResult
 
     if isinstance(problems, str | Path):
-        progress(f"reading {problems}")
-        how = selection
-        return load_problems(
-            problems, size=how.size, seed=how.problem_seed, source=how.source, columns=how.columns
-        ).frame
+        return read_problems(problems, selection, progress).frame
     if selection != ProblemSelection():
         raise OffleashError("These problems are a table already. Select from it before: problem_set(name, size=...).")
     frame = problems.frame if isinstance(problems, ProblemSetResult) else problems
     if not isinstance(frame, pl.DataFrame):
         raise OffleashError(f"Problems are a name, a file or a table of polars, not a {type(problems).__name__}.")
     return frame
+
+
+def read_problems(name: str | Path, selection: ProblemSelection, progress: Progress = silent) -> "ProblemSet":
+    """The problems of a name or a file, with what was noted in reading them."""
+    from offleash.loading.problem_set import load_problems
+
+    progress(f"reading {name}")
+    how = selection
+    return load_problems(name, size=how.size, seed=how.problem_seed, source=how.source, columns=how.columns)
 
 
 @verb

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from offleash.api.draw import PROBLEMS, problem_frame
+from offleash.api.draw import PROBLEMS, problem_frame, read_problems
 from offleash.errors import OffleashError
 from offleash.options import (
     Columns,
@@ -190,15 +190,12 @@ def problem_set(
     """
     import polars as pl
 
-    from offleash.loading.problem_set import load_problems
     from offleash.problems.benchmarks import listing
     from offleash.results.samples import ProblemSetResult
 
     if name is None:
         return ProblemSetResult(pl.DataFrame(listing(), infer_schema_length=None))
-    progress(f"reading {name}")
-    how = selection
-    read = load_problems(name, size=how.size, seed=how.problem_seed, source=how.source, columns=how.columns)
+    read = read_problems(name, selection, progress)
     for note in read.notes:
         announce(f"{note.text}{f' ({note.rows:,})' if note.rows else ''}")
     announce(f"{read.frame.height:,} problems")
@@ -225,15 +222,12 @@ def check(
     In Python:
       >>> ol.check("examples/problems.jsonl").ok
     """
-    from offleash.loading.problem_set import load_problems
     from offleash.results.samples import CheckResult
     from offleash.verifying.check_problems import check as check_problems
 
     rows = {}
     if isinstance(problems, str | Path):
-        progress(f"reading {problems}")
-        how = selection
-        read = load_problems(problems, size=how.size, seed=how.problem_seed, source=how.source, columns=how.columns)
+        read = read_problems(problems, selection, progress)
         frame, rows = read.frame, dict(read.rows)
     else:
         frame = problem_frame(problems, selection, progress)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from offleash.display import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -53,11 +55,6 @@ def console() -> "Console":
 def warn(text: str) -> None:
     """What people are to know and programs need not read."""
     print(printable(text), file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """A text without what could steer a terminal; lines stay lines."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def command_line() -> str:

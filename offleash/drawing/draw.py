@@ -41,7 +41,7 @@ class DrawRequest:
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= MOST_SAMPLES:
-            raise OffleashError(f"k is a number of samples a problem from 1 to {MOST_SAMPLES:,}; found -k {self.k}.")
+            raise OffleashError(f"k is a number of samples per problem from 1 to {MOST_SAMPLES:,}; found -k {self.k}.")
         if self.until < 0:
             raise OffleashError(f"--until is a number of successes, 1 or more; found --until {self.until}.")
         if self.seed < 0:

@@ -58,14 +58,14 @@ def load_options(
         "--filter": reading.filter,
         "--threshold": "" if reading.threshold == 1 else f"{reading.threshold:g}",
     }
-    told = ", ".join(f"{option} {value}" for option, value in given.items() if value)
-    named = [one for one in inputs if isinstance(one, str | Path)] if told else []
+    typed = ", ".join(f"{option} {value}" for option, value in given.items() if value)
+    named = [one for one in inputs if isinstance(one, str | Path)] if typed else []
     logs_among = any(isinstance(one, pl.DataFrame) for one in inputs) or any(
         not is_run(path) for one in named for path in parse_argument(str(one)).paths
     )
-    if told and inputs and not logs_among:
+    if typed and inputs and not logs_among:
         raise OffleashError(
-            f"{told}: for logs, and these are run folders, which have columns of their own; leave it out, or name logs."
+            f"{typed} is for logs, and these are run folders, which have their own columns. Leave it out, or name logs."
         )
     return options
 
@@ -90,7 +90,7 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
         if isinstance(one, Run):
             runs.append(one)
         elif isinstance(one, pl.DataFrame):
-            runs += _load_frame(one, SIDES[number] if len(inputs) == 2 else f"run{number + 1}", options, progress)
+            runs += _load_frame(one, _frame_name(number, inputs), options, progress)
         else:
             runs += _load(next(parsed), options, progress)
     names = _distinct([run.name for run in runs], inputs)
@@ -105,10 +105,14 @@ def input_names(inputs: Sequence[RunInput]) -> list[str]:
         if isinstance(one, Run):
             names.append(one.name)
         elif isinstance(one, pl.DataFrame):
-            names.append(SIDES[number] if len(inputs) == 2 else f"run{number + 1}")
+            names.append(_frame_name(number, inputs))
         else:
             names.append(next(parsed).name)
     return _distinct(names, inputs)
+
+
+def _frame_name(number: int, inputs: Sequence[RunInput]) -> str:
+    return SIDES[number] if len(inputs) == 2 else f"run{number + 1}"
 
 
 def _distinct(names: list[str], inputs: Sequence[RunInput]) -> list[str]:

@@ -49,9 +49,13 @@ class ComparisonResult(Result):
     @property
     def comparison(self) -> "Comparison":
         """The comparison; with several checkpoints, that of the last."""
+        return self.of_samples()[-1]
+
+    def of_samples(self) -> "tuple[Comparison, ...]":
+        """The comparisons; refused where certificates were compared, which have no samples."""
         if not self.comparisons:
             raise OffleashError("These are certificates, without samples. Their comparison is in .certified.")
-        return self.comparisons[-1]
+        return self.comparisons
 
     @property
     def change(self) -> "SupportChange":
@@ -153,12 +157,11 @@ class ComparisonResult(Result):
         if format == "latex":
             from offleash.reporting.latex import latex
 
-            self.comparison  # noqa: B018  certificates have no rows
-            return latex(self.comparisons, intervals)
+            return latex(self.of_samples(), intervals)
         if format == "md":
             from offleash.reporting.markdown import markdown
 
-            return markdown(self.comparisons or (self.comparison,), self.union, command)
+            return markdown(self.of_samples(), self.union, command)
         from offleash.reporting.page.build import PageText, report_page
 
         return report_page(self.with_texts(progress), PageText(command=command), progress)
@@ -176,7 +179,7 @@ class ComparisonResult(Result):
         from offleash.reporting.figures import subject
 
         if "plain" not in self._drawn:
-            self._drawn["plain"] = subject(self.comparisons or (self.comparison,), self.union, self.flips)
+            self._drawn["plain"] = subject(self.of_samples(), self.union, self.flips)
         return self._drawn["plain"]
 
     def with_texts(self, progress: Progress = silent) -> "FigureInput":

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offleash.display import printable
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
@@ -98,10 +99,7 @@ def shown(result: Result, width: int = WIDTH) -> str:
 
 def say(console: "Console | None", text: str) -> None:
     """Print a text as it is, without what could steer a terminal; lines stay lines and are not wrapped."""
-    plain = "".join(
-        letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
-    screen(console).print(plain, soft_wrap=True)
+    screen(console).print(printable(text), soft_wrap=True)
 
 
 def screen(console: "Console | None") -> "Console":

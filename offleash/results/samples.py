@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
-from offleash.results.comparison import ComparisonResult, FigureResult
+from offleash.results.comparison import ComparisonResult
 from offleash.results.result import Result, a_screen, json_text, say, screen
 
 if TYPE_CHECKING:
@@ -104,11 +104,9 @@ class StudyResult(Result):
         """Write the comparison: see ComparisonResult.save."""
         return super().save(path) if self.result is None else self.result.save(path)
 
-    def figure(self, name: str) -> FigureResult:
+    def figure(self, name: str) -> Result:
         """A figure of the comparison."""
-        self.comparison  # noqa: B018
-        assert self.result is not None
-        return self.result.figure(name)
+        return super().figure(name) if self.result is None else self.result.figure(name)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -60,7 +60,7 @@ def test_a_page_can_be_saved_of_logs_that_were_compared_by_their_own_verdicts(tm
     other = ol.report(*pair, out=tmp_path / "other.html", replicates=200)
     assert other.path is not None
     assert other.text == page
-    for name, begins in (("r.md", "##"), ("r.tex", ""), ("r.json", "{"), ("r.txt", "base")):
+    for name, begins in (("r.md", "##"), ("r.tex", "% model & domain"), ("r.json", "{"), ("r.txt", "base")):
         assert result.save(tmp_path / name).read_text().startswith(begins)
     with pytest.raises(ol.OffleashError, match=r"report.doc ends in '.doc'"):
         result.save(tmp_path / "report.doc")

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import pytest
 
 import offleash as ol
-from offleash.analyses.theory.world import simulated_run
 from offleash.cli.builder import command_of
 from offleash.cli.verbs import GROUPS, VERBS, Verb
 from offleash.comparing.align import ALLOWED
@@ -306,7 +305,3 @@ def test_an_option_of_a_toy_verb_is_one_line(capsys: pytest.CaptureFixture[str])
     with pytest.raises(ol.OffleashError, match="Did you mean 'longest'"):
         toy("a", longets=3)  # type: ignore[call-arg]
     assert describe(toy).options["longest"].default is not MISSING
-
-
-def test_statistics_take_no_options_of_the_command_line() -> None:
-    assert not hasattr(simulated_run, "__wrapped__")
