@@ -12,7 +12,7 @@ from rich.text import Text
 from offleash.comparing.flip_samples import DecidingSample, VerifierOpinion
 from offleash.comparing.flips import Alternative, Flip, Flips
 from offleash.render.escape import clean
-from offleash.render.numbers import Json, number
+from offleash.render.json import Json, number
 from offleash.stats.change import METRICS
 
 MOST = 20  # problems shown

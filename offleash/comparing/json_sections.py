@@ -15,7 +15,7 @@ from offleash.comparing.per_benchmark import BenchmarkChange, Macro
 from offleash.data.run import Run
 from offleash.data.tables import Note
 from offleash.data.tally import Tally
-from offleash.render.numbers import Json, count, number
+from offleash.render.json import Json, count, number
 from offleash.stats.chance import Retest
 from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.curves import Curve
@@ -41,7 +41,7 @@ def support_section(change: SupportChange) -> Json:
         "rule": change.rule.value,
         "per": change.per.value,
         "k": change.k,
-        "interval": {name: change.interval[name].pair() for name in METRICS},
+        "interval": {name: change.interval[name].to_json() for name in METRICS},
         "reasons": reasons,
     }
 
@@ -115,7 +115,7 @@ def diversity_section(found: Diversity | None) -> Json:
         "votes": found.votes,
         "problems": found.problems,
         "entropy_difference": number(found.entropy_difference),
-        "entropy_difference_interval": found.entropy_interval.pair(),
+        "entropy_difference_interval": found.entropy_interval.to_json(),
     } | {name: {key: number(value) for key, value in vars(side).items()} for name, side in sides.items()}
 
 
@@ -171,7 +171,7 @@ def macro_section(found: Macro | None) -> Json:
         return {"value": None, "reason": "there is one benchmark, whose value is the pooled one"}
     return {
         "value": {name: number(value) for name, value in found.value.items()},
-        "interval": {name: interval.pair() for name, interval in found.interval.items()},
+        "interval": {name: interval.to_json() for name, interval in found.interval.items()},
         "benchmarks": found.benchmarks,
     }
 
@@ -309,7 +309,11 @@ def _retest(again: Retest | None) -> Json:
     if again is None:
         return dict.fromkeys(("SRR", "gain", "k", "observed_SRR", "redraw_SRR", "redraw", "interval"))
     values = {name: number(getattr(again, name)) for name in ("SRR", "gain", "observed_SRR", "redraw_SRR", "redraw")}
-    return {**values, "k": again.k, "interval": {"SRR": again.SRR_interval.pair(), "gain": again.gain_interval.pair()}}
+    return {
+        **values,
+        "k": again.k,
+        "interval": {"SRR": again.SRR_interval.to_json(), "gain": again.gain_interval.to_json()},
+    }
 
 
 def _reasons(one: Comparison) -> dict[str, str | None]:

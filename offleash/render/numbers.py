@@ -1,6 +1,5 @@
-"""Numbers and run names for readers, and numbers for JSON, where unknown is null."""
+"""Numbers and run names for readers."""
 
-import math
 from collections.abc import Sequence
 from math import isfinite
 
@@ -64,18 +63,3 @@ def duration(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
-
-
-Json = dict[str, object]
-
-
-def number(value: float | None) -> float | None:
-    """A float for JSON: what is not a number is null."""
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-def count(value: float) -> int | float | None:
-    """A count: whole where it is whole, a fraction where it is an expectation over thinned samples."""
-    if not math.isfinite(value):
-        return None
-    return round(value) if abs(value - round(value)) < 1e-9 else float(value)

@@ -37,7 +37,7 @@ from offleash.comparing.json_sections import (
 from offleash.comparing.sentences import MEANING, finding, warnings
 from offleash.data.tables import Note
 from offleash.data.tally import Per
-from offleash.render.numbers import Json, number
+from offleash.render.json import Json, number
 from offleash.stats.change import METRICS
 from offleash.stats.support_classes import epsilon
 from offleash.verifying.logs import Disagreement, disagreements_json

@@ -10,7 +10,7 @@ from offleash.comparing.compare import Comparison
 from offleash.data.run import Run
 from offleash.data.tables import SAMPLES, VERDICT
 from offleash.data.verdict import Verdict
-from offleash.render.numbers import Json
+from offleash.render.json import Json
 
 UNVERIFIED = "unverified"
 AT_ONCE = 1_000_000  # verdicts held at a time

@@ -17,7 +17,7 @@ from offleash.data.shards import DAMAGE, first_line
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.render.escape import script_json
-from offleash.render.numbers import Json
+from offleash.render.json import Json
 from offleash.reporting.samples import RUNS, UNVERIFIED, SampleStore, problem_document, samples_document, text_document
 
 # Routes: what each address returns. No address names a file: rows and indices are numbers, and checked.

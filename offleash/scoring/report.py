@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from offleash.render.escape import clean
-from offleash.render.numbers import duration, number
+from offleash.render.json import number
+from offleash.render.numbers import duration
 from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.scoring.rows import ScoredRow
 from offleash.scoring.score import ALL, ScoredFile, ScoredRun, Summary

@@ -26,7 +26,8 @@ class Interval:
     low: float
     high: float
 
-    def pair(self) -> list[float | None]:
+    def to_json(self) -> list[float | None]:
+        """The ends as JSON has them: null where there is none."""
         return [None if np.isnan(end) else float(end) for end in (self.low, self.high)]
 
 

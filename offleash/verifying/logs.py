@@ -16,7 +16,7 @@ from offleash.loading.import_logs import Scratch, import_logs
 from offleash.loading.load import LoadOptions, RunInput
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
-from offleash.render.numbers import Json
+from offleash.render.json import Json
 from offleash.verifying.report import notes
 from offleash.verifying.verify import VerifiedRun, VerifyOptions, judge_of, verify_with
 

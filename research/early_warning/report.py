@@ -8,7 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from offleash.render.numbers import Json, many, number
+from offleash.render.json import Json, number
+from offleash.render.numbers import many
 from offleash.stats.chance import mcnemar
 from research.early_warning.rule import Rule
 

@@ -99,7 +99,7 @@ def test_every_interval_holds_its_estimate_and_none_has_zero_width(P: int, E: in
         for name in METRICS:
             value, interval = change.value[name], change.interval[name]
             if np.isnan(value):
-                assert interval.pair() == [None, None]
+                assert interval.to_json() == [None, None]
             else:
                 assert interval.low <= value <= interval.high
                 assert interval.high - interval.low > 0.01

@@ -71,7 +71,7 @@ def test_blocks_do_not_change_the_replicates(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_percentiles_are_widened_to_hold_the_estimate() -> None:
     replicate = np.linspace(0, 1, 1001)[:, None]
-    assert percentile_intervals(replicate, np.array([0.5]))[0].pair() == pytest.approx([0.025, 0.975])
+    assert percentile_intervals(replicate, np.array([0.5]))[0].to_json() == pytest.approx([0.025, 0.975])
     assert percentile_intervals(replicate, np.array([0.0]))[0].low == 0
     assert percentile_intervals(replicate, np.array([1.0]))[0].high == 1
     assert percentile_intervals(replicate, np.array([0.5]), 0.5)[0].low == pytest.approx(0.25)
@@ -81,7 +81,7 @@ def test_undefined_replicates_are_left_out_and_an_undefined_estimate_has_no_inte
     replicate = np.stack([np.where(np.arange(1001) < 500, np.nan, 0.5), np.linspace(0, 1, 1001)], axis=1)
     ragged, unknown = percentile_intervals(replicate, np.array([0.5, np.nan]))
     assert (ragged.low, ragged.high) == (0.5, 0.5)
-    assert unknown.pair() == [None, None]
+    assert unknown.to_json() == [None, None]
 
 
 def test_a_band_holds_whole_replicates_as_often_as_it_says() -> None:
@@ -111,4 +111,4 @@ def test_wilson_is_the_inverted_score_test(successes: int, total: int) -> None:
 
 
 def test_wilson_of_nothing_is_unknown() -> None:
-    assert wilson(0, 0).pair() == [None, None]
+    assert wilson(0, 0).to_json() == [None, None]

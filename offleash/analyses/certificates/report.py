@@ -15,7 +15,8 @@ from offleash.analyses.certificates.nucleus import NucleusCut, TopPCut
 from offleash.comparing.json_sections import support_section
 from offleash.data.certificates import Certificate
 from offleash.render.escape import clean
-from offleash.render.numbers import Json, count, duration, many, number
+from offleash.render.json import Json, count, number
+from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
 from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.intervals import Estimate
@@ -450,4 +451,4 @@ def _nucleus_problem(one: NucleusCut, place: int) -> Json:
 
 def estimate(one: Estimate | None) -> Json | None:
     """A mean over problems with its interval."""
-    return None if one is None else {"value": number(one.value), "interval": one.interval.pair()}
+    return None if one is None else {"value": number(one.value), "interval": one.interval.to_json()}

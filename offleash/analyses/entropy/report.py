@@ -11,7 +11,7 @@ from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENG
 from offleash.analyses.entropy.positions import Bins, PositionEntropy
 from offleash.analyses.entropy.tokens import SCORE, TokenEntropies
 from offleash.comparing.sentences import NOTABLE
-from offleash.render.numbers import Json, number
+from offleash.render.json import Json, number
 from offleash.stats.entropy import Direction, Means, Square
 from offleash.stats.intervals import FEW, Interval
 
@@ -119,10 +119,10 @@ def _each(runs: tuple[str, ...], found: Means | PositionEntropy) -> Json:
     """The value of every run, and its difference from the first."""
     out: Json = {}
     for r, name in enumerate(runs):
-        one: Json = {"value": number(found.value_R[r]), "interval": found.interval_R[r].pair()}
+        one: Json = {"value": number(found.value_R[r]), "interval": found.interval_R[r].to_json()}
         if r:
             one["difference"] = number(found.difference_R[r])
-            one["difference_interval"] = found.difference_interval_R[r].pair()
+            one["difference_interval"] = found.difference_interval_R[r].to_json()
         out[name] = one
     return out
 

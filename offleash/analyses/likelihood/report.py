@@ -11,7 +11,8 @@ from offleash.analyses.likelihood.missing_scores import ScoringEstimate
 from offleash.analyses.likelihood.models import SIDES
 from offleash.analyses.likelihood.perplexity_by_class import ALL_BENCHMARKS, Style, TraceGroup
 from offleash.render.escape import clean
-from offleash.render.numbers import Json, many, number
+from offleash.render.json import Json, number
+from offleash.render.numbers import many
 from offleash.stats.intervals import Estimate, Interval
 from offleash.stats.likelihood import Reach
 

@@ -5,7 +5,7 @@ import numpy as np
 from offleash.analyses.strategies.strategies import Example, StrategyComparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
-from offleash.render.numbers import Json, number
+from offleash.render.json import Json, number
 from offleash.stats.intervals import Estimate
 from offleash.stats.strategies import LEAST, Basis, Richness, StrategyNovelty
 
@@ -32,9 +32,9 @@ def ways_json(found: StrategyComparison) -> Json:
             "redraw_SRR": number(again.redraw_SRR),
             "redraw_E": number(again.redraw),
             "retest_SRR": number(again.SRR),
-            "retest_SRR_interval": again.SRR_interval.pair(),
+            "retest_SRR_interval": again.SRR_interval.to_json(),
             "gain": number(again.gain),
-            "gain_interval": again.gain_interval.pair(),
+            "gain_interval": again.gain_interval.to_json(),
         },
         "certain": {
             "lost_at_least": found.lost_at_least,
@@ -60,7 +60,7 @@ def ways_json(found: StrategyComparison) -> Json:
 
 
 def _estimate(one: Estimate) -> Json:
-    return {"value": number(one.value), "interval": one.interval.pair()}
+    return {"value": number(one.value), "interval": one.interval.to_json()}
 
 
 def _richness_json(one: Richness | None) -> Json | None:

@@ -16,7 +16,8 @@ from offleash.analyses.sweep.sweep import Sweep
 from offleash.comparing.compare import Comparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
-from offleash.render.numbers import Json, count, duration, many, number
+from offleash.render.json import Json, count, number
+from offleash.render.numbers import duration, many
 from offleash.stats.change import SupportChange
 from offleash.stats.intervals import Estimate, Interval
 
@@ -160,7 +161,7 @@ def best_document(best: BestDecoding | None) -> Json | None:
             for side, how, share in sides
         },
         **_cells(best.fitted),
-        "interval": {name: ends.pair() for name, ends in best.interval.items()},
+        "interval": {name: ends.to_json() for name, ends in best.interval.items()},
         "in_sample": _cells(best.in_sample),
         "halvings": best.halvings,
     }
@@ -206,7 +207,7 @@ def matched_document(one: EntropyMatch) -> Json:
         "temperature": one.decoding.temperature,
         "top_p": one.decoding.top_p,
         "matched_temperature": search.temperature,
-        "matched_interval": search.interval.pair(),
+        "matched_interval": search.interval.to_json(),
         "target": search.target,
         "pilot_entropy": search.entropy,
         "pilot_error": number(search.error),

@@ -30,7 +30,7 @@ from offleash.analyses.theory.statements.statement import (
     StatementResult,
 )
 from offleash.analyses.theory.world import TheoryWorld
-from offleash.render.numbers import Json, number
+from offleash.render.json import Json, number
 
 UNRESOLVED = "not resolved"  # the interval over worlds holds 0
 TINY = 1e-9  # a smaller fall is rounding

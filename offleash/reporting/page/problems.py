@@ -12,7 +12,7 @@ import numpy as np
 
 from offleash.comparing.per_problem import ProblemDetail
 from offleash.render.escape import middle, one_line, script_json
-from offleash.render.numbers import Json
+from offleash.render.json import Json
 from offleash.reporting.samples import SampleStore, problem_documents
 
 EMBED_ALL = 300  # problems of a study whose every problem is held

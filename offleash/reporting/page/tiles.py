@@ -7,7 +7,8 @@ import numpy as np
 from offleash.comparing.compare import Comparison
 from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, chance_rates
 from offleash.render.figure import CLASS_NAMES
-from offleash.render.numbers import count, whole
+from offleash.render.json import count
+from offleash.render.numbers import whole
 from offleash.stats.change import METRICS
 
 MEANS = {

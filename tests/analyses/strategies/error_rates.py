@@ -19,7 +19,7 @@ from offleash.analyses.strategies.read import Reader
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
-from offleash.render.numbers import number
+from offleash.render.json import number
 from offleash.stats.intervals import Interval, wilson
 from offleash.verifiers.sandbox.pool import Pool
 from tests.analyses.strategies.planted.countdown import planted_countdown
@@ -153,7 +153,7 @@ def _rate(rate: Rate) -> dict[str, object]:
         "errors": rate.errors,
         "pairs": rate.pairs,
         "rate": number(rate.value),
-        "interval": rate.interval.pair(),
+        "interval": rate.interval.to_json(),
     }
 
 
