@@ -31,8 +31,8 @@ def encode(value: object) -> Any:
         value: a number, text, enum or path; a dataclass; a mapping, a sequence, a set or an array of these.
 
     Returns:
-        The same in dicts, lists, texts, numbers, booleans and None. Unknown numbers (nan, infinities) are None: JSON has
-        no other word for them. Sets are sorted, so that a document does not change from run to run.
+        The same in dicts, lists, texts, numbers, booleans and None. Unknown numbers (nan, infinities) are None: JSON
+        has no other word for them. Sets are sorted, so that a document does not change from run to run.
 
     >>> encode({"rate": np.float64("nan"), "k": np.int64(8), 16: (1.5, float("inf"))})
     {'rate': None, 'k': 8, '16': [1.5, None]}
