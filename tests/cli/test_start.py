@@ -7,7 +7,7 @@ import pytest
 
 from offleash.cli.verbs import VERBS
 
-HEAVY = ("torch", "sympy", "matplotlib", "altair", "polars", "scipy", "numpy", "pydantic", "rich")
+HEAVY = ("torch", "sympy", "matplotlib", "altair", "polars", "scipy", "numpy", "pydantic", "rich", "httpx2", "tenacity")
 
 
 def loaded(code: str, names: tuple[str, ...]) -> list[str]:
@@ -43,7 +43,7 @@ def test_comparing_counts_needs_no_torch_sympy_altair_or_pydantic() -> None:
         "import offleash as ol\n"
         "ol.compare('examples/counts/base.csv', 'examples/counts/rl.csv', replicates=100).to_dict()"
     )
-    assert loaded(code, ("torch", "sympy", "matplotlib", "altair", "pydantic", "typer")) == []
+    assert loaded(code, ("torch", "sympy", "matplotlib", "altair", "pydantic", "typer", "httpx2", "tenacity")) == []
 
 
 def test_the_version_is_printed() -> None:

@@ -5,16 +5,24 @@ Replies are drawn at temperature 0 where the model accepts it; a failed request 
 
 import json
 import re
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from offleash.errors import OffleashError
 from offleash.render.escape import valid_utf8
-from offleash.samplers.endpoint.http import EndpointClient, ServerRefusedError, TryAgainError, address, backoff, safe
+from offleash.samplers.endpoint.http import (
+    EndpointClient,
+    ServerRefusedError,
+    TryAgainError,
+    address,
+    safe,
+    wait_backoff,
+)
 
-LARGEST = 4 << 20  # bytes of a response that are read
-LONGEST_WAIT = 60.0  # seconds between two tries, whatever Retry-After says
-COMPLETIONS = "chat/completions"
+MAX_BYTES = 4 << 20  # of a response; a reply of 1,024 tokens is a few kilobytes
+LONGEST_WAIT = 60.0  # seconds between two attempts, whatever Retry-After says
+ROUTE = "chat/completions"
 
 
 @dataclass(frozen=True)
@@ -24,62 +32,67 @@ class Chat:
     url: str  # of the server, with or without /v1
     model: str
     key_variable: str = "OPENAI_API_KEY"  # the environment variable that holds the key; unset: none is sent
-    timeout: float = 60.0  # seconds a try may take
+    timeout: float = 60.0  # seconds that an attempt may take
     tries: int = 5
-    pause: float = 1.0  # seconds before the second try; doubled after each
-    tokens: int = 1024  # at most, in a reply
+    pause: float = 1.0  # seconds before the second attempt; doubled after each
+    tokens: int = 1024  # longest reply
+    _server: EndpointClient = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._server()  # refuses what is no address
         if self.tries < 1 or self.timeout <= 0 or self.tokens < 1:
             raise OffleashError("A chat needs at least one try, one token and a timeout above 0.")
+        object.__setattr__(self, "_server", EndpointClient(self.url, self.key_variable, self.timeout, MAX_BYTES))
 
     def __call__(self, prompt: str) -> str:
-        """The model's reply to one prompt, at temperature 0; an OffleashError when there is none."""
-        server = self._server()
+        """The model's reply to one prompt; an OffleashError when there is none."""
         limits: dict[str, int] = {"temperature": 0, "max_tokens": self.tokens}
-        trouble, attempt = "", 0
-        while attempt < self.tries:
-            body = {"model": self.model, "messages": [{"role": "user", "content": valid_utf8(prompt)}], **limits}
+
+        def reply() -> str:
+            nonlocal limits
+            body = {"model": self.model, "messages": [{"role": "user", "content": valid_utf8(prompt)}]}
             try:
-                return _content(server, server.ask(COMPLETIONS, body))
+                return _content(self._server, self._server.request(ROUTE, {**body, **limits}))
             except ServerRefusedError as refused:
-                if "max_tokens" not in limits or not _names_its_limits_otherwise(refused):
-                    raise server.mended(refused, self.model, COMPLETIONS) from None
-                limits = {"max_completion_tokens": self.tokens}
-            except TryAgainError as again:
-                trouble, attempt = str(again), attempt + 1
-                if attempt < self.tries:
-                    time.sleep(self._wait(attempt - 1, again.wait))
-        raise OffleashError(
-            f"{self.model} at {safe(self.url)} gave no reply in {self.tries} tries: {trouble}. Is the server up, and "
-            "its address right? Run again when it is: nothing that was decided is lost."
+                if "max_tokens" not in limits or not _wants_other_limits(refused):
+                    raise
+            limits = {"max_completion_tokens": self.tokens}  # kept for further attempts, and no attempt is spent
+            return _content(self._server, self._server.request(ROUTE, {**body, **limits}))
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(TryAgainError),
+            stop=stop_after_attempt(self.tries),
+            wait=wait_backoff(self.pause, LONGEST_WAIT),
+            reraise=True,
         )
-
-    def _server(self) -> EndpointClient:
-        return EndpointClient(self.url, self.key_variable, self.timeout, LARGEST)
-
-    def _wait(self, attempt: int, named: float | None) -> float:
-        return backoff(self.pause, attempt, named, LONGEST_WAIT)
+        try:
+            return retrying(reply)
+        except ServerRefusedError as refused:
+            raise self._server.explain(refused, self.model, ROUTE) from None
+        except TryAgainError as error:
+            raise OffleashError(
+                f"{self.model} at {safe(self.url)} gave no reply in {self.tries} tries: {error}. Is the server up, and "
+                "its address right? Run again when it is: verdicts already given are kept."
+            ) from None
 
 
 def completions_url(url: str) -> str:
     """Where a server takes chats: `/v1/chat/completions`, or what its address already says of that."""
-    return address(url, COMPLETIONS)
+    return address(url, ROUTE)
 
 
-def _names_its_limits_otherwise(refused: ServerRefusedError) -> bool:
-    """The model takes no temperature, and names its longest reply otherwise, as OpenAI's thinking models do."""
-    return refused.code == 400 and bool(re.search("max_tokens|max_completion|temperature", refused.words))
+def _wants_other_limits(refused: ServerRefusedError) -> bool:
+    """Whether the model accepts no temperature and calls its limit max_completion_tokens, as OpenAI's reasoning models
+    do."""
+    return refused.code == 400 and bool(re.search("max_tokens|max_completion|temperature", refused.message))
 
 
 def _content(server: EndpointClient, body: bytes) -> str:
-    """The reply's text, out of a response whose form is checked."""
+    """The text of a chat completion; a TryAgainError where the response is something else."""
     try:
         content = json.loads(body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        start = server.quoted(body[:1000].decode("utf-8", "replace"))
+        start = server.quote(body[:1000].decode("utf-8", "replace"))
         raise TryAgainError(f"the response is no chat completion: {start!r}") from None
     if not isinstance(content, str):
-        raise TryAgainError("the response holds no text (a thinking model may need more tokens)")
+        raise TryAgainError("the response holds no text (a reasoning model may need more tokens)")
     return content

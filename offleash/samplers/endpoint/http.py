@@ -1,48 +1,53 @@
 """HTTP requests to a server: one attempt with a deadline, the API key, and what an error response means.
 
-Standard library only. Proxies are those of the environment, as urllib reads them. The key is read from the environment
-on every call and appears nowhere else: not in the object, nor in an error, nor on another host (redirects are refused).
-Retries are up to the caller: rate_limit.py for draws, chat.py for the model judge.
+The connections are httpx2's, shared by all threads of a draw. The key is read from the environment for every request
+and appears nowhere else: not in the object, not in an error, not on another host (redirects are refused). What to retry
+is decided here, when to retry by the caller: rate_limit.py for draws, chat.py for the model judge.
 """
 
 import errno
-import http.client
 import json
 import os
 import re
 import socket
 import ssl
 import time
-import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from random import SystemRandom
-from typing import IO
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
+from tenacity import RetryCallState
 
 from offleash.errors import OffleashError
 
-AGAIN = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
-WORDS = 4000  # characters of a refusal that are looked at; far fewer are shown
-_NOBODY = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
+# Statuses after which the same request may succeed. Beside the usual ones: 409 and 425 (OpenAI's own client retries
+# them), 52x (Cloudflare could not reach the server behind it) and 529 (overloaded).
+RETRIED_STATUSES = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
+LONGEST_MESSAGE = 4000  # characters of an error response that are searched for field names; far fewer are shown
+# Idle connections are closed before the server does it (uvicorn, hence vLLM, after 5 seconds): a request that is sent
+# into a connection being closed is lost.
+KEEPALIVE = 4.0  # seconds
+_UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
 
 
 class Cause(StrEnum):
-    """Why a try failed."""
+    """Why an attempt failed."""
 
     DOWN = "down"  # nobody listens there
-    BUSY = "busy"  # the server asks for fewer requests
+    BUSY = "busy"  # the server asks for fewer requests (status 429)
     SLOW = "slow"
     LARGE = "large"
     OTHER = "other"
 
 
 class TryAgainError(Exception):
-    """Trouble that may pass, and the seconds to wait when the server named them."""
+    """A failure that may pass; `wait` is the server's own Retry-After in seconds, where it sent one."""
 
     def __init__(self, reason: str, wait: float | None = None, cause: Cause = Cause.OTHER) -> None:
         super().__init__(reason)
@@ -51,184 +56,261 @@ class TryAgainError(Exception):
 
 
 class ServerRefusedError(Exception):
-    """The server answered, and would answer the same again: its status, its words, and the field it names."""
+    """The server answered with a status that a retry would not change.
 
-    def __init__(self, code: int, words: str, field: str = "", location: str = "") -> None:
-        self.said = short(words.strip().removesuffix("."))
-        super().__init__(f"status {code}: {self.said}")
+    Attributes:
+        message: the server's message, long enough to search it for names of fields.
+        summary: the same, short enough to show.
+        field: the field of the request that the server blames ("param" in OpenAI's errors), or "".
+        location: where a redirect points to, or "".
+    """
+
+    def __init__(self, code: int, message: str, field: str = "", location: str = "") -> None:
+        self.summary = short(message.strip().removesuffix("."))
+        super().__init__(f"status {code}: {self.summary}")
         self.code = code
-        self.words = words
+        self.message = message
         self.field = field
         self.location = location
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to another host, and turn the question into a GET."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
-@dataclass(frozen=True)
 class EndpointClient:
-    """Where to ask, and how long to wait. Threads may share it: it holds no connection."""
+    """One server: where it is, and how long to wait for it. Threads may share it, and with it its connections."""
 
-    url: str  # with or without /v1
-    key_variable: str  # the environment variable that holds the key; unset: none is sent
-    timeout: float  # seconds a try may take
-    largest: int  # bytes of a response that are read
+    def __init__(self, url: str, key_variable: str, timeout: float, max_bytes: int) -> None:
+        """Check the address; nothing is sent yet.
 
-    def __post_init__(self) -> None:
-        if not is_address(self.url):
+        Args:
+            url: the server's address, with or without /v1.
+            key_variable: the environment variable that holds the API key; where it is unset, none is sent.
+            timeout: seconds that one attempt may take.
+            max_bytes: bytes of a response that are read before it is given up.
+        """
+        if not is_address(url):
             raise OffleashError(
-                f"{safe(self.url)!r} is not the address of a server. Give one such as http://localhost:8000/v1."
+                f"{safe(url)!r} is not the address of a server. Give one such as http://localhost:8000/v1."
             )
-        if "@" in urlsplit(self.url).netloc:
+        if "@" in urlsplit(url).netloc:
             raise OffleashError(
-                f"The address {safe(self.url)} holds a password. Leave it out, and put the key into the environment "
-                f"variable {self.key_variable}."
+                f"The address {safe(url)} holds a password. Leave it out, and put the key into the environment "
+                f"variable {key_variable}."
             )
+        self.url, self.key_variable, self.timeout, self.max_bytes = url, key_variable, timeout, max_bytes
+        self._transport = _transport(url)
+        # whoever drops a client (a judge has no close) leaves no open sockets behind
+        self.close: Callable[[], object] = weakref.finalize(self, self._transport.close)
 
-    def ask(self, what: str, body: Mapping[str, object] | None = None) -> bytes:
-        """One try: the response to a body, or to none; a TryAgainError or a ServerRefusedError where there is none."""
-        content = {} if body is None else {"Content-Type": "application/json"}
-        request = urllib.request.Request(
-            address(self.url, what),
-            None if body is None else json.dumps(body).encode(),
-            {"User-Agent": "offleash", **content, **self._key()},  # some hosts turn urllib's own name away
+    def request(self, route: str, body: Mapping[str, object] | None = None, timeout: float | None = None) -> bytes:
+        """Send one request, once, and return the body of its response.
+
+        Args:
+            route: below /v1, such as "chat/completions".
+            body: sent as JSON by POST; None is a GET.
+            timeout: seconds, where they differ from the client's own.
+
+        Raises:
+            TryAgainError: it may succeed when repeated.
+            ServerRefusedError: it would fail again.
+        """
+        timeout = timeout or self.timeout
+        deadline = time.monotonic() + timeout
+        request = httpx2.Request(
+            "GET" if body is None else "POST",
+            address(self.url, route),
+            headers={
+                "User-Agent": "offleash",
+                "Accept-Encoding": "identity",  # a small compressed response could unpack to more than max_bytes
+                **({} if body is None else {"Content-Type": "application/json"}),
+                **self._authorization(),
+            },
+            # ASCII by json's escapes: a model's name from the command line may hold bytes that are no UTF-8
+            content=None if body is None else json.dumps(body).encode(),
+            extensions={"timeout": httpx2.Timeout(timeout).as_dict()},
         )
-        deadline = time.monotonic() + self.timeout
         try:
-            with urllib.request.build_opener(_NoRedirect).open(request, timeout=self.timeout) as response:
-                return _read(response, deadline, self.largest)
-        except HTTPError as error:
-            with error:
-                raise self._refusal(error, deadline) from None
-        except TimeoutError:
-            raise TryAgainError(f"no answer within {self.timeout:g} seconds", cause=Cause.SLOW) from None
-        except URLError as error:
-            raise TryAgainError(short(str(error.reason)), cause=_cause(error.reason)) from None
-        except (OSError, http.client.HTTPException) as error:
+            response = self._transport.handle_request(request)
+            try:
+                if response.is_success:
+                    return self._read(response, deadline)
+                raise self._refusal(response, deadline)
+            finally:
+                response.close()  # a body that was not read to its end costs the connection
+        except httpx2.TimeoutException:
+            raise TryAgainError(f"no answer within {timeout:g} seconds", cause=Cause.SLOW) from None
+        except httpx2.ConnectError as error:
+            raise TryAgainError(short(str(error)), cause=_connect_cause(error)) from None
+        except (httpx2.HTTPError, OSError) as error:
             raise TryAgainError(short(f"{type(error).__name__}: {error}")) from None
 
-    def mended(self, refused: ServerRefusedError, model: str, what: str) -> OffleashError:
+    def explain(self, refused: ServerRefusedError, model: str, route: str) -> OffleashError:
         """The error for a refusal, with what the user can do about it."""
         steps = {
             401: f"Put a valid key into the environment variable {self.key_variable}.",
             403: f"The key in the environment variable {self.key_variable} may not use this model.",
-            404: f"Asked for model {model!r} at {safe(address(self.url, what))}: check both.",
+            404: f"Requested model {model!r} at {safe(address(self.url, route))}: check both.",
         }
         if 300 <= refused.code < 400:
             steps[refused.code] = f"It redirects to {safe(refused.location)!r}: give that address."
-        step = steps.get(refused.code, "The server refuses the request as it stands.")
-        said = refused.said or "no message"
-        return OffleashError(f"{safe(self.url)} answered with status {refused.code}: {said}. {step}")
+        step = steps.get(refused.code, "The server does not accept this request.")
+        summary = refused.summary or "no message"
+        return OffleashError(f"{safe(self.url)} answered with status {refused.code}: {summary}. {step}")
 
-    def quoted(self, text: str) -> str:
-        """A server's words for an error: short, and without the key should it repeat it."""
+    def quote(self, text: str) -> str:
+        """A server's text for an error message: short, and without the key, which some servers repeat."""
         return short(self._masked(text))
 
     def _masked(self, text: str) -> str:
         key = os.environ.get(self.key_variable, "").strip()
         return text.replace(key, "[key]") if key else text
 
-    def _key(self) -> dict[str, str]:
+    def _authorization(self) -> dict[str, str]:
         key = os.environ.get(self.key_variable, "").strip()
         if not key:
             return {}
         if not re.fullmatch(r"[\x21-\x7e]+", key):
-            # the header's own error would print the key
+            # the HTTP library's own error would print the key
             raise OffleashError(f"{self.key_variable} holds characters that no key has. Set it again.")
         return {"Authorization": f"Bearer {key}"}
 
-    def _refusal(self, error: HTTPError, deadline: float) -> Exception:
-        """What an error status means: another try, or not."""
-        words, field = self._said(error, deadline)
-        if error.code in AGAIN:
-            cause = Cause.BUSY if error.code == 429 else Cause.OTHER
-            return TryAgainError(f"status {error.code} {short(words)}".strip(), _retry_after(error), cause)
-        return ServerRefusedError(error.code, words, field, error.headers.get("Location") or "")
+    def _read(self, response: httpx2.Response, deadline: float) -> bytes:
+        """The body, up to `max_bytes` and the deadline: the library's timeout is per read, and a server may send a byte
+        at a time."""
+        chunks, size = [], 0
+        for chunk in response.iter_bytes():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > self.max_bytes:
+                raise TryAgainError(f"the response is longer than {self.max_bytes:,} bytes", cause=Cause.LARGE)
+            if time.monotonic() > deadline:
+                raise TryAgainError("the response came too slowly", cause=Cause.SLOW)
+        return b"".join(chunks)
 
-    def _said(self, error: HTTPError, deadline: float) -> tuple[str, str]:
-        """The server's own message, and the field of the request that it names."""
+    def _refusal(self, response: httpx2.Response, deadline: float) -> Exception:
+        """What an error status means: worth a retry, or not."""
+        code, (message, field) = response.status_code, self._error_message(response, deadline)
+        if code in RETRIED_STATUSES:
+            cause = Cause.BUSY if code == 429 else Cause.OTHER
+            wait = _retry_after(response.headers.get("Retry-After", ""))
+            return TryAgainError(f"status {code} {short(message)}".strip(), wait, cause)
+        return ServerRefusedError(code, message, field, response.headers.get("Location", ""))
+
+    def _error_message(self, response: httpx2.Response, deadline: float) -> tuple[str, str]:
+        """The server's own message, and the field of the request that it names; the status counts without them."""
         try:
-            text = _read(error.fp, deadline, self.largest).decode("utf-8", "replace")
-        except (TryAgainError, OSError, http.client.HTTPException):
+            text = self._read(response, deadline).decode("utf-8", "replace")
+        except (TryAgainError, httpx2.HTTPError, OSError):
             return "", ""
         field: object = None
         try:
             document = json.loads(text)
+            # OpenAI: {"error": {"message", "param"}}; others: {"error": text}, {"message": text}, or plain text
             inner = document.get("error", document) if isinstance(document, dict) else text
             text = str(inner.get("message", inner) if isinstance(inner, dict) else inner)
             field = inner.get("param") if isinstance(inner, dict) else None
         except (ValueError, RecursionError):
             pass
-        return self._masked(text)[:WORDS], field if isinstance(field, str) else ""
+        return self._masked(text)[:LONGEST_MESSAGE], field if isinstance(field, str) else ""
 
 
-def address(url: str, what: str) -> str:
-    """Where a server takes `what` (chat/completions, completions, models): below /v1, or what its address says."""
+def wait_backoff(pause: float, longest: float) -> Callable[[RetryCallState], float]:
+    """A tenacity wait: what the server asks for, else `pause` doubled with every attempt; never above `longest`."""
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        named = error.wait if isinstance(error, TryAgainError) else None
+        return backoff(pause, state.attempt_number - 1, named, longest)
+
+    return wait
+
+
+def backoff(pause: float, attempt: int, named: float | None, longest: float) -> float:
+    """Seconds to wait after failed attempt number `attempt` (from 0)."""
+    jitter = SystemRandom().uniform(0.5, 1.5)  # clients that failed together must not return together
+    return min(named or pause * 2.0**attempt * jitter, longest)
+
+
+def address(url: str, route: str) -> str:
+    """The full URL of a route (chat/completions, completions, models): below /v1, or below the version in `url`.
+
+    >>> address("http://localhost:8000", "models")
+    'http://localhost:8000/v1/models'
+    >>> address("https://host/v1beta/openai/chat/completions", "models")
+    'https://host/v1beta/openai/models'
+    """
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
     base = re.sub(r"(?:/chat)?/completions$", "", path)
     if base == path and not re.search(r"/v[0-9]+[a-z0-9]*(?:/|$)", path):
         base += "/v1"
-    return urlunsplit((parts.scheme, parts.netloc, f"{base}/{what}", parts.query, ""))
-
-
-def backoff(pause: float, attempt: int, named: float | None, longest: float) -> float:
-    """Seconds to wait after a failed attempt: those that the server named; if it named none, doubled each time."""
-    jitter = SystemRandom().uniform(0.5, 1.5)  # clients that failed together must not return together
-    return min(named or pause * 2.0**attempt * jitter, longest)
+    return urlunsplit((parts.scheme, parts.netloc, f"{base}/{route}", parts.query, ""))
 
 
 def is_address(url: str) -> bool:
+    """Whether a text is an http:// or https:// URL with a host."""
     if not re.fullmatch(r"[\x21-\x7e]+", url):
         return False
     try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets that do not close, a port that is no number
+        parts = httpx2.URL(url)
+    except httpx2.InvalidURL:  # brackets that do not close, a port that is no number
         return False
+    return parts.scheme in ("http", "https") and bool(parts.host) and parts.port != 0
 
 
 def safe(url: str) -> str:
-    """An address without what may be secret in it."""
+    """A URL without what may be secret in it: user, password, query and fragment."""
     return re.sub(r"//[^/]*@", "//", url.partition("?")[0].partition("#")[0])[:200]
 
 
 def short(text: str) -> str:
+    """A text on one line, cut at 200 characters."""
     words = " ".join(text.split())
     return words if len(words) <= 200 else f"{words[:200]}..."
 
 
-def _read(response: IO[bytes], deadline: float, largest: int) -> bytes:
-    """A response's bytes, at most `largest` of them, and none after the deadline: a server may send them one by one."""
-    chunks, size = [], 0
-    while (
-        chunk := response.read1(1 << 16) if isinstance(response, http.client.HTTPResponse) else response.read(1 << 16)
-    ):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > largest:
-            raise TryAgainError(f"the response is longer than {largest:,} bytes", cause=Cause.LARGE)
-        if time.monotonic() > deadline:
-            raise TryAgainError("the response came too slowly", cause=Cause.SLOW)
-    return b"".join(chunks)
+def _transport(url: str) -> httpx2.HTTPTransport:
+    """Connections to a server, through the proxy that the environment names for it.
+
+    A transport, not a `Client`: a client keeps cookies, and a load balancer's would send all requests to one replica;
+    it logs addresses with their query, which may be secret; and it fails on a SOCKS proxy in ALL_PROXY even where
+    NO_PROXY excludes the host.
+    """
+    parts = urlsplit(url)
+    proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+    if proxy and "://" not in proxy:
+        proxy = f"http://{proxy}"
+    try:
+        return httpx2.HTTPTransport(
+            # http:// needs no certificates, and reading the system's takes longer than a request
+            verify=parts.scheme == "https",
+            proxy=proxy,
+            # bounded by the number of threads; httpx2's own bounds would let further requests wait unseen
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE),
+        )
+    except (ImportError, ValueError, httpx2.InvalidURL):  # SOCKS without socksio, an unknown scheme
+        raise OffleashError(
+            f"The proxy {safe(proxy or '')!r} of the environment cannot be used. Set {parts.scheme}_proxy to an "
+            f"http:// proxy (SOCKS needs pip install socksio), or no_proxy={parts.hostname}."
+        ) from None
 
 
-def _cause(reason: object) -> Cause:
-    """Why no connection was made: nobody there, a name that does not resolve, a certificate that does not hold."""
-    if isinstance(reason, TimeoutError):
-        return Cause.SLOW
-    if isinstance(reason, ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError):
-        return Cause.DOWN
-    return Cause.DOWN if isinstance(reason, OSError) and reason.errno in _NOBODY else Cause.OTHER
+def _connect_cause(error: BaseException) -> Cause:
+    """Whether nobody is there: refused, unreachable, no such name, or a certificate of somebody else.
+
+    The socket's own error is in the chain of contexts; httpx2 and httpcore2 wrap it and keep only its text.
+    """
+    reason: BaseException | None = error
+    while reason is not None:
+        if isinstance(reason, ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError):
+            return Cause.DOWN
+        if isinstance(reason, OSError) and reason.errno in _UNREACHABLE:
+            return Cause.DOWN
+        reason = reason.__context__
+    return Cause.OTHER
 
 
-def _retry_after(error: HTTPError) -> float | None:
-    """Seconds that the server asks to wait: a number, or a date."""
-    value = (error.headers.get("Retry-After") or "").strip()
+def _retry_after(value: str) -> float | None:
+    """Seconds of a Retry-After header: a number or a date (RFC 9110); None for anything else."""
+    value = value.strip()
     if re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", value):
         return float(value)
     try:

@@ -20,8 +20,9 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, SamplingPara
 # Replies: the text, finish reason, tokens and log-probability of every choice.
 
 
-BROKEN = {"abort", "error"}  # finish reasons of a server that went away under a sample
+BROKEN = {"abort", "error"}  # finish reasons of a server that stopped in the middle of a sample
 LOWEST = -9000.0  # vLLM writes -9999 where the log-probability is minus infinity
+HIGHEST = 1e-3  # a log-probability may be above 0 by rounding, not by more
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,57 +37,60 @@ class Choice:
 
 @dataclass(frozen=True)
 class ChatReply:
-    """The choices of a reply, and what the server says of itself."""
+    """The choices of a reply, and what it shows about the server."""
 
     choices: tuple[Choice, ...]
     logprobs: bool  # whether they came with log-probabilities
-    stepped: bool  # whether every choice's tokens are counted by these
+    counted: bool  # whether these cover every token of every choice
     ids: bool  # whether every choice came with the ids of its tokens
-    words: Mapping[str, str] = field(default_factory=dict)
+    server_names: Mapping[str, str] = field(default_factory=dict)  # "model", "system_fingerprint"
 
 
 def read_reply(body: bytes) -> ChatReply:
-    """A reply out of its bytes; a ValueError where they hold none."""
+    """Parse a chat completion or a completion; a ValueError where the bytes hold neither."""
     try:
         document = json.loads(body)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    found = document.get("choices") if isinstance(document, dict) else None
-    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
+    entries = document.get("choices") if isinstance(document, dict) else None
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError("no choices")
-    steps = [_steps(one) for one in found]
-    total = _total(document.get("usage"))
-    # hidden reasoning, or an end that is left out: then the steps are not all tokens, and sums over them mislead
-    told = all(one is not None for one in steps) and total in (None, sum(len(one or ()) for one in steps))
-    alone = total if len(found) == 1 else None
-    choices = [_choice(one, step if told else None, alone) for one, step in zip(found, steps, strict=True)]
-    words = {name: document.get(name) for name in ("model", "system_fingerprint")}
+    steps = [_token_logprobs(entry) for entry in entries]
+    total = _completion_tokens(document.get("usage"))
+    # Where the server's own count differs, some tokens have no log-probability (hidden reasoning, an end token that is
+    # left out): lengths and sums would both be too small.
+    counted = all(step is not None for step in steps) and total in (None, sum(len(step or ()) for step in steps))
+    only_total = total if len(entries) == 1 else None  # usage sums over the choices
+    choices = [
+        _choice(entry, step if counted else None, only_total) for entry, step in zip(entries, steps, strict=True)
+    ]
+    names = {name: document.get(name) for name in ("model", "system_fingerprint")}
     return ChatReply(
         tuple(choices),
-        any(one is not None for one in steps),
-        told,
-        all(isinstance(one.get("token_ids"), list) for one in found),
-        {name: value for name, value in words.items() if isinstance(value, str) and value},
+        any(step is not None for step in steps),
+        counted,
+        all(isinstance(entry.get("token_ids"), list) for entry in entries),
+        {name: value for name, value in names.items() if isinstance(value, str) and value},
     )
 
 
-def _choice(found: dict[str, object], steps: list[tuple[str, float]] | None, total: int | None) -> Choice:
-    finish = found.get("finish_reason")
+def _choice(entry: dict[str, object], steps: list[tuple[str, float]] | None, total: int | None) -> Choice:
+    finish = entry.get("finish_reason")
     finish = finish if isinstance(finish, str) else ""
     if finish in BROKEN:
         raise ValueError(f"finish_reason {finish!r}")
-    text, said = _text(found, finish)
+    text, last_part = _text(entry, finish)
     tokens = len(steps) if steps is not None else total
-    if tokens is None and isinstance(ids := found.get("token_ids"), list):
+    if tokens is None and isinstance(ids := entry.get("token_ids"), list):
         tokens = len(ids)
-    return Choice(valid_utf8(text), finish, tokens, _sum(steps, said, finish) if steps else None)
+    return Choice(valid_utf8(text), finish, tokens, _logprob_sum(steps, last_part, finish) if steps else None)
 
 
-def _text(found: dict[str, object], finish: str) -> tuple[str, str]:
-    """The whole text of a choice, and the last part of it that the model wrote."""
-    if isinstance(text := found.get("text"), str):  # of /completions
+def _text(entry: dict[str, object], finish: str) -> tuple[str, str]:
+    """The full text of a choice, reasoning included, and the part of it that the model wrote last."""
+    if isinstance(text := entry.get("text"), str):  # of /completions
         return text, text
-    message = found.get("message")
+    message = entry.get("message")
     if not isinstance(message, dict):
         raise ValueError("a choice without message")
     content = message.get("content")
@@ -94,52 +98,48 @@ def _text(found: dict[str, object], finish: str) -> tuple[str, str]:
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if content is not None and not isinstance(content, str):
         raise ValueError("a message whose content is no text")
-    thought = message.get("reasoning_content") or message.get("reasoning")
-    if not isinstance(thought, str):
+    # vLLM and SGLang with a reasoning parser; OpenRouter. Kept in the text, as models write it without a parser.
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if not isinstance(reasoning, str):
         return content or "", content or ""
     if not content and finish == TRUNCATED:
-        # cut off inside the reasoning: closed, a passing thought in it would be read as its answer
-        return f"<think>\n{thought}", thought
-    return f"<think>\n{thought}\n</think>\n{content or ''}", content or thought
+        # cut off inside the reasoning: were it closed, a passing thought in it would be read as the answer
+        return f"<think>\n{reasoning}", reasoning
+    return f"<think>\n{reasoning}\n</think>\n{content or ''}", content or reasoning
 
 
-def _steps(found: dict[str, object]) -> list[tuple[str, float]] | None:
-    """Tokens and their log-probabilities, in the form of chats or in that of completions. A value that is none is kept
-    as such: the tokens are counted all the same."""
-    told = found.get("logprobs")
-    if not isinstance(told, dict):
+def _token_logprobs(entry: dict[str, object]) -> list[tuple[str, float]] | None:
+    """Tokens and their log-probabilities, in the form of chats or in that of completions.
+
+    A missing value becomes NaN, so that its token still counts; None where the tokens themselves cannot be counted.
+    """
+    logprobs = entry.get("logprobs")
+    if not isinstance(logprobs, dict):
         return None
     try:
-        if isinstance(content := told.get("content"), list):
-            return [(str(one["token"]), _value(one.get("logprob"))) for one in content] or _nothing(found)
-        if isinstance(values := told.get("token_logprobs"), list) and isinstance(told.get("tokens"), list):
-            pairs = zip(told["tokens"], values, strict=True)
-            return [(str(token), _value(value)) for token, value in pairs] or _nothing(found)
-    except (TypeError, ValueError, LookupError, AttributeError):  # no tokens, a list too short
+        if isinstance(content := logprobs.get("content"), list):
+            pairs = [(str(token["token"]), token.get("logprob")) for token in content]
+        elif isinstance(values := logprobs.get("token_logprobs"), list) and isinstance(logprobs.get("tokens"), list):
+            pairs = [(str(token), value) for token, value in zip(logprobs["tokens"], values, strict=True)]
+        else:
+            return None
+        steps = [(token, float(value) if isinstance(value, int | float) else math.nan) for token, value in pairs]
+    except (TypeError, ValueError, LookupError, AttributeError):  # no tokens, or lists of different length
         return None
-    return None
+    # an empty list is a count of zero only where the text is empty too; beside a text it means nothing
+    return None if not steps and _text(entry, "")[0] else steps
 
 
-def _value(told: object) -> float:
-    return float(told) if isinstance(told, int | float) else math.nan
-
-
-def _nothing(found: dict[str, object]) -> list[tuple[str, float]] | None:
-    """No tokens, where there is no text either; an empty list beside a text tells nothing."""
-    return None if _text(found, "")[0] else []
-
-
-def _sum(steps: list[tuple[str, float]], said: str, finish: str) -> float | None:
-    """The log-probability of a sample, or None where its end is not among the tokens or a number is none."""
+def _logprob_sum(steps: list[tuple[str, float]], last_part: str, finish: str) -> float | None:
+    """The log-probability of a sample, or None where its end is not among the tokens or a value is missing."""
     last = steps[-1][0]
-    if finish == FINISHED and last and said.endswith(last):
-        return None  # the last token is the text's own: this server does not tell of the end
+    if finish == FINISHED and last and last_part.endswith(last):
+        return None  # the last token belongs to the text: this server leaves the end token out
     values = [value for _, value in steps]
-    good = all(LOWEST < value <= 1e-3 for value in values)
-    return math.fsum(values) if good else None
+    return math.fsum(values) if all(LOWEST < value <= HIGHEST for value in values) else None
 
 
-def _total(usage: object) -> int | None:
+def _completion_tokens(usage: object) -> int | None:
     total = usage.get("completion_tokens") if isinstance(usage, dict) else None
     return total if isinstance(total, int) and total > 0 else None
 
@@ -147,43 +147,53 @@ def _total(usage: object) -> int | None:
 # Requests: the fields and the number of samples that a server accepts, and whether it returns copies.
 
 
-PROBES, RARELY = 3, 64  # identical choices are looked into so many times, then once for so many samples
+# Equal choices are tested for being copies this many times, and then once in so many samples: a model may have but one
+# answer to some prompt, and every test costs two requests.
+PROBES, SAMPLES_PER_PROBE = 3, 64
 LONG = 20  # characters of a text that two samples hardly share by chance
-# options of a decoding, and the values that change nothing: these alone may be left out
+# options of a decoding, and the values that change nothing: only with these may they be left out
 OPTIONS = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": None, "stop": None}
 FIELDS = {*OPTIONS, "repetition_penalty", "return_token_ids", "seed", "logprobs", "n"}
 ALIASES = {"top_logprobs": "logprobs", "best_of": "n", "max_completion_tokens": "max_tokens"}
-# 'stop' is named in quotes only, since it is a word; so is 'N' of 'N/A'
+# 'stop' counts only in quotes, since messages use the word itself; 'n' only in lower case, because of 'N/A'
 _WORDS = "|".join(sorted((FIELDS | ALIASES.keys()) - {"n", "stop"}))
 _NAMED = re.compile(rf"(?<![\w\\])(?:(?i:{_WORDS})|n(?!'\w)|(?<=['\"`])stop(?=['\"`]))(?!\w)")
-_ONE_CHOICE = re.compile("one completion choice", re.IGNORECASE)  # llama.cpp, some versions with status 500
+_SINGLE_CHOICE = re.compile("one completion choice", re.IGNORECASE)  # llama.cpp, some versions with status 500
 _CONTEXT = re.compile(
     r"context[ _]?(?:length|size|window)|maximum context|max_model_len|max_tokens must be at least 1|"
     r"prompt is too long|input is too long|too many (?:input )?tokens",
     re.IGNORECASE,
 )
-_NO_PROMPT = re.compile("cannot be greater than max_model_len")  # vLLM: max_tokens alone is too large for any prompt
+# vLLM: max_tokens alone exceeds the context, so no prompt would fit and the draw should end
+_NO_PROMPT_FITS = re.compile("cannot be greater than max_model_len")
 
 
 class ServerProfile:
-    """One server's ways, learned on the first requests and kept for the rest; threads share it."""
+    """What one server accepts, learned from its first replies and used for the rest; threads share it.
+
+    Flags only ever go from the first assumption to what was seen, so a thread that reads an old value costs one refused
+    request and never a wrong sample.
+    """
 
     def __init__(self, n: int, logprobs: bool) -> None:
-        self._n = self.largest = n  # samples that a request may ask for
-        self._without: set[str] = set() if logprobs else {"logprobs"}
-        self._otherwise = False  # max_tokens is called max_completion_tokens
+        self._n = self.largest = n  # samples per request
+        self._left_out: set[str] = set() if logprobs else {"logprobs"}  # fields that the server refuses or ignores
+        self._completion_limit = False  # max_tokens is called max_completion_tokens
         self.copies = False  # the server returns n copies of one sample
-        self._usage = True  # a choice that is alone comes with its number of tokens
-        self._stepped = self._ids = False  # log-probabilities, or ids, were found to count the tokens of each choice
-        self._several = False
-        self._alike = self._probes = 0
+        self._usage = True  # a single choice comes with its number of tokens
+        self._logprobs_count = self._ids_count = False  # log-probabilities, or ids, were seen to count each choice
+        self._distinct = False  # several choices of one reply were seen to differ
+        self._equal_choices = self._probes = 0
         self._lock = Lock()
 
     def body(
         self, model: str, raw: bool, request: Request, decoding: SamplingParams, n: int, seed: int
     ) -> dict[str, object]:
-        """A request for n samples. Values that change nothing are sent as well: without them a server takes those of
-        the model's generation_config (vLLM, SGLang) or its own (llama.cpp: top_k 40, min_p 0.05)."""
+        """The body of a request for n samples.
+
+        Values that change nothing are sent as well: without them a server uses those of the model's generation_config
+        (vLLM, SGLang) or its own (llama.cpp: top_k 40, min_p 0.05).
+        """
         fields: dict[str, object] = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -194,102 +204,106 @@ class ServerProfile:
         }
         if n > 1:
             fields["n"] = n
-        # the usage of a reply is that of all its choices: how many tokens each has is told by its ids (vLLM) or by the
-        # number of its log-probabilities; both are asked for until one has come
+        # The usage of a reply sums over its choices. The length of each is the number of its token ids (vLLM) or of its
+        # log-probabilities; both are requested until one of them has come.
         uncounted = n > 1 or not self._usage
-        if decoding.plain or (uncounted and not self._ids):
+        if decoding.plain or (uncounted and not self._ids_count):
             fields["logprobs"] = 1 if raw else True
-        if uncounted and not (self._stepped and "logprobs" in fields):
+        if uncounted and not (self._logprobs_count and "logprobs" in fields):
             fields["return_token_ids"] = True
-        limit = "max_completion_tokens" if self._otherwise else "max_tokens"
-        asked = {"prompt": valid_utf8(request.prompt)} if raw else {"messages": [_message(request)]}
+        limit = "max_completion_tokens" if self._completion_limit else "max_tokens"
+        prompt = {"prompt": valid_utf8(request.prompt)} if raw else {"messages": [_message(request)]}
         stop = {"stop": list(decoding.stop)} if decoding.stop else {}
-        kept = {name: value for name, value in fields.items() if name not in self._without}
-        return {"model": model, **asked, **kept, limit: decoding.max_tokens, **stop}
+        kept = {name: value for name, value in fields.items() if name not in self._left_out}
+        return {"model": model, **prompt, **kept, limit: decoding.max_tokens, **stop}
 
     def learn(self, refused: ServerRefusedError, body: Mapping[str, object]) -> bool:
-        """Whether the next body will do without what was refused; an OffleashError where the draw needs it."""
+        """Adapt to a refusal. True: the next body will be accepted as far as this refusal goes; False: it was about
+        something else; an OffleashError where the decoding needs the refused field."""
         field = _named(refused, body)
-        if field == "n" or (_ONE_CHOICE.search(refused.words) and "n" in body):
-            self.limit(_samples(body) // 2)
+        if field == "n" or (_SINGLE_CHOICE.search(refused.message) and "n" in body):
+            self.limit(_requested_samples(body) // 2)
             return True
-        if field == "max_tokens" and field in body and "max_completion_tokens" in refused.words:
-            self._otherwise = True
+        if field == "max_tokens" and field in body and "max_completion_tokens" in refused.message:
+            self._completion_limit = True
             return True
         if not field or (refused.code == 403 and field != "logprobs"):  # OpenAI refuses log-probabilities with 403
             return False
         value = body.get(field, body.get("max_completion_tokens"))
         if field in OPTIONS and value != OPTIONS[field]:
             raise OffleashError(
-                f"The server refuses {field} {value!r}: {refused.said}. Choose another decoding, or a server "
-                "that takes it."
+                f"The server refuses {field} {value!r}: {refused.summary}. Choose another decoding, or a server "
+                "that accepts it."
             )
         self.drop(field)
         return True
 
-    def heed(self, reply: ChatReply, body: Mapping[str, object]) -> None:
-        """Remember what of a body a reply has answered."""
+    def observe(self, reply: ChatReply, body: Mapping[str, object]) -> None:
+        """Learn from a reply which fields of its request the server ignored."""
         if "logprobs" in body and not reply.logprobs:
             self.drop("logprobs")
         if "return_token_ids" in body and not reply.ids:
             self.drop("return_token_ids")
-        asked = _samples(body)
-        if len(reply.choices) < asked:
+        n = _requested_samples(body)
+        if len(reply.choices) < n:
             self.limit(len(reply.choices))
-        if any(one.tokens is None for one in reply.choices) and asked == 1:
+        if any(choice.tokens is None for choice in reply.choices) and n == 1:
             self._usage = False
-        self._ids = self._ids or ("return_token_ids" in body and reply.ids)
+        self._ids_count = self._ids_count or ("return_token_ids" in body and reply.ids)
         if "logprobs" in body:
-            self._stepped = reply.stepped
+            self._logprobs_count = reply.counted
 
     def limit(self, n: int) -> None:
+        """Request at most n samples at a time from now on."""
         with self._lock:
             self.largest = max(1, min(self.largest, n))
 
     def drop(self, field: str) -> None:
+        """Send a field no more."""
         with self._lock:
-            self._without.add(field)
+            self._left_out.add(field)
 
     def may_be_copies(self, choices: Sequence[Choice], decoding: SamplingParams) -> bool:
-        """Whether several choices may be copies of one sample, which is to be looked into before they are kept."""
-        if self._several or decoding.temperature == 0:
+        """Whether several choices may be copies of one sample, which is to be tested before they are kept."""
+        if self._distinct or decoding.temperature == 0:
             return False
-        if not alike(choices):
-            self._several = True  # a server that has given several samples once does not make copies
+        if not all_equal(choices):
+            self._distinct = True  # a server that has once given different samples makes no copies
             return False
         with self._lock:
-            self._alike += len(choices)
+            self._equal_choices += len(choices)
         return len(choices[0].text) > LONG
 
     def probe(self) -> bool:
-        """Whether to look into it: a few times, then for few of the samples, since a model may have but one answer."""
+        """Whether to test now for copies; counts the test."""
         with self._lock:
-            if self._several or self.copies or self._probes >= max(PROBES, self._alike // RARELY):
+            if self._distinct or self.copies or self._probes >= max(PROBES, self._equal_choices // SAMPLES_PER_PROBE):
                 return False
             self._probes += 1
             return True
 
-    def found_copies(self) -> None:
+    def record_copies(self) -> None:
+        """The server was seen to return copies: request samples one by one."""
         self.limit(1)
         self.copies = True
 
     def notes(self) -> dict[str, str]:
-        """What was learned, for the run's own record."""
-        notes = {"left_out": ", ".join(sorted(self._without))} if self._without else {}
+        """What was learned, as run.json records it."""
+        notes = {"left_out": ", ".join(sorted(self._left_out))} if self._left_out else {}
         if self.largest < self._n:
             notes["n"] = f"{self.largest}{', since more are copies of one sample' if self.copies else ''}"
         return notes
 
 
-def alike(choices: Sequence[Choice]) -> bool:
-    return all(one.text == choices[0].text for one in choices)
+def all_equal(choices: Sequence[Choice]) -> bool:
+    return all(choice.text == choices[0].text for choice in choices)
 
 
 def too_long(refused: ServerRefusedError) -> bool:
-    """Whether a prompt, with the tokens asked for, does not fit into the model's context."""
-    if refused.code not in (400, 413, 422) or _NO_PROMPT.search(refused.words):
+    """Whether a prompt, with the tokens to draw, does not fit into the model's context."""
+    if refused.code not in (400, 413, 422) or _NO_PROMPT_FITS.search(refused.message):
         return False
-    return bool(_CONTEXT.search(refused.words))
+    return bool(_CONTEXT.search(refused.message))
 
 
 def _message(request: Request) -> dict[str, object]:
@@ -297,21 +311,21 @@ def _message(request: Request) -> dict[str, object]:
     text = valid_utf8(request.prompt)
     if not request.images:
         return {"role": "user", "content": text}
-    parts: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": one}} for one in request.images]
+    parts: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": image}} for image in request.images]
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}]}
 
 
 def _named(refused: ServerRefusedError, body: Mapping[str, object]) -> str:
-    """The first field of the body that a refusal names: the rest may be an echo of the request."""
+    """The first field of the body that a refusal names, or ""; later names may be an echo of the request."""
     if refused.code not in (400, 403, 422, 501):
         return ""
-    for name in (refused.field, *(found.group().lower() for found in _NAMED.finditer(refused.words))):
+    for name in (refused.field, *(match.group().lower() for match in _NAMED.finditer(refused.message))):
         field = ALIASES.get(name, name)
         if field in FIELDS and (name in body or field in body):
             return field
     return ""
 
 
-def _samples(body: Mapping[str, object]) -> int:
+def _requested_samples(body: Mapping[str, object]) -> int:
     n = body.get("n", 1)
     return n if isinstance(n, int) else 1

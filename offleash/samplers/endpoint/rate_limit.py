@@ -1,17 +1,22 @@
-"""Pacing of requests to a server: a thread pool, retries, and a common slowdown of all threads while it is busy.
+"""When requests to a server start: a pool of threads, retries, and a common slowdown while the server is busy.
 
-At the end, the list of models that a server has.
+Two kinds of failure are treated apart. A request that fails (status 500, a broken connection) is retried by tenacity, a
+fixed number of times, and concerns this request alone. A request that is turned away (status 429) says something about
+all of them: every thread waits, requests then start further apart, and the server is given up only when none has passed
+for minutes. At the end of the file: the list of models that a server has.
 """
 
 import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass
 from queue import SimpleQueue
 from random import SystemRandom
 from threading import Lock, Thread
 from typing import Generic, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint.http import (
@@ -22,115 +27,147 @@ from offleash.samplers.endpoint.http import (
     address,
     backoff,
     safe,
+    wait_backoff,
 )
 
-LONGEST_WAIT = 600.0  # seconds; a server that names a longer wait is left
-PATIENCE = 4  # times as many tries where a server is merely busy
-GAP, WIDEST = 0.05, 10.0  # seconds between the starts of two requests, once a server was busy
-# factors of the gap at a refusal and at a success: where one request in three is refused, it does not grow
+LONGEST_WAIT = 600.0  # seconds; a server that names a longer wait (a daily quota) is given up
+PATIENCE = 4  # times as many attempts where a server is merely busy
+GAP, WIDEST = 0.05, 10.0  # seconds between the starts of two requests: after the first 429, and at most
+# Factors of the gap at a 429 and at a success. Where one request in three is turned away the gap stays put, since
+# 1.5 x 0.8 x 0.8 is just below 1: the pace settles where most requests pass.
 WIDER, NARROWER = 1.5, 0.8
-REFUSING = 0.1  # of the time that a busy server is waited for: no refusal takes as long, an answer may
+# Share of `give_up_after` by which a request is known to be generating: a 429 comes at once, an answer takes its time.
+ANSWERING = 0.1
 
 T = TypeVar("T")
 
 
-class RateLimiter:
-    """When the next request may start. A busy server stops all threads, and then sees requests further apart; where it
-    lets none through for `endured` seconds, it is left."""
+@dataclass
+class _Refusals:
+    """How often one request was turned away, and when it was first (0: never)."""
 
-    def __init__(self, tries: int, pause: float, rate: float = 0.0, endured: float = 300.0) -> None:
-        self.tries, self._pause, self._endured = tries, pause, endured
-        self._least = 60.0 / rate if rate else 0.0  # rate: requests a minute
-        self.gap = self._least  # seconds between the starts of two requests
-        self._next = self._held = 0.0
+    count: int = 0
+    first: float = 0.0
+
+
+class RateLimiter:
+    """When the next request may start, for all threads that share a server."""
+
+    def __init__(self, tries: int, pause: float, rate: float = 0.0, give_up_after: float = 300.0) -> None:
+        """Start at full speed, or at `rate`.
+
+        Args:
+            tries: attempts of a request that fails; one that is turned away has `PATIENCE` times as many.
+            pause: seconds before the second attempt; doubled after each.
+            rate: requests per minute that are never exceeded; 0 sets no limit.
+            give_up_after: seconds in which a busy server may let no request through.
+        """
+        self.tries, self._pause, self._give_up_after = tries, pause, give_up_after
+        self._min_gap = 60.0 / rate if rate else 0.0
+        self.gap = self._min_gap  # seconds between the starts of two requests
+        self._next_start = 0.0
+        self._slowed_at = 0.0  # when the gap last grew
         self._busy_since: float | None = None  # the first refusal after the last success
-        self.waited = 0.0  # seconds that a busy server had been waited for when it was left
-        self._left: TryAgainError | None = None  # why no more requests are made
+        self.waited = 0.0  # seconds that a busy server had been waited for when it was given up
+        self._gave_up: TryAgainError | None = None  # why no more requests are made
         self._under_way: list[float] = []  # when the requests began that have no answer yet
         self._lock = Lock()
 
     def wait(self) -> None:
-        """Until a request may start."""
+        """Block until a request may start; raise once the server was given up."""
         while True:
             with self._lock:
-                if self._left:  # the other threads need not find out each for itself
-                    raise TryAgainError(str(self._left), self._left.wait, self._left.cause)
+                if self._gave_up:  # the other threads need not each find out for themselves
+                    raise TryAgainError(str(self._gave_up), self._gave_up.wait, self._gave_up.cause)
                 now = time.monotonic()
-                if now >= self._next:
-                    self._next = now + self.gap
+                if now >= self._next_start:
+                    # the slot is taken under the lock: threads that wake together start one gap apart
+                    self._next_start = now + self.gap
                     return
-                left = self._next - now
+                left = self._next_start - now
             time.sleep(left + SystemRandom().uniform(0.0, min(0.1 * left, 1.0)))
 
-    def patiently(self, ask: Callable[[], T]) -> T:
-        """What asking gives, with as many tries as are worth making; the last trouble when there is nothing."""
-        failed = busy = 0
-        first = 0.0  # when this request was turned away for the first time
+    def call(self, send: Callable[[], T]) -> T:
+        """The result of `send`, attempted as often as is worth it; the last TryAgainError when all attempts fail."""
+        refusals = _Refusals()
+        retrying = Retrying(
+            # a busy server that `_until_accepted` gave up stays given up, and what is too large stays too large
+            retry=retry_if_exception(
+                lambda error: isinstance(error, TryAgainError) and error.cause not in (Cause.BUSY, Cause.LARGE)
+            ),
+            stop=stop_after_attempt(self.tries),
+            wait=wait_backoff(self._pause, LONGEST_WAIT),
+            reraise=True,
+        )
+        result: T = retrying(self._until_accepted, send, refusals)
+        with self._lock:
+            self._busy_since = None
+            # below 10 ms a gap limits nothing: it is dropped, or it would shrink forever
+            self.gap = max(self._min_gap, NARROWER * self.gap if self.gap > 0.01 else 0.0)
+        return result
+
+    def _until_accepted(self, send: Callable[[], T], refusals: _Refusals) -> T:
+        """Send at the common pace, again and again while the server answers with 429."""
         while True:
             self.wait()
             begun = time.monotonic()
-            try:
-                given = self._asked(ask, begun)
-            except TryAgainError as again:
-                if again.cause is Cause.BUSY:
-                    busy, first = busy + 1, first or time.monotonic()
-                    self._turned_away(again, begun, busy, first)
-                    continue
-                failed += 1
-                if failed >= self.tries or again.cause is Cause.LARGE:  # what is too large stays so
-                    raise
-                time.sleep(backoff(self._pause, failed - 1, again.wait, LONGEST_WAIT))
-            else:
-                with self._lock:
-                    self._busy_since = None
-                    self.gap = max(self._least, NARROWER * self.gap if self.gap > 0.01 else 0.0)
-                return given
-
-    def _asked(self, ask: Callable[[], T], begun: float) -> T:
-        with self._lock:
-            self._under_way.append(begun)
-        try:
-            return ask()
-        finally:
             with self._lock:
-                self._under_way.remove(begun)
+                self._under_way.append(begun)
+            try:
+                return send()
+            except TryAgainError as error:
+                if error.cause is not Cause.BUSY:
+                    raise
+                refusal = error
+            finally:
+                with self._lock:
+                    self._under_way.remove(begun)
+            refusals.count += 1
+            refusals.first = refusals.first or time.monotonic()
+            self._slow_down(refusal, begun, refusals)
 
-    def _turned_away(self, again: TryAgainError, begun: float, busy: int, first: float) -> None:
+    def _slow_down(self, error: TryAgainError, begun: float, refusals: _Refusals) -> None:
         """Stop all threads for a while, or for good where waiting is of no use."""
-        seconds = backoff(self._pause, min(busy - 1, 5), again.wait, LONGEST_WAIT)
+        seconds = backoff(self._pause, min(refusals.count - 1, 5), error.wait, LONGEST_WAIT)
         with self._lock:
             now = time.monotonic()
             self._busy_since = self._busy_since or now
-            answering = any(one < now - REFUSING * self._endured for one in self._under_way)
-            # some requests are never taken, being too large for what a minute may cost, while others pass
-            never = busy >= self.tries * PATIENCE and now - first >= self._endured
-            none = now - self._busy_since >= self._endured and not answering
-            if never or none or (again.wait or 0.0) > LONGEST_WAIT:
-                self.waited, self._left = now - (first if never else self._busy_since), again
-                raise again
-            self._next = max(self._next, now + seconds)
-            if begun >= self._held:  # requests that were under way together are turned away together: that counts once
-                self._held = now
-                # what the server asks to wait is enough between any two
-                widest = min(WIDEST, again.wait or WIDEST)
-                self.gap = max(self._least, min(max(WIDER * self.gap, GAP), widest))
+            # a server at its limit may be busy with our own long request: then it is not stuck
+            answering = any(start < now - ANSWERING * self._give_up_after for start in self._under_way)
+            # some requests are never accepted (more tokens than the quota of a minute), while others pass
+            never = refusals.count >= self.tries * PATIENCE and now - refusals.first >= self._give_up_after
+            stuck = now - self._busy_since >= self._give_up_after and not answering
+            if never or stuck or (error.wait or 0.0) > LONGEST_WAIT:
+                self.waited, self._gave_up = now - (refusals.first if never else self._busy_since), error
+                raise error
+            self._next_start = max(self._next_start, now + seconds)
+            # requests that were under way together are turned away together: they widen the gap once
+            if begun >= self._slowed_at:
+                self._slowed_at = now
+                # the wait that the server names is enough between any two requests
+                widest = min(WIDEST, error.wait or WIDEST)
+                self.gap = max(self._min_gap, min(max(WIDER * self.gap, GAP), widest))
 
 
 class RequestPool(Generic[T]):
-    """Threads that do at most `width` pieces of work at a time, whoever brings them."""
+    """At most `width` requests at a time, whichever threads bring them.
+
+    Not a ThreadPoolExecutor: its threads are joined at exit, and a request of ten minutes would keep an interrupted
+    draw from ending. These are daemons.
+    """
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._work: SimpleQueue[tuple[Future[T], Callable[[], T]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Future[T], Callable[[], T]] | None] = SimpleQueue()
         self._started = 0
         self._lock = Lock()
 
-    def each(self, pieces: Sequence[Callable[[], T]]) -> list[T]:
-        """The results of all pieces, in order; the first trouble ends those that have not begun."""
-        futures: list[Future[T]] = [Future() for _ in pieces]
-        self._start(len(pieces))
-        for pair in zip(futures, pieces, strict=True):
-            self._work.put(pair)
+    def run(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """The results of all calls, in order; the first exception cancels those that have not begun."""
+        futures: list[Future[T]] = [Future() for _ in calls]
+        self._start(len(calls))
+        for pair in zip(futures, calls, strict=True):
+            self._queue.put(pair)
         try:
             return [future.result() for future in futures]
         finally:
@@ -138,95 +175,95 @@ class RequestPool(Generic[T]):
                 future.cancel()
 
     def close(self) -> None:
+        """Let the threads end once the queue is empty."""
         with self._lock:
             for _ in range(self._started):
-                self._work.put(None)
+                self._queue.put(None)
             self._started = 0
 
     def _start(self, wanted: int) -> None:
         with self._lock:
             while self._started < self._width and wanted:
-                # of no weight at the end: a request under way must not keep an interrupted draw from ending
                 Thread(target=self._run, daemon=True).start()
                 self._started, wanted = self._started + 1, wanted - 1
 
     def _run(self) -> None:
-        while (piece := self._work.get()) is not None:
-            future, work = piece
+        while (entry := self._queue.get()) is not None:
+            future, call = entry
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(work())
-            except BaseException as error:  # it belongs to whoever waits for the result
+                future.set_result(call())
+            except BaseException as error:  # raised where the result is waited for
                 future.set_exception(error)
 
 
 # The models that a server lists.
 
 
-LISTING = 30.0  # seconds that a list of models may take
-KNOCKS = 2  # tries where nobody listens: at the start an address is likelier wrong than a server slow to come up
+LISTING_TIMEOUT = 30.0  # seconds
+DOWN_TRIES = 2  # where nobody listens: at the start, a wrong address is likelier than a server slow to come up
 
 
-def only_model(server: EndpointClient, pace: RateLimiter) -> str:
-    """The name of a server's one model."""
+def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
+    """The name of the one model that a server has; an OffleashError where it has several, or does not say."""
     url, where = safe(server.url), safe(address(server.url, "models"))
-    how = f"name the model: endpoint:{url}#MODEL"
+    step = f"name the model: endpoint:{url}#MODEL"
     tries = 0
 
-    def ask() -> list[str]:
+    def names_or_down() -> list[str]:
         nonlocal tries
         tries += 1
         try:
             return models(server)
-        except TryAgainError as again:
-            if again.cause is Cause.DOWN and tries >= KNOCKS:
-                raise _unreached(where, tries, again) from None
+        except TryAgainError as error:
+            if error.cause is Cause.DOWN and tries >= DOWN_TRIES:
+                raise _unreachable(where, tries, error) from None
             raise
 
     try:
-        names = pace.patiently(ask)
+        names = limiter.call(names_or_down)
     except ServerRefusedError as refused:
         if refused.code in (401, 403):
-            raise server.mended(refused, "", "models") from None
-        raise OffleashError(f"{where} lists no models ({refused}); {how}.") from None
-    except TryAgainError as again:
-        if again.cause is Cause.DOWN:
-            raise _unreached(where, tries, again) from None
+            raise server.explain(refused, "", "models") from None
+        raise OffleashError(f"{where} lists no models ({refused}); {step}.") from None
+    except TryAgainError as error:
+        if error.cause is Cause.DOWN:
+            raise _unreachable(where, tries, error) from None
         raise OffleashError(
-            f"{where} gave no list of models (tries: {tries}): {again}. Is the server up, and its address right? If "
-            f"it has no such list, {how}."
+            f"{where} gave no list of models (tries: {tries}): {error}. Is the server up, and its address right? If "
+            f"it has no such list, {step}."
         ) from None
     except ValueError as error:
         raise OffleashError(
             f"{where} answered with {error}. Is {url} the address of an OpenAI-compatible server, such as "
-            f"http://localhost:8000/v1? If it is, and has no such list, {how}."
+            f"http://localhost:8000/v1? If it is, and has no such list, {step}."
         ) from None
     if len(names) != 1:
         example = f", for example endpoint:{url}#{names[0]}" if names else ""
-        raise OffleashError(f"{url} serves {listed(names)}; {how}{example}.")
+        raise OffleashError(f"{url} serves {list_names(names)}; {step}{example}.")
     return names[0]
 
 
 def models(server: EndpointClient) -> list[str]:
     """The names of a server's models; a ValueError where the response holds none."""
-    body = replace(server, timeout=min(server.timeout, LISTING)).ask("models")
+    body = server.request("models", timeout=min(server.timeout, LISTING_TIMEOUT))
     try:
-        return [str(one["id"]) for one in json.loads(body)["data"]]
+        return [str(model["id"]) for model in json.loads(body)["data"]]
     except (ValueError, LookupError, TypeError, RecursionError):
         start = body[:1000].decode("utf-8", "replace")
         page = "a web page" if start.lstrip().startswith("<") else "a response"
-        raise ValueError(f"{page} that is no list of models: {server.quoted(start)!r}") from None
+        raise ValueError(f"{page} that is no list of models: {server.quote(start)!r}") from None
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names for a message: not all of the hundreds that a hosted server has."""
+def list_names(names: Sequence[str]) -> str:
+    """Names for a message: the first 20 of the hundreds that a hosted server may have."""
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return (", ".join(names[:20]) or "no model") + more
 
 
-def _unreached(where: str, tries: int, again: TryAgainError) -> OffleashError:
+def _unreachable(where: str, tries: int, error: TryAgainError) -> OffleashError:
     return OffleashError(
-        f"{where} could not be reached (tries: {tries}): {again}. Start the server, or wait until it has loaded its "
+        f"{where} could not be reached (tries: {tries}): {error}. Start the server, or wait until it has loaded its "
         "model; then check the address, its port above all."
     )

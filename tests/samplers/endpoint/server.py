@@ -21,6 +21,7 @@ class Call:
     path: str
     body: dict[str, Any]  # empty for a GET
     headers: dict[str, str]
+    port: int = 0  # of the client: a connection has one of its own
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,13 @@ class Served:
 
 
 @contextmanager
-def serving(reply: Callable[[Call], Answer]) -> Iterator[Served]:
-    """A server that answers every request with `reply(call)`."""
+def serving(reply: Callable[[Call], Answer], version: str = "HTTP/1.0") -> Iterator[Served]:
+    """A server that answers every request with `reply(call)`; with HTTP/1.1 it keeps connections open."""
     lock, released, served, under_way = threading.Lock(), threading.Event(), Served(), [0]
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = version
+
         def do_GET(self) -> None:
             self.respond({})
 
@@ -60,7 +63,7 @@ def serving(reply: Callable[[Call], Answer]) -> Iterator[Served]:
 
         def respond(self, body: dict[str, Any]) -> None:
             with lock:
-                call = Call(len(served.calls), self.path, body, dict(self.headers))
+                call = Call(len(served.calls), self.path, body, dict(self.headers), self.client_address[1])
                 served.calls.append(call)
                 under_way[0] += 1
                 served.most = max(served.most, under_way[0])

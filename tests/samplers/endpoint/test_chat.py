@@ -15,7 +15,8 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint import chat
-from offleash.samplers.endpoint.chat import Chat, completions_url
+from offleash.samplers.endpoint.chat import Chat
+from offleash.samplers.endpoint.http import address, backoff
 
 
 @dataclass
@@ -125,7 +126,7 @@ def test_a_prompt_is_asked_once_at_temperature_zero_and_its_reply_returned() -> 
     ],
 )
 def test_the_address_may_be_given_with_or_without_its_version(url: str, asked: str) -> None:
-    assert completions_url(url) == asked
+    assert address(url, "chat/completions") == asked
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 429, 408])
@@ -154,7 +155,7 @@ def test_a_reply_without_text_is_reported() -> None:
 
 
 def test_a_response_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "LARGEST", 1000)
+    monkeypatch.setattr(chat, "MAX_BYTES", 1000)
     with serving(lambda number, body: good("A" * 2000)) as server, pytest.raises(OffleashError, match="longer than"):
         server.chat()("?")
 
@@ -178,8 +179,7 @@ def test_no_server_can_ask_for_a_wait_without_end(monkeypatch: pytest.MonkeyPatc
 
 
 def test_waits_grow_and_are_spread() -> None:
-    client = Chat("http://h", "m", pause=1.0)
-    waits = [[client._wait(attempt, None) for _ in range(50)] for attempt in range(8)]
+    waits = [[backoff(1.0, attempt, None, chat.LONGEST_WAIT) for _ in range(50)] for attempt in range(8)]
     assert all(0.5 * 2**i <= wait <= 1.5 * 2**i or wait == 60 for i, row in enumerate(waits) for wait in row)
     assert len(set(waits[0])) > 40
     assert max(waits[7]) == 60

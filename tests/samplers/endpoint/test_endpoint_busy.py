@@ -59,7 +59,7 @@ def test_a_server_that_stays_busy_ends_the_draw_with_what_to_do() -> None:
 
 
 def test_a_server_that_lets_no_request_through_is_left_by_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "ENDURED", 0.6)
+    monkeypatch.setattr(endpoint, "GIVE_UP_AFTER", 0.6)
     with serving(lambda call: trouble(429, "busy", Retry_After="0.1")) as server:
         sampler, begun = opened(server, n=1, concurrency=8), time.monotonic()
         with ThreadPoolExecutor(4) as pool:
@@ -73,7 +73,7 @@ def test_a_server_that_lets_no_request_through_is_left_by_all_threads(monkeypatc
 
 
 def test_a_server_that_answers_one_long_request_is_not_left_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "ENDURED", 0.4)
+    monkeypatch.setattr(sampler, "GIVE_UP_AFTER", 0.4)
     answering = threading.Lock()
 
     def reply(call: Call) -> Answer:
@@ -90,7 +90,7 @@ def test_a_server_that_answers_one_long_request_is_not_left_meanwhile(monkeypatc
 
 
 def test_a_request_that_is_never_taken_is_left_while_others_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "ENDURED", 0.3)
+    monkeypatch.setattr(endpoint, "GIVE_UP_AFTER", 0.3)
     large = trouble(429, "Request too large for the tokens of a minute", Retry_After="0.02")
     stop = threading.Event()
     with serving(lambda call: large if "large" in str(call.body) else World()(call)) as server:
@@ -121,24 +121,22 @@ def test_the_wait_that_a_server_names_is_obeyed_and_requests_come_closer_again()
         return trouble(429, "x", Retry_After="0.1") if call.number % 3 == 0 else chat("A")
 
     with serving(reply) as server:
-        asked, pace = (
-            EndpointClient(server.url, "NONE", 5, 10_000),
-            RateLimiter(3, 30.0),
-        )  # 30: its own wait would not end
+        client = EndpointClient(server.url, "NONE", 5, 10_000)
+        limiter = RateLimiter(3, 30.0)  # 30: its own wait would not end
         gaps = []
         for _ in range(12):
-            pace.patiently(lambda: asked.ask("models"))
-            gaps.append(pace.gap)
+            limiter.call(lambda: client.request("models"))
+            gaps.append(limiter.gap)
     assert max(gaps) < 0.06  # as after the first refusal: it does not add up
     waits = [after - at for number, (at, after) in enumerate(pairwise(times)) if number % 3 == 0]
     assert 0.1 <= min(waits) < 0.2
     with serving(lambda call: trouble(429, "x", Retry_After="0.03") if call.number < 9 else chat("A")) as server:
-        asked = EndpointClient(server.url, "NONE", 5, 10_000)
-        pace = RateLimiter(3, 30.0)
+        client = EndpointClient(server.url, "NONE", 5, 10_000)
+        limiter = RateLimiter(3, 30.0)
         for _ in range(12):
-            pace.patiently(lambda: asked.ask("models"))
-            assert pace.gap <= 0.03  # never further apart than the server asks for
-    assert pace.gap == 0
+            limiter.call(lambda: client.request("models"))
+            assert limiter.gap <= 0.03  # never further apart than the server asks for
+    assert limiter.gap == 0
 
 
 def test_requests_keep_to_a_rate() -> None:

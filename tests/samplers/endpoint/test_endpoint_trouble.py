@@ -18,7 +18,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(sampler, "PAUSE", 0.01)
-    monkeypatch.setattr(sampler, "ENDURED", 0.3)
+    monkeypatch.setattr(sampler, "GIVE_UP_AFTER", 0.3)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_list_of_models_is_waited_for_while_a_server_loads() -> None:
 
 
 def test_a_response_larger_than_any_reply_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "LARGEST", 1000)
+    monkeypatch.setattr(sampler, "MAX_BYTES", 1000)
     with serving(lambda call: chat("A" * 2000)) as server:
         one = drawn(opened(server), wanted())
     assert "longer than 1,000 bytes" in one.trouble
@@ -168,7 +168,7 @@ def test_many_threads_share_one_sampler_and_never_ask_more_at_a_time_than_set() 
         ("n", "1.5", "1 or more"),
         ("key", "sk-123", "name of an environment variable"),
         ("key", "sk123", "not set"),
-        ("rate", "nan", "requests a minute"),
+        ("rate", "nan", "requests per minute"),
     ],
 )
 def test_a_setting_that_is_none_is_refused_with_what_it_takes(name: str, value: str, words: str) -> None:
