@@ -1,244 +1,138 @@
-"""Recipes: everything a training run depends on, read from YAML with dotted overrides and written back in full."""
+"""Recipes: everything a training run depends on, read from YAML with dotted overrides and written back in full.
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+A recipe is a frozen pydantic dataclass with one dataclass per section. pydantic checks keys, types and ranges; its
+errors are reworded here to give the dotted key, the value found and what to write instead.
+"""
+
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, field, is_dataclass
 from inspect import signature
 from pathlib import Path
-from types import ModuleType, NoneType
-from typing import Annotated, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import ModuleType
+from typing import Annotated, get_args, get_type_hints
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic.dataclasses import dataclass
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from offleash.errors import OffleashError, unknown
 from offleash.training.methods.registry import METHODS, method
 
-# Typed values: a frozen dataclass from a mapping, every key known, every value of its type and range.
+# Types of values. Each says in words what it takes: `described` puts them in place of pydantic's message.
 
 
-T = TypeVar("T")
+def described(words: str) -> WrapValidator:
+    """Replace pydantic's message about a value by what is wanted: "a number above 0"."""
+
+    def check(value: object, inner: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return inner(value)
+        except ValidationError:
+            raise PydanticCustomError("unfit", "{words}", {"words": words}) from None
+
+    return WrapValidator(check)
 
 
-@dataclass(frozen=True)
-class Bound:
-    """The least that a number may be; `beyond` it where the bound itself is too small."""
-
-    least: float
-    beyond: bool = False
-
-    def holds(self, value: float) -> bool:
-        return value > self.least if self.beyond else value >= self.least
-
-    def __str__(self) -> str:
-        return f"above {self.least:g}" if self.beyond else f"of {self.least:g} or more"
+def number_from_yaml(value: object) -> object:
+    """A number, also one that YAML takes for text: PyYAML follows YAML 1.1, where 1e-4 has no dot and is text."""
+    if isinstance(value, bool):  # an int in Python, so that pydantic would read `steps: true` as 1
+        raise ValueError("true and false are not numbers")
+    return float(value) if isinstance(value, str) else value
 
 
-Count = Annotated[int, Bound(1)]
-Several = Annotated[int, Bound(2)]
-Whole = Annotated[int, Bound(0)]
-Positive = Annotated[float, Bound(0, beyond=True)]
-Amount = Annotated[float, Bound(0)]
-
-
-def filled(kind: type[T], found: object, place: str = "") -> T:
-    """The dataclass that a mapping describes; text stands for the `name` of a section that has one."""
-    hints, all_fields = get_type_hints(kind, include_extras=True), _fields(kind)
-    if isinstance(found, str) and "name" in hints:
-        found = {"name": found}
-    if found is None:  # a section whose lines are all commented out
-        found = {}
-    if not isinstance(found, Mapping):
-        raise _unfit(place, f"a section with {', '.join(hints)}", found)
-    values: dict[str, object] = {}
-    for one in all_fields:
-        name = _dotted(place, one.name)
-        if one.name in found:
-            values[one.name] = value_of(hints[one.name], found[one.name], name)
-        elif one.default is MISSING and one.default_factory is MISSING:
-            raise _missing(name, one)
-    return cast(Callable[..., T], kind)(**values)
-
-
-def value_of(hint: object, found: object, place: str) -> object:
-    """A value of the type that a field has."""
-    base, bounds = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
-    choices = get_args(base)
-    if NoneType in choices:
-        return None if found is None else value_of(choices[0], found, place)
-    if isinstance(base, type) and is_dataclass(base):
-        return filled(base, found, place)
-    wanted, read = READERS[get_origin(base) or base]
-    value = read(found)
-    for bound in bounds:
-        wanted = f"{wanted} {bound}"
-        value = value if isinstance(value, int | float) and bound.holds(value) else None
-    if value is None:
-        raise _unfit(place, wanted, found)
-    return value
-
-
-def number_in(found: object) -> float | None:
-    """A finite number, also one that YAML takes for text (1e-4); None where it is something else."""
-    if isinstance(found, bool) or not isinstance(found, int | float | str):
-        return None
-    try:
-        value = float(found)
-    except (ValueError, OverflowError):
-        return None
-    return value if math.isfinite(value) else None
-
-
-def check_keys(found: Mapping[str, object], kind: type, place: str = "", known: Iterable[str] | None = None) -> None:
-    """Refuse a key that no dataclass knows, with its dotted name and the nearest one that exists."""
-    known = names_of(kind) if known is None else known
-    sections = {name: _section(hint) for name, hint in get_type_hints(kind, include_extras=True).items()}
-    for key, inner in found.items():
-        name = _dotted(place, str(key))
-        if key not in sections:
-            elsewhere = [other for other in known if other.endswith(f".{key}")]
-            if len(elsewhere) == 1:  # the right word in the wrong section
-                raise OffleashError(f"There is no key {name!r} in a recipe. Did you mean {elsewhere[0]!r}?")
-            raise unknown("key of a recipe", name, [_dotted(place, one) for one in sections])
-        section = sections[key]
-        if section is not None and isinstance(inner, Mapping):
-            check_keys(inner, section, name, known)
-
-
-def names_of(kind: type, place: str = "") -> list[str]:
-    """The dotted names of all values that a dataclass and those inside it hold."""
-    names = []
-    for name, hint in get_type_hints(kind, include_extras=True).items():
-        section = _section(hint)
-        names += [_dotted(place, name)] if section is None else names_of(section, _dotted(place, name))
-    return names
-
-
-def _section(hint: object) -> type | None:
-    """The dataclass that a field holds, if it holds one."""
-    inside = [part for part in (hint, *get_args(hint)) if isinstance(part, type) and is_dataclass(part)]
-    return inside[0] if inside else None
-
-
-def _fields(kind: type) -> tuple["Field[object]", ...]:
-    return fields(kind) if is_dataclass(kind) else ()
-
-
-def _whole(found: object) -> int | None:
-    if isinstance(found, int) and not isinstance(found, bool):
-        return found
-    value = number_in(found)
-    return int(value) if value is not None and value.is_integer() else None
-
-
-def _text(found: object) -> str | None:
-    return found if isinstance(found, str) and found.strip() else None
-
-
-def _flag(found: object) -> bool | None:
-    return found if isinstance(found, bool) else None
-
-
-def _mapping(found: object) -> Mapping[str, object] | None:
-    return found if isinstance(found, Mapping) else None
-
-
-# type of a field: what is wanted, in words, and the value if it is that
-READERS: dict[object, tuple[str, Callable[[object], object | None]]] = {
-    str: ("text", _text),
-    bool: ("true or false", _flag),
-    int: ("a whole number", _whole),
-    float: ("a number", number_in),
-    Mapping: ("a section", _mapping),
-}
-
-
-def _dotted(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
-
-
-def _missing(name: str, one: "Field[object]") -> OffleashError:
-    section, _, key = name.rpartition(".")
-    under = f" under {section}" if section else ""
-    return OffleashError(
-        f"The recipe has no {name}. Add a line{under}, for example `{key}: {one.metadata['example']}`."
-    )
-
-
-def _unfit(place: str, wanted: str, found: object) -> OffleashError:
-    shown = "nothing" if found is None else repr(found)
-    shown = shown if len(shown) <= 200 else f"{shown[:200]}..."
-    quote = (
-        ' Text that looks like something else stands in quotes ("24").'
-        if wanted == "text" and isinstance(found, int | float)
-        else ""
-    )
-    return OffleashError(f"{place or 'A recipe'} is {wanted}; found {shown}.{quote}")
-
-
-# The recipe, its sections, and what may change when a training run is resumed.
-
-
+YAML_NUMBER = BeforeValidator(number_from_yaml)
+Text = Annotated[str, Field(pattern=r"\S"), described("text")]
+Switch = Annotated[bool, Field(strict=True), described("true or false")]
+Count = Annotated[int, Field(ge=1), YAML_NUMBER, described("a whole number of 1 or more")]
+GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, described("a whole number of 2 or more")]
+CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, described("a whole number of 0 or more")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, described("a number above 0")]
+PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, described("a number of 0 or more")]
 Option = float | int | bool
-FREE = ("steps", "checkpoint_every", "tensorboard", "validation")  # may change when a training goes on
-PROBLEMS_EXAMPLE = {"example": "countdown:train"}
+
+# A section whose lines are all commented out is None in YAML: all its defaults hold.
+SECTION = BeforeValidator(lambda value: {} if value is None else value)
+# `problems: countdown:train` is short for `problems: {name: countdown:train}`.
+NAMED = BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
 
 
-@dataclass(frozen=True)
+# The recipe, its sections, and what may change when a training run is resumed. Names and order of the fields are those
+# of recipe.yaml in the folder of a training: rename one, and existing trainings cannot be resumed.
+
+STRICT = ConfigDict(extra="forbid")
+FREE = ("steps", "checkpoint_every", "tensorboard", "validation")  # may change when a training is resumed
+EXAMPLES = {"model": "hf:./base", "problems": "countdown:train", "name": "countdown:train"}  # of keys without default
+
+
+@dataclass(frozen=True, config=STRICT)
 class ProblemSource:
     """A set of problems, by the name, size and seed that `load_problems` takes."""
 
-    name: str = field(metadata=PROBLEMS_EXAMPLE)
-    size: Count | None = None
-    seed: Whole = 0
+    name: Text
+    size: Count | None = None  # None: all
+    seed: CountOrZero = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Sampling:
     """What is drawn in a step."""
 
     problems: Count = 64
-    group: Several = 16  # samples a problem
+    group: GroupSize = 16  # samples per problem
     temperature: Positive = 1.0
     max_tokens: Count = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Optimizer:
-    """How the policy moves on the samples of a step."""
+    """How the policy is updated on the samples of a step."""
 
     rate: Positive = 1e-6
-    warmup: Whole = 0  # steps over which the rate rises to its value
-    decay: Amount = 0.0  # of the weights
-    clip: Positive = 1.0  # the norm of the gradient
-    updates: Count = 1  # passes over the same samples
-    tokens: Count = 32768  # in one forward pass, at most
+    warmup: CountOrZero = 0  # steps over which the rate rises linearly to its value
+    decay: PositiveOrZero = 0.0  # weight decay of AdamW
+    clip: Positive = 1.0  # norm to which the gradient is clipped
+    updates: Count = 1  # passes over the same samples; from the second on they are off policy
+    tokens: Count = 32768  # in one forward pass, at most: bounds memory, not the result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Validation:
-    """What is drawn between steps to see how far the policy is; `every` 0: never."""
+    """What is drawn between steps to measure the policy; `every` 0: never."""
 
-    problems: ProblemSource | None = None
-    every: Whole = 0
-    samples: Count = 16  # a problem
+    problems: Annotated[ProblemSource, NAMED] | None = None
+    every: CountOrZero = 0  # steps
+    samples: Count = 16  # per problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Recipe:
-    """A training, whole. In YAML the options of a method stand under it: `method: {name: grpo, kl: 0.01}`."""
+    """A training run. In YAML the options of a method are written under it: `method: {name: grpo, kl: 0.01}`."""
 
-    model: str = field(metadata={"example": "hf:./base"})
-    problems: ProblemSource = field(metadata=PROBLEMS_EXAMPLE)
-    method: str = "grpo"
+    model: Text
+    problems: Annotated[ProblemSource, NAMED, SECTION]
+    method: Text = "grpo"
     options: Mapping[str, Option] = field(default_factory=dict)
     steps: Count = 100
-    seed: Whole = 0
-    sampling: Sampling = Sampling()
-    optimizer: Optimizer = Optimizer()
-    validation: Validation = Validation()
-    traces: str | None = None  # a JSONL of {problem, text}: correct traces from outside
-    refill: Count = 4  # times the groups of a step that are drawn at most when groups are dropped
-    checkpoint_every: Count = 20
-    tensorboard: bool = True
+    seed: CountOrZero = 0
+    sampling: Annotated[Sampling, SECTION] = Sampling()
+    optimizer: Annotated[Optimizer, SECTION] = Optimizer()
+    validation: Annotated[Validation, SECTION] = Validation()
+    traces: Text | None = None  # a JSONL of {problem, text}: correct traces from outside
+    refill: Count = 4  # where groups are dropped, at most this many times the groups of a step are drawn
+    checkpoint_every: Count = 20  # steps
+    tensorboard: Switch = True
+
+
+RECIPE = TypeAdapter(Recipe)
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -249,33 +143,39 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         raise OffleashError(f"There is no recipe {path}. Give the path of a YAML file.") from None
     except OSError as error:
         raise OffleashError(f"{path} cannot be read ({error.strerror}). Give the path of a YAML file.") from None
-    found = parsed(text, str(path))
-    if found is not None and not isinstance(found, dict):
-        shown = repr(found)[:80]
-        raise OffleashError(f"{path} holds {shown}; a recipe is lines of `name: value`, such as `model: hf:./base`.")
-    return recipe_of(set_by_name(found or {}, overrides))
+    content = parse_yaml(text, str(path))
+    if content is not None and not isinstance(content, dict):
+        raise OffleashError(
+            f"{path} contains {repr(content)[:80]}. Write lines of `name: value`, such as `model: hf:./base`."
+        )
+    return recipe_of(set_by_name(content or {}, overrides))
 
 
 def recipe_of(document: Mapping[str, object]) -> Recipe:
-    """The recipe that a document describes, its method and options checked too."""
+    """The recipe that a document describes, its method and options checked too.
+
+    >>> recipe_of({"model": "hf:base", "problems": "countdown:train", "method": {"name": "grpo", "kl": 0.1}}).options
+    {'kl': 0.1}
+    """
     if "options" in document:
         raise OffleashError(
-            "Options of a method stand under it, as in `method: {name: grpo, kl: 0.01}`; found `options`."
+            "A recipe has no key `options`. Write the options of a method under it: `method: {name: grpo, kl: 0.01}`."
         )
-    plain = {key: value for key, value in document.items() if key != "method"}
-    check_keys(plain, Recipe)
     name, options = _method(document.get("method"))
-    method(name, options)
-    return filled(Recipe, {**plain, "method": name, "options": options})
+    if isinstance(name, str):  # anything else is refused below, by its type
+        method(name, options)
+    try:
+        return RECIPE.validate_python({**document, "method": name, "options": options})
+    except ValidationError as error:
+        raise _refusal(error.errors()) from None
 
 
 def document(recipe: Recipe) -> dict[str, object]:
-    """The recipe as plain values, as `recipe_of` reads them."""
-    plain = {one.name: getattr(recipe, one.name) for one in fields(recipe) if one.name != "options"}
-    for section in ("problems", "sampling", "optimizer", "validation"):
-        plain[section] = asdict(plain[section])
-    if recipe.options:
-        plain["method"] = {"name": recipe.method, **recipe.options}
+    """The recipe as plain values, as `recipe_of` reads them: options are written with the method they belong to."""
+    plain = asdict(recipe)
+    options = plain.pop("options")
+    if options:
+        plain["method"] = {"name": recipe.method, **options}
     return plain
 
 
@@ -286,7 +186,8 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.writing")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(written(plain), encoding="utf-8")
+        # In the order of the fields, not of the alphabet: `model` and `problems` first.
+        temporary.write_text(_yaml().safe_dump(plain, sort_keys=False, allow_unicode=True), encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -298,35 +199,38 @@ def differences(old: Recipe, new: Recipe) -> list[str]:
     """Dotted names of what differs and makes another training; steps, checkpoints and validation may change."""
     before, after = _flat(old), _flat(new)
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    if "method" in names:  # its options are others too, which goes without saying
+    if "method" in names:  # another method has other options: naming them would say nothing
         names = [name for name in names if not name.startswith("method.")]
     return names
 
 
-def _method(found: object) -> tuple[str, dict[str, object]]:
-    """The name of a method and its options, written as a name alone or as a section."""
-    if found is None:
+def _method(section: object) -> tuple[object, dict[str, object]]:
+    """The name of a method, not yet checked, and its options, written as a name alone or as a section."""
+    if section is None:
         return Recipe.method, {}
-    section = dict(found) if isinstance(found, Mapping) else {"name": found}
-    name = str(value_of(str, section.pop("name", Recipe.method), "method"))
+    values = dict(section) if isinstance(section, Mapping) else {"name": section}
+    name = values.pop("name", Recipe.method)
     options: dict[str, object] = {}
-    for option, value in section.items():
-        number = number_in(value) if isinstance(value, str) else None  # YAML takes 1e-4 for text
-        options[str(option)] = value if number is None else number
-        if value != value:
-            raise OffleashError(f"{option} of the method {name} is a number; found {value!r}.")
+    for option, value in values.items():
+        options[str(option)] = value
+        if isinstance(value, str):
+            with suppress(ValueError):  # `method` refuses other text, with the name of the option
+                options[str(option)] = number_from_yaml(value)
+        if options[str(option)] != options[str(option)]:  # nan is a float and would pass as an option's value
+            raise OffleashError(f"{option} of the method {name} must be a number; found {value!r}.")
     return name, options
 
 
 def _all_options(recipe: Recipe) -> dict[str, Option]:
     """The options of the recipe's method, and the defaults of those that the recipe leaves out."""
     method(recipe.method, recipe.options)
-    known = signature(METHODS[recipe.method]).parameters.values()
-    defaults = {one.name: one.default for one in known if isinstance(one.default, bool | int | float)}
+    parameters = signature(METHODS[recipe.method]).parameters.values()
+    defaults = {known.name: known.default for known in parameters if isinstance(known.default, bool | int | float)}
     return {**defaults, **recipe.options}
 
 
 def _flat(recipe: Recipe) -> dict[str, object]:
+    """What makes a training another one, by dotted name: a default written out is no difference."""
     flat: dict[str, object] = {}
     for name, value in document(recipe).items():
         if name in FREE:
@@ -341,60 +245,107 @@ def _flat(recipe: Recipe) -> dict[str, object]:
     return flat
 
 
+# What pydantic finds wrong, in our words.
+
+
+def _refusal(errors: Sequence[ErrorDetails]) -> OffleashError:
+    """One error of all that pydantic found: a misspelt key first, because it explains a missing one."""
+    misspelt = ("unexpected_keyword_argument", "invalid_key")
+    error = min(errors, key=lambda error: error["type"] not in misspelt)
+    *sections, key = (str(part) for part in error["loc"])
+    section, name = ".".join(sections), ".".join((*sections, key))
+    if error["type"] in misspelt:
+        return _unknown_key(section, key)
+    if error["type"] == "missing":
+        under = f" under {section}" if section else ""
+        return OffleashError(f"The recipe has no {name}. Add a line{under}, for example `{key}: {EXAMPLES[key]}`.")
+    keys = [known.rpartition(".")[2] for known in _names(Recipe) if known.rpartition(".")[0] == name]
+    wanted = f"a section with {', '.join(keys)}" if error["type"] == "dataclass_type" else error["msg"]
+    value = "nothing" if error["input"] is None else repr(error["input"])
+    value = value if len(value) <= 200 else f"{value[:200]}..."
+    unquoted = wanted == "text" and isinstance(error["input"], int | float)
+    quotes = " Put it in quotes if it is meant as text." if unquoted else ""
+    return OffleashError(f"{name} must be {wanted}; found {value}.{quotes}")
+
+
+def _unknown_key(section: str, key: str) -> OffleashError:
+    """A key that does not exist there: where it belongs, or the nearest key of the same section."""
+    names = _names(Recipe)
+    name = f"{section}.{key}" if section else key
+    values = [known for known in names if not any(other.startswith(f"{known}.") for other in names)]
+    elsewhere = [known for known in values if known.endswith(f".{key}")]
+    if len(elsewhere) == 1:  # the right word in the wrong section
+        return OffleashError(f"There is no key {name!r} in a recipe. Did you mean {elsewhere[0]!r}?")
+    return unknown("key of a recipe", name, [known for known in names if known.rpartition(".")[0] == section])
+
+
+def _names(kind: type, prefix: str = "") -> list[str]:
+    """The dotted names of all keys of a dataclass, sections and what is in them."""
+    names = []
+    for name, hint in get_type_hints(kind).items():
+        if name == "options":  # written under `method` in a file
+            continue
+        names.append(prefix + name)
+        for part in (hint, *get_args(hint)):  # `ProblemSource | None` holds a section too
+            if isinstance(part, type) and is_dataclass(part):
+                names += _names(part, f"{prefix}{name}.")
+    return names
+
+
 # YAML: errors that say where, and values set by dotted name (`optimizer.rate=1e-4`).
 
 
-def parsed(text: bytes | str, where: str) -> object:
-    """The value that YAML gives; errors say where it went wrong."""
+def parse_yaml(text: bytes | str, source: str) -> object:
+    """The value that YAML gives; errors say in which line of the `source` it went wrong."""
     yaml = _yaml()
     try:
-        twice = _twice(yaml.compose(text, Loader=yaml.SafeLoader))
-        if twice is None:
-            found: object = yaml.safe_load(text)
-            return found
+        repeated = _repeated_key(yaml.compose(text, Loader=yaml.SafeLoader))
+        if repeated is None:
+            value: object = yaml.safe_load(text)
+            return value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark is not None else ""
-        raise OffleashError(f"{where} is not YAML: {line}{error.problem or error.context}.") from None
+        raise OffleashError(f"{source} is not YAML: {line}{error.problem or error.context}.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise OffleashError(f"{where} is not YAML: {first}.") from None
-    raise OffleashError(f"{where} gives {twice[0]!r} twice, the second time in line {twice[1]}; keep one of them.")
+        raise OffleashError(f"{source} is not YAML: {first}.") from None
+    key, line_number = repeated
+    raise OffleashError(f"{source} gives {key!r} twice, the second time in line {line_number}. Keep one of them.")
 
 
 def set_by_name(document: Mapping[str, object], overrides: Sequence[str]) -> dict[str, object]:
-    """The document with the values of `NAME=VALUE` in it; of two for one name the last one holds."""
+    """The document with the values of `NAME=VALUE` in it; of two for one name the last one holds.
+
+    >>> set_by_name({"problems": "countdown:train"}, ["problems.size=512", "steps=9"])
+    {'problems': {'name': 'countdown:train', 'size': 512}, 'steps': 9}
+    """
     changed = dict(document)
     split = [_split(override) for override in overrides]
-    for parts, value in sorted(split, key=lambda one: len(one[0])):  # a section before what stands in it
+    # Sections before their values, or `method=grpo` after `method.kl=0.3` would drop the kl.
+    for parts, value in sorted(split, key=lambda pair: len(pair[0])):
         _set(changed, parts, value)
     return changed
 
 
-def written(document: Mapping[str, object]) -> str:
-    """The document as YAML, in its own order."""
-    text: str = _yaml().safe_dump(dict(document), sort_keys=False, allow_unicode=True)
-    return text
-
-
-def _twice(node: object) -> tuple[str, int] | None:
-    """A key that a mapping holds twice and its line: YAML would drop the first one without a word."""
-    yaml, waiting, looked = _yaml(), [node], set()
-    while waiting:
-        one = waiting.pop()
-        if not isinstance(one, yaml.CollectionNode) or id(one) in looked:
+def _repeated_key(root: object) -> tuple[str, int] | None:
+    """A key that a mapping holds twice and its line: YAML would drop the first one silently."""
+    yaml, pending, visited = _yaml(), [root], set()
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, yaml.CollectionNode) or id(node) in visited:  # an alias can make a cycle
             continue
-        looked.add(id(one))
-        if not isinstance(one, yaml.MappingNode):
-            waiting.extend(one.value)
+        visited.add(id(node))
+        if not isinstance(node, yaml.MappingNode):
+            pending.extend(node.value)
             continue
         seen: set[str] = set()
-        for key, value in one.value:
-            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":  # merge keys may repeat
                 if key.value in seen:
                     return str(key.value), key.start_mark.line + 1
                 seen.add(key.value)
-            waiting.append(value)
+            pending.append(value)
     return None
 
 
@@ -403,11 +354,12 @@ def _split(override: str) -> tuple[list[str], object]:
     name, equals, text = override.partition("=")
     parts = [part.strip() for part in name.split(".")]
     if not equals or not all(parts):
-        raise OffleashError(f"{override!r} sets nothing; write NAME=VALUE, for example optimizer.rate=1e-4.")
-    return parts, parsed(text, f"The value of {override!r}")
+        raise OffleashError(f"{override!r} sets nothing. Write NAME=VALUE, for example optimizer.rate=1e-4.")
+    return parts, parse_yaml(text, f"The value of {override!r}")
 
 
 def _set(document: dict[str, object], parts: Sequence[str], value: object) -> None:
+    """Set a value in nested sections, which are copied: the caller's document stays as it is."""
     *sections, last = parts
     for section in sections:
         inner = document.get(section)
@@ -425,5 +377,5 @@ def _yaml() -> ModuleType:
         import yaml
     except ImportError:
         raise OffleashError("A recipe needs PyYAML; pip install 'offleash[local]'.") from None
-    found: ModuleType = yaml
-    return found
+    module: ModuleType = yaml
+    return module

@@ -53,7 +53,7 @@ def test_a_training_ends_with_a_model_and_its_metrics(recipe: Path, tmp_path: Pa
         ("method=gpro", "Did you mean 'grpo'"),
         ("method.clp=0.1", "Did you mean 'clip'"),
         ("optimizer.rat=1", "Did you mean 'optimizer.rate'"),
-        ("steps=0", "steps is a whole number of 1 or more; found 0"),
+        ("steps=0", "steps must be a whole number of 1 or more; found 0"),
         ("model=vllm:x", "Only models of transformers can be trained here"),
         ("method=mixed_policy", "name a JSONL"),
         ("traces=nowhere.jsonl", "There is no file of traces nowhere.jsonl"),

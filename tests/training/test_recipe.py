@@ -125,31 +125,31 @@ def test_a_section_whose_lines_are_commented_out_has_its_defaults(tmp_path: Path
         ("method: {name: grpo, klip: 0.1}", ["'klip'", "'clip'"]),
         ("method: {name: grpo, kl: strong}", ["kl of the method grpo", "'strong'"]),
         ("method: {name: grpo, kl: .nan}", ["kl of the method grpo", "nan"]),
-        ("method: 5", ["method is text", "5"]),
-        ("steps: 0", ["steps is a whole number of 1 or more", "found 0"]),
-        ("steps: 2.5", ["steps is a whole number", "2.5"]),
-        ("steps: true", ["steps is a whole number", "True"]),
-        ("seed: -1", ["seed is a whole number of 0 or more", "-1"]),
-        ("sampling: {group: 1}", ["sampling.group is a whole number of 2 or more", "found 1"]),
+        ("method: 5", ["method must be text", "5"]),
+        ("steps: 0", ["steps must be a whole number of 1 or more", "found 0"]),
+        ("steps: 2.5", ["steps must be a whole number", "2.5"]),
+        ("steps: true", ["steps must be a whole number", "True"]),
+        ("seed: -1", ["seed must be a whole number of 0 or more", "-1"]),
+        ("sampling: {group: 1}", ["sampling.group must be a whole number of 2 or more", "found 1"]),
         ("sampling: {problems: 0}", ["sampling.problems", "found 0"]),
-        ("sampling: {temperature: 0}", ["sampling.temperature is a number above 0", "found 0"]),
+        ("sampling: {temperature: 0}", ["sampling.temperature must be a number above 0", "found 0"]),
         ("sampling: {max_tokens: 0}", ["sampling.max_tokens"]),
-        ("sampling: 5", ["sampling is a section with problems, group", "found 5"]),
-        ("sampling: fast", ["sampling is a section", "'fast'"]),
-        ("optimizer: {rate: 0}", ["optimizer.rate is a number above 0"]),
-        ("optimizer: {rate: fast}", ["optimizer.rate is a number", "'fast'"]),
+        ("sampling: 5", ["sampling must be a section with problems, group", "found 5"]),
+        ("sampling: fast", ["sampling must be a section", "'fast'"]),
+        ("optimizer: {rate: 0}", ["optimizer.rate must be a number above 0"]),
+        ("optimizer: {rate: fast}", ["optimizer.rate must be a number", "'fast'"]),
         ("optimizer: {rate: .inf}", ["optimizer.rate", "inf"]),
         ("optimizer: {rate: .nan}", ["optimizer.rate", "nan"]),
         ("optimizer: {rate: [1]}", ["optimizer.rate", "[1]"]),
         ("optimizer: {rate:}", ["optimizer.rate", "found nothing"]),
         ("optimizer: {clip: 0}", ["optimizer.clip"]),
         ("optimizer: {updates: 0}", ["optimizer.updates"]),
-        ("optimizer: {decay: -1}", ["optimizer.decay is a number of 0 or more"]),
-        ("validation: {every: -1}", ["validation.every is a whole number of 0 or more"]),
+        ("optimizer: {decay: -1}", ["optimizer.decay must be a number of 0 or more"]),
+        ("validation: {every: -1}", ["validation.every must be a whole number of 0 or more"]),
         ("validation: {problems: {size: 3}}", ["no validation.problems.name", "`name: countdown:train`"]),
         ("refill: 0", ["refill"]),
-        ("tensorboard: 1", ["tensorboard is true or false", "found 1"]),
-        ("traces: 24", ["traces is text", "24", "quotes"]),
+        ("tensorboard: 1", ["tensorboard must be true or false", "found 1"]),
+        ("traces: 24", ["traces must be text", "24", "quotes"]),
         ("steps: 1\nsteps: 2", ["'steps' twice", "line 4"]),
         ("steps: [1", ["not YAML", "line 4"]),
         ("steps: 2024-13-40", ["not YAML", "month"]),
@@ -173,10 +173,10 @@ def test_a_bad_line_is_refused_with_what_was_found_and_what_is_wanted(
         ("optimizer..rate=5", ["NAME=VALUE"]),
         ("optimizr.rate=5", ["'optimizr'", "'optimizer'"]),
         ("steps=[5", ["'steps=[5'", "not YAML"]),
-        ("refill.most=5", ["refill is a whole number", "'most'"]),
+        ("refill.most=5", ["refill must be a whole number", "'most'"]),
         ("steps.most=5", ["steps is 3", "steps.most"]),
-        ("model=", ["model is text", "nothing"]),
-        ("model=24", ["model is text", "24", "quotes"]),
+        ("model=", ["model must be text", "nothing"]),
+        ("model=24", ["model must be text", "24", "quotes"]),
     ],
 )
 def test_a_bad_override_is_refused(tmp_path: Path, override: str, said: list[str]) -> None:
@@ -248,6 +248,48 @@ def test_the_recipe_that_is_written_leaves_no_default_to_guess(tmp_path: Path) -
     for key in ("rate", "group", "refill", "tensorboard", "samples", "clip", "kl", "delta"):
         assert f"{key}: " in text
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["recipe.yaml"]
+
+
+STORED = """\
+model: hf:base
+problems:
+  name: countdown:train
+  size: 4096
+  seed: 0
+method:
+  name: grpo
+  clip: 0.2
+  kl: 0.0
+  delta: 0.0001
+steps: 120
+seed: 0
+sampling:
+  problems: 64
+  group: 16
+  temperature: 1.0
+  max_tokens: 18
+optimizer:
+  rate: 0.0003
+  warmup: 0
+  decay: 0.0
+  clip: 1.0
+  updates: 1
+  tokens: 32768
+validation:
+  problems: null
+  every: 0
+  samples: 16
+traces: null
+refill: 4
+checkpoint_every: 10
+tensorboard: true
+"""
+
+
+def test_the_stored_form_of_the_example_never_changes(tmp_path: Path) -> None:
+    """A training started by an earlier version is resumed only if its recipe.yaml still reads as the same recipe."""
+    write_recipe(read_recipe(Path("examples/recipes/grpo.yaml")), tmp_path / "recipe.yaml")
+    assert (tmp_path / "recipe.yaml").read_text(encoding="utf-8") == STORED
 
 
 @pytest.mark.parametrize("name", METHODS)
