@@ -82,8 +82,8 @@ def measure(problems: int, place: Path) -> dict[str, float]:
     peer = place / "peer.html"
     parts = [found for draw in FIGURES.values() if isinstance(found := draw(whole, PAGE), Figure)]
     bodies = [
-        panel.to_html(inline=number == 0, fullhtml=number == 0, output_div=f"figure-{number}")
-        for number, panel in enumerate(panel for figure in parts for panel in figure.panels)
+        facet.to_html(inline=number == 0, fullhtml=number == 0, output_div=f"figure-{number}")
+        for number, facet in enumerate(facet for figure in parts for facet in figure.facets)
     ]
     peer.write_text("\n".join(bodies), encoding="utf-8")
     return out | {"peer MB": peer.stat().st_size / 1e6} | browse(page, peer)

@@ -321,7 +321,7 @@ def view(
     result = _samples(compare(*runs, progress=progress, **options))
     subject = result.with_texts(progress)
     page = view_page(subject, PageText(command=command), progress)
-    server = ViewServer(SampleStore(subject.one), page, port)
+    server = ViewServer(SampleStore(subject.comparison), page, port)
     return ViewSession(server.url, server, result, open)
 
 

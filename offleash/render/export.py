@@ -16,8 +16,8 @@ Spec = dict[str, object]
 VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 SCALE = 3  # of PNG
 WIDTH = 620  # of a figure that would fill a page
-NARROW, NARROWEST = 150, 90  # panels: below the first they are stacked, none is below the second
-GAP = {True: 10, False: 24}  # between panels, on paper and elsewhere
+NARROW, NARROWEST = 150, 90  # facets: below the first they are stacked, none is below the second
+GAP = {True: 10, False: 24}  # between facets, on paper and elsewhere
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 INK, PALE = "#222222", "#d9d9d9"
 _WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9.]+)"')
@@ -40,15 +40,15 @@ def kind_of(path: Path) -> str:
 
 
 def specification(figure: Figure, width: int | None = None, stacked: bool | None = None) -> Spec:
-    """A figure as one Vega-Lite document: panels below each other on paper, side by side elsewhere."""
+    """A figure as one Vega-Lite document: facets below each other on paper, side by side elsewhere."""
     look = figure.look
     plot = width if width is not None else _asked(look)
-    panels = [panel.properties(width=plot) for panel in figure.panels]
-    if len(panels) == 1:
-        whole: alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart = panels[0]
+    facets = [facet.properties(width=plot) for facet in figure.facets]
+    if len(facets) == 1:
+        whole: alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart = facets[0]
     else:
         below = look.paper if stacked is None else stacked
-        joined = (alt.vconcat if below else alt.hconcat)(*panels, spacing=GAP[look.paper])
+        joined = (alt.vconcat if below else alt.hconcat)(*facets, spacing=GAP[look.paper])
         whole = joined.resolve_scale(
             color="independent",
             fill="independent",
@@ -67,17 +67,17 @@ def _asked(look: FigureFormat) -> int:
 
 
 def _fitted(figure: Figure) -> Spec:
-    """The document whose axes and labels too fit into the width asked for; panels that get narrow are stacked."""
+    """The document whose axes and labels too fit into the width asked for; facets that get narrow are stacked."""
     stacked = figure.look.paper
     width = _plot_width(figure, stacked)
-    if width < NARROW and not stacked and len(figure.panels) > 1:
+    if width < NARROW and not stacked and len(figure.facets) > 1:
         stacked, width = True, _plot_width(figure, True)
     return specification(figure, max(NARROWEST, width), stacked)
 
 
 def _plot_width(figure: Figure, stacked: bool) -> int:
-    """The width of a panel without its axis, found by drawing the figure once."""
-    asked, across = _asked(figure.look), 1 if stacked else len(figure.panels)
+    """The width of a facet without its axis, found by drawing the figure once."""
+    asked, across = _asked(figure.look), 1 if stacked else len(figure.facets)
     first = max(NARROWEST, asked // across - 50)
     found = _WIDTH.search(_svg(specification(figure, first, stacked)).decode())
     beside = float(found.group(1)) - across * first if found else 0.0

@@ -12,7 +12,7 @@ from typing import cast
 import altair as alt
 import numpy as np
 
-Panel = alt.Chart | alt.LayerChart
+Chart = alt.Chart | alt.LayerChart
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ PAPER = FigureFormat(width=236, height=170, paper=True)
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its panels, a title that names the question, how to read it, and what it shows in words."""
+    """A figure: its facets, a title that names the question, how to read it, and what it shows in words."""
 
     name: str
     title: str
     caption: str
     alt: str
-    panels: tuple[Panel, ...]
+    facets: tuple[Chart, ...]
     look: FigureFormat = PAGE  # the one it was drawn for
 
 
@@ -71,7 +71,7 @@ def data(rows: Sequence[Row]) -> alt.Data:
 def legend(
     labels: Sequence[str], look: FigureFormat, columns: int | None = None, symbol: str = "", words: str = ""
 ) -> alt.Legend:
-    """A legend above the panel, in one column where its labels are wide; `words` is an expression, never of names."""
+    """A legend above the facet, in one column where its labels are wide; `words` is an expression, never of names."""
     wide = sum(map(len, labels)) > WIDE
     return alt.Legend(
         symbolType=symbol or alt.Undefined,
@@ -85,12 +85,12 @@ def legend(
     )
 
 
-def layered(*charts: Panel) -> alt.LayerChart:
+def layered(*charts: Chart) -> alt.LayerChart:
     """Charts above each other."""
     return cast(alt.LayerChart, alt.layer(*charts))
 
 
-def lines(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y) -> list[Panel]:
+def lines(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y) -> list[Chart]:
     """A line for each value of a field; points explain them, since a dash would tear the symbols of a legend."""
     return [
         alt.Chart(data([row for row in rows if row[field] == name]))
@@ -100,7 +100,7 @@ def lines(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X
     ]
 
 
-def bands(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y) -> list[Panel]:
+def bands(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y) -> list[Chart]:
     """A band from `low`, the field of `y`, to `high` for each value of a field."""
     return [
         alt.Chart(data([row for row in rows if row[field] == name]))
@@ -132,8 +132,8 @@ def share_top(values: Sequence[float] | np.ndarray) -> float:
     return float(next(step * unit for step in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= most * 1.02))
 
 
-def sized(chart: Panel, look: FigureFormat, height: int | None = None, title: str | None = None) -> Panel:
-    """A chart at the size of its look; a title only where panels need to be told apart."""
+def sized(chart: Chart, look: FigureFormat, height: int | None = None, title: str | None = None) -> Chart:
+    """A chart at the size of its look; a title only where facets need to be told apart."""
     width = "container" if look.width is None else look.width
     whole = chart.properties(width=width, height=look.height if height is None else height)
     return whole if title is None else whole.properties(title=alt.TitleParams(title, anchor="start"))

@@ -48,8 +48,6 @@ def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure
     return replace(drawn, look=look) if isinstance(drawn, Figure) else drawn
 
 
-def subject(
-    comparisons: Sequence[Comparison], together: Union | None = None, turned: Sequence[Flips] = ()
-) -> FigureInput:
-    """Comparisons as figures take them."""
-    return FigureInput(tuple(comparisons), together, detail(comparisons[-1]), turned[-1] if turned else None)
+def subject(comparisons: Sequence[Comparison], union: Union | None = None, flips: Sequence[Flips] = ()) -> FigureInput:
+    """Comparisons as figures take them: the last one in detail, the others in figures of checkpoints."""
+    return FigureInput(tuple(comparisons), union, detail(comparisons[-1]), flips[-1] if flips else None)

@@ -70,10 +70,10 @@ class DetailLimits:
 class SampleStore:
     """The samples of the runs before (0) and after (1) of a comparison, by row of its problems."""
 
-    one: Comparison
+    comparison: Comparison
 
     def run(self, r: int) -> Run:
-        return (self.one.before, self.one.after)[r]
+        return (self.comparison.before, self.comparison.after)[r]
 
     def own(self, row: int, r: int) -> str:
         """The id that a run itself gives to a problem."""
@@ -105,8 +105,8 @@ class SampleStore:
     @cached_property
     def _own(self) -> list[list[str]]:
         """For each run, its own ids of the problems in the order of the rows."""
-        problems = self.one.counted.problems["problem"].to_list()
-        named = [dict(names.select("problem", "own").iter_rows()) for names in self.one.counted.own]
+        problems = self.comparison.counted.problems["problem"].to_list()
+        named = [dict(names.select("problem", "own").iter_rows()) for names in self.comparison.counted.own]
         return [[names[problem] for problem in problems] for names in named]
 
     @cached_property
@@ -118,7 +118,7 @@ class SampleStore:
 
     def _batches(self, rows: Sequence[int], r: int) -> Iterator[list[int]]:
         """The rows in parts whose verdicts can be held at a time."""
-        tally = self.one.counted.tally
+        tally = self.comparison.counted.tally
         some: list[int] = []
         held = 0
         for row in rows:
@@ -248,13 +248,13 @@ RUNS = (0, 1)  # before, after
 CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
-def problem_document(shelf: SampleStore, row: int) -> Json:
+def problem_document(store: SampleStore, row: int) -> Json:
     """All that is told of one problem."""
-    return problem_documents(shelf, [row])[row]
+    return problem_documents(store, [row])[row]
 
 
 def problem_documents(
-    shelf: SampleStore,
+    store: SampleStore,
     rows: Sequence[int],
     each: int = EACH,
     head: int = HEAD,
@@ -262,25 +262,25 @@ def problem_documents(
     answers: int = ANSWERS,
 ) -> dict[int, Json]:
     """All that is told of some problems, by row; the samples of a run are looked for once, for all of them."""
-    found = [shelf.told(rows, r, DetailLimits(each, head, tail, answers)) for r in RUNS]
-    return {row: _asked(shelf, row) | {"runs": [_run(shelf, row, r, found[r][row]) for r in RUNS]} for row in rows}
+    found = [store.told(rows, r, DetailLimits(each, head, tail, answers)) for r in RUNS]
+    return {row: _asked(store, row) | {"runs": [_run(store, row, r, found[r][row]) for r in RUNS]} for row in rows}
 
 
-def samples_document(shelf: SampleStore, row: int, r: int, verdict: str | None, start: int, size: int) -> Json:
+def samples_document(store: SampleStore, row: int, r: int, verdict: str | None, start: int, size: int) -> Json:
     """Some samples of a problem in the order of their index, and how many there are."""
-    page, total = shelf.page(row, r, verdict, start, size, HEAD, TAIL)
+    page, total = store.page(row, r, verdict, start, size, HEAD, TAIL)
     return {"samples": [_sample(one) for one in page], "total": total}
 
 
-def text_document(shelf: SampleStore, row: int, r: int, index: int, start: int, size: int) -> Json | None:
+def text_document(store: SampleStore, row: int, r: int, index: int, start: int, size: int) -> Json | None:
     """A part of the text of one sample; None where there is no such text."""
-    found = shelf.text(row, r, index, start, size)
+    found = store.text(row, r, index, start, size)
     return None if found is None else {"text": found[0], "start": start, "letters": found[1]}
 
 
-def _asked(shelf: SampleStore, row: int) -> Json:
+def _asked(store: SampleStore, row: int) -> Json:
     """What was asked; the whole lengths say how much of it was cut."""
-    asked = shelf.one.counted.problems.select("problem", "benchmark", "question", "gold").row(row)
+    asked = store.comparison.counted.problems.select("problem", "benchmark", "question", "gold").row(row)
     problem, benchmark, question, gold = asked
     return {
         "row": row,
@@ -293,11 +293,11 @@ def _asked(shelf: SampleStore, row: int) -> Json:
     }
 
 
-def _run(shelf: SampleStore, row: int, r: int, told: RunAnswers) -> Json:
+def _run(store: SampleStore, row: int, r: int, told: RunAnswers) -> Json:
     """What a run answered to a problem."""
-    tally = shelf.one.counted.tally
+    tally = store.comparison.counted.tally
     return {
-        "name": shelf.run(r).name,
+        "name": store.run(r).name,
         "drawn": int(tally.drawn_PR[row, r]),
         "correct": int(tally.correct_PR[row, r]),
         "kinds": told.kinds,

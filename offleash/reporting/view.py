@@ -47,7 +47,7 @@ class BadRequestError(Exception):
         self.status = status
 
 
-def answer(shelf: SampleStore, page: bytes, target: str) -> HttpResponse:
+def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
     """The page, a document, or an error that says what is right."""
     path, _, query = target.partition("?")  # compared as it stands: an encoded dot is no dot
     if path == "/":
@@ -58,7 +58,7 @@ def answer(shelf: SampleStore, page: bytes, target: str) -> HttpResponse:
         if path not in ROUTES:
             raise BadRequestError(404, f"There is nothing at {path[:80]!r}. Known: /, {', '.join(ROUTES)}.")
         route = ROUTES[path]
-        return HttpResponse(200, script_json(route.document(shelf, _asked(query, route.names))).encode())
+        return HttpResponse(200, script_json(route.document(store, _asked(query, route.names))).encode())
     except BadRequestError as error:
         return refusal(error.status, str(error))
     except DAMAGE as error:
@@ -79,27 +79,27 @@ class Route:
     names: tuple[str, ...]
 
 
-def _problem(shelf: SampleStore, asked: Mapping[str, str]) -> Json:
-    return problem_document(shelf, _row(shelf, asked))
+def _problem(store: SampleStore, asked: Mapping[str, str]) -> Json:
+    return problem_document(store, _row(store, asked))
 
 
-def _samples(shelf: SampleStore, asked: Mapping[str, str]) -> Json:
-    row, r = _row(shelf, asked), _number(asked, "run", RUNS[0], RUNS[-1])
+def _samples(store: SampleStore, asked: Mapping[str, str]) -> Json:
+    row, r = _row(store, asked), _number(asked, "run", RUNS[0], RUNS[-1])
     verdict = asked.get("verdict", ALL)
     if verdict not in VERDICTS:
         raise BadRequestError(400, str(unknown("verdict", verdict[:40], VERDICTS)))
     start = _number(asked, "start", 0, LARGEST, 0)
     size = _number(asked, "size", 1, SAMPLES_AT_ONCE, 20)
-    return samples_document(shelf, row, r, None if verdict == ALL else verdict, start, size)
+    return samples_document(store, row, r, None if verdict == ALL else verdict, start, size)
 
 
-def _text(shelf: SampleStore, asked: Mapping[str, str]) -> Json:
-    row, r = _row(shelf, asked), _number(asked, "run", RUNS[0], RUNS[-1])
+def _text(store: SampleStore, asked: Mapping[str, str]) -> Json:
+    row, r = _row(store, asked), _number(asked, "run", RUNS[0], RUNS[-1])
     index = _number(asked, "index", 0, LARGEST)
     start = _number(asked, "start", 0, LARGEST, 0)
-    found = text_document(shelf, row, r, index, start, LETTERS_AT_ONCE)
+    found = text_document(store, row, r, index, start, LETTERS_AT_ONCE)
     if found is None:
-        name = shelf.run(r).name
+        name = store.run(r).name
         raise BadRequestError(
             404, f"{name!r} keeps no text of a sample {index} of this problem; /api/samples lists them."
         )
@@ -127,8 +127,8 @@ def _asked(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
     return dict(pairs)
 
 
-def _row(shelf: SampleStore, asked: Mapping[str, str]) -> int:
-    return _number(asked, "row", 0, shelf.one.counted.problems.height - 1)
+def _row(store: SampleStore, asked: Mapping[str, str]) -> int:
+    return _number(asked, "row", 0, store.comparison.counted.problems.height - 1)
 
 
 def _number(asked: Mapping[str, str], name: str, low: int, high: int, usual: int | None = None) -> int:
@@ -165,12 +165,12 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
 class ViewServer:
-    """Serves a page and the samples of a shelf on 127.0.0.1 until it is closed."""
+    """Serves a page and the samples of a store on 127.0.0.1 until it is closed."""
 
-    def __init__(self, shelf: SampleStore, page: str, port: int = 0) -> None:
+    def __init__(self, store: SampleStore, page: str, port: int = 0) -> None:
         check_port(port)
         try:
-            self._listener = _Listener(shelf, page.encode(), port)
+            self._listener = _Listener(store, page.encode(), port)
         except OSError as error:
             raise _not_free(port, error) from None
         self._started = False
@@ -221,8 +221,8 @@ class _Listener(ThreadingHTTPServer):
     block_on_close = False  # a browser keeps connections open; Ctrl-C does not wait for it
     allow_reuse_port = False
 
-    def __init__(self, shelf: SampleStore, page: bytes, port: int) -> None:
-        self.shelf, self.page = shelf, page
+    def __init__(self, store: SampleStore, page: bytes, port: int) -> None:
+        self.store, self.page = store, page
         super().__init__((HERE, port), _Request)
         names = (HERE, "localhost")
         self.hosts = {f"{name}:{self.server_port}" for name in names} | (
@@ -265,7 +265,7 @@ class _Request(BaseHTTPRequestHandler):
             self._send(refusal(403, "Another site's page asked for this; open the address itself."), close=True)
             return
         more = any(name in self.headers for name in BODY)
-        self._send(answer(listener.shelf, listener.page, self.path), close=more)
+        self._send(answer(listener.store, listener.page, self.path), close=more)
 
     def do_HEAD(self) -> None:
         self.do_GET()

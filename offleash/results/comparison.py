@@ -237,8 +237,8 @@ class FigureResult(Result):
 
         from offleash.render.figure import FigureFormat
 
-        panels = self.figure_at(FigureFormat(width=self.width or 520)).panels
-        return panels[0] if len(panels) == 1 else alt.hconcat(*panels)
+        facets = self.figure_at(FigureFormat(width=self.width or 520)).facets
+        return facets[0] if len(facets) == 1 else alt.hconcat(*facets)
 
     def to_dict(self) -> dict[str, Any]:
         drawn = self.figure_at(self.look)

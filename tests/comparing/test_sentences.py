@@ -44,7 +44,7 @@ def changed(one: Comparison, **cells: float) -> Comparison:
     ],
 )
 def test_one_problem_is_spoken_of_as_one(before: list[int], after: list[int], said: str, tmp_path: Path) -> None:
-    assert finding(told(tmp_path, before, after).one).startswith(said)
+    assert finding(told(tmp_path, before, after).comparison).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,18 @@ def test_one_problem_is_spoken_of_as_one(before: list[int], after: list[int], sa
     ],
 )
 def test_a_fraction_of_a_problem_is_never_said_to_be_zero(cells: dict[str, float], said: str, tmp_path: Path) -> None:
-    text = finding(changed(told(tmp_path, [5, 9], [0, 9]).one, **cells))
+    text = finding(changed(told(tmp_path, [5, 9], [0, 9]).comparison, **cells))
     assert said in text
     assert " 0.0" not in text
 
 
 def test_chance_is_told_only_where_something_was_reached(tmp_path: Path) -> None:
-    assert finding(told(tmp_path, [0, 0], [0, 0], 8).one) == (
+    assert finding(told(tmp_path, [0, 0], [0, 0], 8).comparison) == (
         "base reaches none of the problems, and rl reaches none that base does not (k = 8)."
     )
-    few = finding(told(tmp_path, [60] * 3, [60] * 3).one)
+    few = finding(told(tmp_path, [60] * 3, [60] * 3).comparison)
     assert "chance alone would show fewer than 0.1 losses and fewer than 0.1 gains" in few
-    one = told(tmp_path, *spread(80, 64)).one
+    one = told(tmp_path, *spread(80, 64)).comparison
     null = one.evidence.null
     assert null is not None
     assert f"show about {null.expected_S:.1f} losses and {null.expected_E:.1f} gains" in finding(one)
@@ -76,23 +76,23 @@ def test_chance_is_told_only_where_something_was_reached(tmp_path: Path) -> None
 
 def test_guesses_are_counted_over_all_samples_in_words_and_figure_whatever_k_is(tmp_path: Path) -> None:
     asked = told(tmp_path, [6, 6, 60, 1], [6, 60, 60, 0], at=2, guess=0.1)
-    said = [warning for warning in warnings(asked.one) if "guess" in warning]
+    said = [warning for warning in warnings(asked.comparison) if "guess" in warning]
     few = "with a right sample among all drawn by"
     assert said == [
         f"3 problems {few} base are no more often right than a blind guess would be.",
         f"1 problem {few} rl is no more often right than a blind guess would be.",
     ]
-    assert asked.one.change.P + asked.one.change.S < 2
+    assert asked.comparison.change.P + asked.comparison.change.S < 2
     found = drawn("guessing", asked)
     assert found.alt.startswith("Over all samples drawn: base has a right sample on 4 problems, 3 of them")
     assert "among all n that were drawn" in found.caption
-    text = str([panel.to_dict() for panel in found.panels])
+    text = str([facet.to_dict() for facet in found.facets])
     assert "all samples drawn" in text
     assert "reach" not in text + found.alt
 
 
 def test_one_undetermined_problem_is_one(tmp_path: Path) -> None:
-    one = told(tmp_path, [5, 9], [0, 9]).one
+    one = told(tmp_path, [5, 9], [0, 9]).comparison
     assert "1 problem is undetermined under the rule 'seen'." in warnings(changed(one, undetermined=1.0))
     assert "2 problems are undetermined under the rule 'seen'." in warnings(changed(one, undetermined=2.0))
 
@@ -113,12 +113,12 @@ def test_no_split_is_named_where_none_is_better(
     assert said in found.alt
     assert "nan" not in found.alt + found.caption
     assert "best with" not in found.alt
-    assert "best: " not in str(found.panels[0].to_dict())
+    assert "best: " not in str(found.facets[0].to_dict())
 
 
 @pytest.mark.parametrize(("right", "said"), [(True, "right samples"), (False, "all samples")])
 def test_the_perplexity_in_words_is_of_the_samples_it_was_taken_from(right: bool, said: str, tmp_path: Path) -> None:
-    one = answered(tmp_path, problems=4, samples=8).one
+    one = answered(tmp_path, problems=4, samples=8).comparison
     assert one.after.verdicts is not None
     wanted = one.after.verdicts.collect().filter((pl.col("verdict") == "correct") == right)
     rows = [
@@ -128,7 +128,7 @@ def test_the_perplexity_in_words_is_of_the_samples_it_was_taken_from(right: bool
     scores = {"model": pl.DataFrame(rows, schema=SCORES).lazy()}
     found = drawn("perplexity", subject([replace(one, after=replace(one.after, scores=scores))]))
     assert found.alt.startswith(f"Median perplexity of {said}. ")
-    assert len(found.panels) == 1  # chosen samples are never shown as all of them
+    assert len(found.facets) == 1  # chosen samples are never shown as all of them
     assert ("High perplexity of right samples" in found.caption) == right
 
 
@@ -140,8 +140,8 @@ def training(folder: Path, **asked: object) -> FigureInput:
 
 
 def values(of: Figure, kind: str) -> list[float]:
-    """What the first panel shows of every run, in their order."""
-    every = [row for part in of.panels[0].to_dict()["layer"] for row in part.get("data", {}).get("values", [])]
+    """What the first facet shows of every run, in their order."""
+    every = [row for part in of.facets[0].to_dict()["layer"] for row in part.get("data", {}).get("values", [])]
     found = {row["place"]: row["value"] for row in every if row["kind"] == kind}
     return [found[place] for place in sorted(found)]
 
@@ -157,7 +157,7 @@ def test_pass_at_k_of_checkpoints_is_that_of_the_curves_whatever_the_rule_is(tmp
 
 def test_what_another_rule_reaches_is_not_called_pass_at_k(tmp_path: Path) -> None:
     plain, asked = training(tmp_path, at=48), training(tmp_path, at=48, rule=Rule.ABOVE, tau=0.3)
-    assert 48 not in asked.one.curves["after"].k_K
+    assert 48 not in asked.comparison.curves["after"].k_K
     found, steps = drawn("checkpoints", asked), asked.comparisons
     assert not values(found, "pass@48")
     reached = [steps[0].change.P + steps[0].change.S, *(one.change.P + one.change.E for one in steps)]
@@ -173,8 +173,8 @@ def test_checkpoints_per_solution_have_no_pass_at_k_and_no_union(tmp_path: Path)
         replace(one, tally=replace(one.tally, per=Per.SOLUTION), change=replace(one.change, per=Per.SOLUTION))
         for one in plain.comparisons
     ]
-    whole, found = drawn("checkpoints", plain), drawn("checkpoints", subject(steps, plain.together))
-    assert (len(whole.panels), len(found.panels)) == (2, 1)
+    whole, found = drawn("checkpoints", plain), drawn("checkpoints", subject(steps, plain.union))
+    assert (len(whole.facets), len(found.facets)) == (2, 1)
     assert "checkpoints together" in whole.caption
     assert found.caption.startswith("Each checkpoint against run0: support retention rate (SRR)")
     assert "pass@" not in found.caption

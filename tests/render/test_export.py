@@ -50,7 +50,7 @@ def test_a_figure_is_as_wide_as_asked_with_its_labels(
     assert look.width - 12 <= float(found[1]) <= look.width + 2
 
 
-def test_panels_stand_below_each_other_on_paper_and_side_by_side_elsewhere(told: FigureInput) -> None:
+def test_facets_are_below_each_other_on_paper_and_side_by_side_elsewhere(told: FigureInput) -> None:
     assert len(specification(drawn("support", told))["vconcat"]) == 2  # type: ignore[arg-type]
     assert len(specification(drawn("support", told, FigureFormat(600)))["hconcat"]) == 2  # type: ignore[arg-type]
 

@@ -10,11 +10,11 @@ from tests.reporting.view_world import serving, shelf_in
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
+def store(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
     return shelf_in(tmp_path_factory.mktemp("view"))
 
 
 @pytest.fixture(scope="module")
-def server(shelf: SampleStore) -> Iterator[ViewServer]:
-    with serving(shelf) as found:
+def server(store: SampleStore) -> Iterator[ViewServer]:
+    with serving(store) as found:
         yield found

@@ -18,7 +18,7 @@ from offleash.comparing.figures.figure_input import FigureInput
 from offleash.data.scores import SCORES
 from offleash.errors import OffleashError
 from offleash.render.export import VERSION
-from offleash.render.figure import PAGE, PAPER, Figure, Missing, Panel
+from offleash.render.figure import PAGE, PAPER, Chart, Figure, Missing
 from offleash.reporting.figures import FIGURES, figure, subject
 from tests.reporting.worlds import answered, compared, counted, spread, write_counts
 
@@ -36,9 +36,9 @@ def drawn(name: str, told: FigureInput, paper: bool = False) -> Figure:
     return found
 
 
-def rows(panel: Panel) -> Iterator[dict[str, Any]]:
-    """All rows of data that stand in a panel; those of several of its layers once."""
-    document, seen = panel.to_dict(), set()
+def rows(facet: Chart) -> Iterator[dict[str, Any]]:
+    """All rows of data that stand in a facet; those of several of its layers once."""
+    document, seen = facet.to_dict(), set()
     for part in [document, *document.get("layer", [])]:
         for row in part.get("data", {}).get("values", []):
             if (text := json.dumps(row)) not in seen:
@@ -46,13 +46,13 @@ def rows(panel: Panel) -> Iterator[dict[str, Any]]:
                 yield row
 
 
-def vega(panel: Panel) -> dict[str, Any]:
-    document: dict[str, Any] = vl_convert.vegalite_to_vega(panel.to_dict(), vl_version=VERSION)
+def vega(facet: Chart) -> dict[str, Any]:
+    document: dict[str, Any] = vl_convert.vegalite_to_vega(facet.to_dict(), vl_version=VERSION)
     return document
 
 
 def plane_columns(told: FigureInput) -> dict[str, list[Any]]:
-    return next(row for row in rows(drawn("plane", told).panels[0]) if "row" in row)
+    return next(row for row in rows(drawn("plane", told).facets[0]) if "row" in row)
 
 
 @pytest.mark.parametrize("paper", [False, True])
@@ -70,8 +70,8 @@ def test_every_figure_is_drawn_or_says_what_would_make_it_possible(
             continue
         assert "problem" in found.caption
         assert found.alt.endswith(".")
-        for panel in found.panels:
-            assert vega(panel)["marks"]
+        for facet in found.facets:
+            assert vega(facet)["marks"]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_extreme_counts_are_drawn_too(before: list[int], after: list[int], n: in
     for name in FIGURES:
         found = figure(name, told, PAPER)
         if isinstance(found, Figure):
-            for panel in found.panels:
-                assert vega(panel)["marks"]
-                assert "NaN" not in json.dumps(panel.to_dict())
+            for facet in found.facets:
+                assert vega(facet)["marks"]
+                assert "NaN" not in json.dumps(facet.to_dict())
 
 
 def test_names_from_logs_are_data_and_never_part_of_an_expression(tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_names_from_logs_are_data_and_never_part_of_an_expression(tmp_path: Path
         )
         for step, one in enumerate(told.comparisons)
     ]
-    told = subject(renamed, told.together)
+    told = subject(renamed, told.union)
     for name in FIGURES:
         found = figure(name, told, PAGE)
-        for panel in found.panels if isinstance(found, Figure) else ():
-            for text in expressions(vega(panel)):
+        for facet in found.facets if isinstance(found, Figure) else ():
+            for text in expressions(vega(facet)):
                 assert "alert" not in text, (name, text)
-            assert "\u202e" not in json.dumps(panel.to_dict(), ensure_ascii=False)
+            assert "\u202e" not in json.dumps(facet.to_dict(), ensure_ascii=False)
 
 
 def expressions(node: Any) -> Iterator[str]:
@@ -133,7 +133,7 @@ def expressions(node: Any) -> Iterator[str]:
 def test_two_names_that_are_cut_alike_still_differ(tmp_path: Path) -> None:
     long = "Qwen2.5-Math-1.5B-" + "x" * 60
     told = counted(tmp_path, *spread(20, 16), 16, names=(f"{long}a{'y' * 40}", f"{long}b{'y' * 40}"))
-    names = {row["run"] for row in rows(drawn("passes", told, paper=True).panels[0]) if "run" in row}
+    names = {row["run"] for row in rows(drawn("passes", told, paper=True).facets[0]) if "run" in row}
     assert len(names) == 2
     assert max(map(len, names)) <= 34
 
@@ -153,9 +153,9 @@ def test_the_plane_has_every_problem_once_at_its_rates(counts: FigureInput) -> N
 
 
 def test_the_plane_is_the_same_when_drawn_again_and_names_its_dots(counts: FigureInput) -> None:
-    first, again = (json.dumps(drawn("plane", counts).panels[0].to_dict(), sort_keys=True) for _ in range(2))
+    first, again = (json.dumps(drawn("plane", counts).facets[0].to_dict(), sort_keys=True) for _ in range(2))
     assert first == again
-    assert any(mark.get("name") == "dots_marks" for mark in vega(drawn("plane", counts).panels[0])["marks"])
+    assert any(mark.get("name") == "dots_marks" for mark in vega(drawn("plane", counts).facets[0])["marks"])
 
 
 def test_the_plane_of_a_large_study_stays_small(tmp_path: Path) -> None:
@@ -163,29 +163,29 @@ def test_the_plane_of_a_large_study_stays_small(tmp_path: Path) -> None:
     told = counted(tmp_path, rng.integers(0, 256, 3404).tolist(), rng.integers(0, 256, 3404).tolist(), 256)
     question = pl.Series("question", ["A long question that goes on and on. " * 8] * 3404)
     asked = replace(told.detail, problems=told.detail.problems.with_columns(question))
-    panel = drawn("plane", replace(told, detail=asked)).panels[0]
-    assert len(json.dumps(panel.to_dict())) < 600_000
+    facet = drawn("plane", replace(told, detail=asked)).facets[0]
+    assert len(json.dumps(facet.to_dict())) < 600_000
 
 
 def test_the_classes_over_k_always_add_up_and_end_at_the_table(counts: FigureInput) -> None:
     by_k: dict[int, dict[str, float]] = {}
-    for row in rows(drawn("support", counts).panels[0]):
+    for row in rows(drawn("support", counts).facets[0]):
         by_k.setdefault(row["k"], {})[row["class"][0]] = row["value"]
     assert all(sum(cells.values()) == pytest.approx(80, abs=0.01) for cells in by_k.values())
-    change = counts.one.change
+    change = counts.comparison.change
     assert by_k[64] == pytest.approx({"P": change.P, "E": change.E, "S": change.S, "O": change.O}, abs=0.01)
 
 
-def bars(panel: Panel) -> tuple[float, float]:
-    """Problems in all bars, and what chance would give, of a panel of evidence."""
-    told = list(rows(panel))
+def bars(facet: Chart) -> tuple[float, float]:
+    """Problems in all bars, and what chance would give, of a facet of evidence."""
+    told = list(rows(facet))
     return sum(row["problems"] for row in told if "kind" in row), sum(row["problems"] for row in told if "what" in row)
 
 
 def test_the_bars_of_losses_and_gains_hold_all_of_them_and_chance_what_the_null_expects(counts: FigureInput) -> None:
-    found, null = counts.one.evidence, counts.one.evidence.null
+    found, null = counts.comparison.evidence, counts.comparison.evidence.null
     assert null is not None
-    lost, gained = (bars(panel) for panel in drawn("evidence", counts).panels)
+    lost, gained = (bars(facet) for facet in drawn("evidence", counts).facets)
     assert lost[0] == found.S
     assert gained[0] == found.E
     assert lost[1] == pytest.approx(null.expected_S, abs=0.1)
@@ -194,14 +194,14 @@ def test_the_bars_of_losses_and_gains_hold_all_of_them_and_chance_what_the_null_
 
 def test_swapping_the_runs_swaps_losses_and_gains(tmp_path: Path, counts: FigureInput) -> None:
     before, after = spread(80, 64)
-    turned = drawn("evidence", counted(tmp_path, after, before)).panels
-    assert [bars(panel) for panel in turned] == [bars(panel) for panel in drawn("evidence", counts).panels][::-1]
+    turned = drawn("evidence", counted(tmp_path, after, before)).facets
+    assert [bars(facet) for facet in turned] == [bars(facet) for facet in drawn("evidence", counts).facets][::-1]
 
 
 def test_the_histogram_counts_every_problem_once_in_each_run(tmp_path: Path) -> None:
     told = counted(tmp_path, [0, 0, 1, 2, 5, 10, 10], [10, 9, 3, 3, 3, 0, 1], 10)
     by_run: dict[str, dict[str, int]] = {}
-    for row in rows(drawn("accuracy", told).panels[0]):
+    for row in rows(drawn("accuracy", told).facets[0]):
         by_run.setdefault(row["run"], {})[row["share"]] = row["problems"]
     assert by_run["base"] == {
         "exactly 0": 2,
@@ -217,14 +217,14 @@ def test_the_histogram_counts_every_problem_once_in_each_run(tmp_path: Path) -> 
 def test_benchmarks_stand_by_name_above_the_pooled_value_and_the_mean(tmp_path: Path) -> None:
     parts = ["zebra", "ant", "ant", "cow"] * 10
     told = counted(tmp_path, *spread(40, 16), 16, parts)
-    labels = [row["benchmark"] for row in rows(drawn("benchmarks", told).panels[0]) if "benchmark" in row]
+    labels = [row["benchmark"] for row in rows(drawn("benchmarks", told).facets[0]) if "benchmark" in row]
     assert labels == ["ant (20)", "cow (10)", "zebra (10)", "all problems (40)", "mean of benchmarks"]
 
 
 def test_of_many_benchmarks_the_largest_are_shown_and_the_others_told(tmp_path: Path) -> None:
     parts = [f"part {p // 2:02d}" for p in range(100)] + ["part 00"] * 5
     found = drawn("benchmarks", counted(tmp_path, *spread(105, 8), 8, parts))
-    assert len([row for row in rows(found.panels[0]) if "benchmark" in row]) == 42
+    assert len([row for row in rows(found.facets[0]) if "benchmark" in row]) == 42
     assert "The 10 smallest benchmarks are left out" in found.caption
 
 
@@ -245,7 +245,7 @@ def test_checkpoints_stand_in_the_order_in_which_they_were_named(tmp_path: Path)
     correct = spread(30, 16)
     files = [write_counts(tmp_path / f"{step}.csv", correct[min(step, 1)], 16) for step in range(3)]
     told = compared(*(f"{name}={file}" for name, file in zip(("z", "y", "x"), files, strict=True)))
-    reach, ratios = drawn("checkpoints", told).panels
+    reach, ratios = drawn("checkpoints", told).facets
     assert [row["run"] for row in rows(reach) if row["kind"] == "pass@1"] == ["z", "y", "x"]
     assert [row["value"] for row in rows(ratios) if row["kind"].startswith("SRR")] == [
         pytest.approx(one.change.value["SRR"], rel=1e-3) for one in told.comparisons
@@ -265,19 +265,19 @@ def test_the_crossing_is_marked_only_where_it_is_resolved(tmp_path: Path, counts
     rate = rng.beta(0.5, 4, 300)
     sharp = np.where(rng.random(300) < 0.5, np.minimum(4 * rate, 1), 0)
     told = counted(tmp_path, rng.binomial(256, rate).tolist(), rng.binomial(256, sharp).tolist(), 256)
-    assert told.one.crossing.resolved
+    assert told.comparison.crossing.resolved
     found = drawn("passes", told)
-    marks = [row for row in rows(found.panels[0]) if "told" in row]
-    assert marks[0]["k"] == pytest.approx(told.one.crossing.k, rel=1e-3)
+    marks = [row for row in rows(found.facets[0]) if "told" in row]
+    assert marks[0]["k"] == pytest.approx(told.comparison.crossing.k, rel=1e-3)
     assert "base is ahead" in found.caption
-    assert not counts.one.crossing.resolved
-    assert not [row for row in rows(drawn("passes", counts).panels[0]) if "told" in row]
+    assert not counts.comparison.crossing.resolved
+    assert not [row for row in rows(drawn("passes", counts).facets[0]) if "told" in row]
     assert "No crossing is drawn" in drawn("passes", counts).caption
 
 
 def test_perplexities_are_quartiles_over_the_traces_of_each_class(tmp_path: Path) -> None:
     told = answered(tmp_path, problems=6, samples=8)
-    one = told.one
+    one = told.comparison
     table = pl.DataFrame(
         [
             {"problem": f"p{p}", "index": i, "tokens": 10, "logprob_raw": -10 * log(2 + i)}
@@ -296,7 +296,7 @@ def test_perplexities_are_quartiles_over_the_traces_of_each_class(tmp_path: Path
         assert whole.median == pytest.approx(exp(np.median(np.log(np.arange(2, 10)))), rel=0.02)
     right = sum(part.samples for part in found if part.traces == CORRECT)
     assert right == int(told.detail.tally.correct_PR[:, 1].sum())
-    assert drawn("perplexity", told).panels
+    assert drawn("perplexity", told).facets
 
 
 def test_the_means_of_both_entropies_are_marked(tmp_path: Path) -> None:
@@ -304,13 +304,13 @@ def test_the_means_of_both_entropies_are_marked(tmp_path: Path) -> None:
     alone = drawn("entropy", told)
     assert "offleash score" in alone.caption
     table = pl.DataFrame([{"problem": f"p{p}", "index": 0, "tokens": 4, "entropy_raw": 4.0 + p} for p in range(12)])
-    one = told.one
+    one = told.comparison
     samples = table.with_columns(pl.lit("stop").alias("finish")).lazy()
     runs = (replace(one.before, samples=samples), replace(one.after, samples=samples))
     told = subject([replace(one, before=runs[0], after=runs[1])])
     found, answers = drawn("entropy", told), answer_entropy_PR(told.detail)
     assert answers is not None
-    big = {row["run"]: row for row in rows(found.panels[0]) if "k" in row}
+    big = {row["run"]: row for row in rows(found.facets[0]) if "k" in row}
     for r, name in enumerate(("base", "rl")):
         assert big[name]["token"] == pytest.approx(np.mean(1 + np.arange(12) / 4), rel=1e-4)
         assert big[name]["answer"] == pytest.approx(answers[:, r].mean(), rel=1e-4)
@@ -320,17 +320,17 @@ def test_different_answers_and_guesses_are_those_of_the_comparison(tmp_path: Pat
     told = answered(tmp_path)
     found = told.detail.distinct_KR
     assert found is not None
-    last = {row["run"]: row["answers"] for row in rows(drawn("distinct", told).panels[0]) if row.get("k") == 16}
+    last = {row["run"]: row["answers"] for row in rows(drawn("distinct", told).facets[0]) if row.get("k") == 16}
     assert last == pytest.approx({"base": found[1][-1, 0], "rl": found[1][-1, 1]}, rel=1e-4)
-    bars = {(row["run"], row["place"]): row["problems"] for row in rows(drawn("guessing", told).panels[0])}
+    bars = {(row["run"], row["place"]): row["problems"] for row in rows(drawn("guessing", told).facets[0])}
     for r, (name, side) in enumerate((("base", "before"), ("rl", "after"))):
         assert bars[name, 0] == int((told.detail.tally.correct_PR[:, r] > 0).sum())
-        assert bars[name, 1] == len(told.one.guessing.problems[side])
+        assert bars[name, 1] == len(told.comparison.guessing.problems[side])
     assert sum(bars[name, 1] for name in ("base", "rl")) > 0
 
 
 def test_the_best_split_stands_on_the_curve_between_its_ends(counts: FigureInput) -> None:
-    split, marks = counts.one.portfolio, list(rows(drawn("portfolio", counts).panels[0]))
+    split, marks = counts.comparison.portfolio, list(rows(drawn("portfolio", counts).facets[0]))
     assert split is not None
     curve = {row["base"]: row["coverage"] for row in marks if "name" not in row}
     named = {row["name"]: (row["base"], row["coverage"]) for row in marks if "name" in row}
@@ -342,8 +342,8 @@ def test_the_best_split_stands_on_the_curve_between_its_ends(counts: FigureInput
 def test_what_is_told_apart_by_colour_is_explained(tmp_path: Path) -> None:
     told = answered(tmp_path)
     for name in ("passes", "plane", "support", "evidence", "accuracy", "distinct", "guessing"):
-        for panel in drawn(name, told, paper=True).panels:
-            assert vega(panel)["legends"], name
+        for facet in drawn(name, told, paper=True).facets:
+            assert vega(facet)["legends"], name
 
 
 def test_an_unknown_figure_is_refused_with_the_nearest_name(counts: FigureInput) -> None:

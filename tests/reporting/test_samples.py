@@ -1,4 +1,4 @@
-"""The shelf: samples found problem by problem, checked against looking at all of them."""
+"""The store: samples found problem by problem, checked against looking at all of them."""
 
 from collections import Counter
 from pathlib import Path
@@ -47,7 +47,7 @@ def write_run(folder: Path, samples: pl.DataFrame, rename: str = "", shards: int
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[SampleStore, list[pl.DataFrame]]:
-    folder = tmp_path_factory.mktemp("shelf")
+    folder = tmp_path_factory.mktemp("store")
     drawn = [samples_at_random(4, 60, seed) for seed in (0, 1)]
     base, rl = write_run(folder / "base", drawn[0]), write_run(folder / "rl", drawn[1], rename="their-")
     comparisons, _ = compare_inputs([str(base), str(rl)], question=question(replicates=100))
@@ -68,8 +68,8 @@ def test_a_run_may_call_a_problem_by_another_name(world: tuple[SampleStore, list
 def test_answers_and_kinds_are_those_that_counting_gives(
     world: tuple[SampleStore, list[pl.DataFrame]], row: int, r: int
 ) -> None:
-    shelf, drawn = world
-    told = shelf.told([row], r, MUCH)[row]
+    store, drawn = world
+    told = store.told([row], r, MUCH)[row]
     every = of(drawn[r], row)
     assert told.kinds == Counter(one["verdict"] for one in every)
     assert list(told.kinds) == ["correct", "wrong", "unread", "failed", "unverified"]
@@ -80,8 +80,8 @@ def test_answers_and_kinds_are_those_that_counting_gives(
 
 
 def test_samples_of_each_verdict_show_different_answers_first(world: tuple[SampleStore, list[pl.DataFrame]]) -> None:
-    shelf, drawn = world
-    found = shelf.told([1], 0, DetailLimits(each=4, head=100, tail=0, answers=1))[1].samples
+    store, drawn = world
+    found = store.told([1], 0, DetailLimits(each=4, head=100, tail=0, answers=1))[1].samples
     for verdict in ("correct", "wrong", "unread", "failed"):
         every = [one for one in of(drawn[0], 1) if one["verdict"] == verdict]
         seen: Counter[object] = Counter()
@@ -95,10 +95,10 @@ def test_samples_of_each_verdict_show_different_answers_first(world: tuple[Sampl
 def test_pages_of_a_verdict_put_together_are_all_its_samples_in_order(
     world: tuple[SampleStore, list[pl.DataFrame]],
 ) -> None:
-    shelf, drawn = world
+    store, drawn = world
     for verdict in ("correct", "wrong", "unread", "failed", "unverified", None):
         expected = [one for one in of(drawn[1], 2) if verdict in (None, one["verdict"])]
-        pages = [shelf.page(2, 1, verdict, start, 7, 1000, 0) for start in range(0, 70, 7)]
+        pages = [store.page(2, 1, verdict, start, 7, 1000, 0) for start in range(0, 70, 7)]
         assert {total for _, total in pages} == {len(expected)}
         found = [sample for page, _ in pages for sample in page]
         assert [(one.index, one.verdict, one.answer, one.head) for one in found] == [
@@ -107,8 +107,8 @@ def test_pages_of_a_verdict_put_together_are_all_its_samples_in_order(
 
 
 def test_a_long_text_is_cut_to_both_ends_by_letters(world: tuple[SampleStore, list[pl.DataFrame]]) -> None:
-    shelf, drawn = world
-    page, _ = shelf.page(0, 0, None, 0, 60, 30, 5)
+    store, drawn = world
+    page, _ = store.page(0, 0, None, 0, 60, 30, 5)
     for sample, one in zip(page, of(drawn[0], 0), strict=True):
         text = str(one["text"])
         whole = len(text) <= 35
@@ -119,23 +119,23 @@ def test_a_long_text_is_cut_to_both_ends_by_letters(world: tuple[SampleStore, li
 
 
 def test_parts_of_a_text_put_together_are_the_text(world: tuple[SampleStore, list[pl.DataFrame]]) -> None:
-    shelf, drawn = world
+    store, drawn = world
     text = max((str(one["text"]) for one in of(drawn[1], 3)), key=len)
     index = next(int(str(one["index"])) for one in of(drawn[1], 3) if one["text"] == text)
-    parts = [shelf.text(3, 1, index, start, 10) for start in range(0, len(text) + 10, 10)]
+    parts = [store.text(3, 1, index, start, 10) for start in range(0, len(text) + 10, 10)]
     assert "".join(part[0] for part in parts if part is not None) == text
     assert {part[1] for part in parts if part is not None} == {len(text)}
-    assert shelf.text(3, 1, 60, 0, 10) is None
+    assert store.text(3, 1, 60, 0, 10) is None
 
 
 def test_many_problems_at_once_are_told_as_one_by_one(
     world: tuple[SampleStore, list[pl.DataFrame]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf, _ = world
-    alone = {row: shelf.told([row], 1, MUCH)[row] for row in (3, 0, 2)}
-    assert shelf.told([3, 0, 2], 1, MUCH) == alone
+    store, _ = world
+    alone = {row: store.told([row], 1, MUCH)[row] for row in (3, 0, 2)}
+    assert store.told([3, 0, 2], 1, MUCH) == alone
     monkeypatch.setattr(module, "AT_ONCE", 61)  # two problems are more
-    assert shelf.told([3, 0, 2], 1, MUCH) == alone
+    assert store.told([3, 0, 2], 1, MUCH) == alone
 
 
 def test_logs_of_which_the_texts_are_not_read_still_have_answers(tmp_path: Path) -> None:
@@ -148,11 +148,11 @@ def test_logs_of_which_the_texts_are_not_read_still_have_answers(tmp_path: Path)
     comparisons, _ = compare_inputs(
         [str(tmp_path / "base.jsonl"), str(tmp_path / "rl.jsonl")], question=question(replicates=100)
     )
-    shelf = SampleStore(comparisons[-1])
-    told = shelf.told([0], 0, MUCH)[0]
+    store = SampleStore(comparisons[-1])
+    told = store.told([0], 0, MUCH)[0]
     assert AnswerCount("1", "correct", 1) in told.answers
     assert told.samples[0] == SampleView(0, "correct", "1", None, None, None, None, None, "", 0)
-    assert shelf.text(0, 0, 0, 0, 10) is None
+    assert store.text(0, 0, 0, 0, 10) is None
 
 
 def test_of_counts_there_is_nothing_to_tell(tmp_path: Path) -> None:
@@ -161,11 +161,11 @@ def test_of_counts_there_is_nothing_to_tell(tmp_path: Path) -> None:
     comparisons, _ = compare_inputs(
         [str(tmp_path / "base.csv"), str(tmp_path / "rl.csv")], question=question(replicates=100)
     )
-    shelf = SampleStore(comparisons[-1])
-    told = shelf.told([0, 1], 0, MUCH)[1]
+    store = SampleStore(comparisons[-1])
+    told = store.told([0, 1], 0, MUCH)[1]
     assert (told.kinds, told.answers, told.samples) == ({}, [], [])
-    assert shelf.page(0, 1, None, 0, 10, 10, 10) == ([], 0)
-    assert shelf.text(0, 0, 0, 0, 10) is None
+    assert store.page(0, 1, None, 0, 10, 10, 10) == ([], 0)
+    assert store.text(0, 0, 0, 0, 10) is None
 
 
 def test_rare_correct_answers_are_listed_among_many_wrong_ones(tmp_path: Path) -> None:

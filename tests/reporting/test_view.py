@@ -24,10 +24,10 @@ def test_the_page_is_handed_out_as_it_was_given(server: ViewServer) -> None:
     assert body.decode() == PAGE
 
 
-def test_a_problem_is_told_by_the_server_as_by_its_document(server: ViewServer, shelf: SampleStore) -> None:
+def test_a_problem_is_told_by_the_server_as_by_its_document(server: ViewServer, store: SampleStore) -> None:
     found = get(server, "problem", row=0)
-    assert found == problem_document(shelf, 0)
-    assert problem_documents(shelf, [0, 1])[0] == found
+    assert found == problem_document(store, 0)
+    assert problem_documents(store, [0, 1])[0] == found
     assert (found["problem"], found["row"], found["gold"]) == ("a", 0, HOSTILE)
     run = found["runs"][1]
     assert (run["name"], run["drawn"], run["correct"], run["texts"]) == ("rl", 152, 1, True)
@@ -111,19 +111,19 @@ def test_of_counts_a_problem_has_its_numbers_and_no_samples(tmp_path: Path) -> N
         assert ask(server, "/api/text?row=0&run=0&index=0")[0].status == 404
 
 
-def test_a_port_that_is_taken_is_named(server: ViewServer, shelf: SampleStore) -> None:
-    for refused in (check_port, lambda port: ViewServer(shelf, "", port)):
+def test_a_port_that_is_taken_is_named(server: ViewServer, store: SampleStore) -> None:
+    for refused in (check_port, lambda port: ViewServer(store, "", port)):
         with pytest.raises(OffleashError, match=f"Port {port_of(server)} .*taken.*--port 0"):
             refused(port_of(server))
     with pytest.raises(OffleashError, match="65535; found --port 70000"):
         check_port(70_000)
 
 
-def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(shelf: SampleStore) -> None:
-    server = ViewServer(shelf, "")
+def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(store: SampleStore) -> None:
+    server = ViewServer(store, "")
     port = port_of(server)
     server.close()
-    ViewServer(shelf, "", port).close()
+    ViewServer(store, "", port).close()
 
 
 GROWTH = """
@@ -136,12 +136,12 @@ def memory(what):
     return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith(what)) * 1024
 
 comparisons, _ = compare_inputs(["base", "rl"], question=question(at=1, replicates=100))
-shelf = SampleStore(comparisons[-1])
-problem_document(shelf, 1)  # what the first scan of all takes
+store = SampleStore(comparisons[-1])
+problem_document(store, 1)  # what the first scan of all takes
 Path("/proc/self/clear_refs").write_text("5")
 before = memory("VmRSS")
-problem_document(shelf, 0)
-assert samples_document(shelf, 0, 1, "wrong", 8_000, 100)["total"] == 8_192
+problem_document(store, 0)
+assert samples_document(store, 0, 1, "wrong", 8_000, 100)["total"] == 8_192
 print(memory("VmHWM") - before)
 """
 

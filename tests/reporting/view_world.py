@@ -48,8 +48,8 @@ def shelf_of(*arguments: Path) -> SampleStore:
 
 
 @contextmanager
-def serving(shelf: SampleStore) -> Iterator[ViewServer]:
-    with ViewServer(shelf, PAGE) as server:
+def serving(store: SampleStore) -> Iterator[ViewServer]:
+    with ViewServer(store, PAGE) as server:
         thread = Thread(target=server.serve)
         thread.start()
         yield server

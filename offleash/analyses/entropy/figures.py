@@ -10,10 +10,10 @@ from offleash.comparing.figures.figure_input import FigureInput, by_run, run_nam
 from offleash.comparing.sentences import drawn, names
 from offleash.data.scores import END, START
 from offleash.render.figure import (
+    Chart,
     Figure,
     FigureFormat,
     Missing,
-    Panel,
     Row,
     bands,
     data,
@@ -40,15 +40,15 @@ def entropy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     if answer_PR is not None and token_PR is not None:
         both_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
         if both_P.any():
-            panel = _ways(subject, token_PR[both_P], answer_PR[both_P], look)
+            facet = _ways(subject, token_PR[both_P], answer_PR[both_P], look)
             return Figure(
-                "entropy", ENTROPY_TITLE, *_entropy_caption(subject, token_PR[both_P], answer_PR[both_P]), (panel,)
+                "entropy", ENTROPY_TITLE, *_entropy_caption(subject, token_PR[both_P], answer_PR[both_P]), (facet,)
             )
     known = (ANSWER, answer_PR) if answer_PR is not None else (TOKEN, token_PR)
     if known[1] is None:
         return Missing("entropy", ENTROPY_TITLE, _why_no_entropy(subject))
-    panel = _before_after(known[1], known[0], look)
-    return Figure("entropy", ENTROPY_TITLE, *_words_of_one(subject, known[1], known[0]), (panel,))
+    facet = _before_after(known[1], known[0], look)
+    return Figure("entropy", ENTROPY_TITLE, *_words_of_one(subject, known[1], known[0]), (facet,))
 
 
 def _usable(value_PR: Float | None) -> Float | None:
@@ -56,7 +56,7 @@ def _usable(value_PR: Float | None) -> Float | None:
 
 
 def _why_no_entropy(subject: FigureInput) -> str:
-    if (subject.one.counted.tally.until_R > 0).any():
+    if (subject.comparison.counted.tally.until_R > 0).any():
         return "a run stopped early, so neither its answers nor its tokens are a fair sample; draw without --until"
     return (
         "neither the answers nor the token entropies of both runs are known; compare logs that keep answers, or draw "
@@ -64,9 +64,9 @@ def _why_no_entropy(subject: FigureInput) -> str:
     )
 
 
-def _ways(subject: FigureInput, token_PR: Float, answer_PR: Float, look: FigureFormat) -> Panel:
+def _ways(subject: FigureInput, token_PR: Float, answer_PR: Float, look: FigureFormat) -> Chart:
     """Points of both runs, each problem's way between them, and the means."""
-    shown, few = run_names(subject.one, look), len(token_PR) <= ARROWS
+    shown, few = run_names(subject.comparison, look), len(token_PR) <= ARROWS
     rows: list[Row] = [
         {"run": shown[side], "token": rounded(float(token)), "answer": rounded(float(answer))}
         for side, r in SIDES.items()
@@ -86,13 +86,13 @@ def _ways(subject: FigureInput, token_PR: Float, answer_PR: Float, look: FigureF
     big = ends.mark_point(
         filled=True, size=90 if look.paper else 240, opacity=1, stroke="#ffffff", strokeWidth=1.5
     ).encode(**marks, tooltip=[alt.Tooltip("run:N"), alt.Tooltip("token:Q"), alt.Tooltip("answer:Q")])
-    layers: list[Panel] = [dots, way, big]
+    layers: list[Chart] = [dots, way, big]
     if few:
         layers.insert(0, _segments(token_PR, answer_PR, x, y))
     return sized(layered(*layers), look)
 
 
-def _segments(token_PR: Float, answer_PR: Float, x: alt.X, y: alt.Y) -> Panel:
+def _segments(token_PR: Float, answer_PR: Float, x: alt.X, y: alt.Y) -> Chart:
     rows: list[Row] = [
         {
             "token": rounded(token_PR[i, BEFORE]),
@@ -107,7 +107,7 @@ def _segments(token_PR: Float, answer_PR: Float, x: alt.X, y: alt.Y) -> Panel:
     return segments
 
 
-def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Panel:
+def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Chart:
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     rows: list[Row] = [{"x": rounded(a), "y": rounded(b)} for a, b in known.tolist()]
     top = max(float(known.max()) * 1.04, 1e-9)
@@ -126,7 +126,7 @@ def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Panel:
 
 
 def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
-    before, after = names(subject.one)
+    before, after = names(subject.comparison)
     joined = "thin lines join its two marks, " if len(token_PR) <= ARROWS else ""
     read = (
         f"Each small mark is a problem in one run, {joined}large marks are means. Across: mean "
@@ -141,8 +141,8 @@ def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) ->
     mislead = "Unread samples have no answer and are not in the answer entropy; entropy counts wrong answers too"
     problems, left = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
     few = f" {left:,} more have too few readable answers or no token entropies and are left out." if left else ""
-    caption = f"{read}{at}; both in nats. {meaning}. {mislead}. {problems}, {drawn(subject.one)}.{few}"
-    told = square_words(entropies_of(subject.one), AFTER)
+    caption = f"{read}{at}; both in nats. {meaning}. {mislead}. {problems}, {drawn(subject.comparison)}.{few}"
+    told = square_words(entropies_of(subject.comparison), AFTER)
     said = "; ".join(
         f"{name}: {short_number(float(token_PR[:, r].mean()))} nats a token and "
         f"{short_number(float(answer_PR[:, r].mean()))} nats of answers"
@@ -152,12 +152,12 @@ def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) ->
 
 
 def _words_of_one(subject: FigureInput, value_PR: Float, name: str) -> tuple[str, str]:
-    before, after = names(subject.one)
+    before, after = names(subject.comparison)
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     problems = counted(len(known), "problem")
     lacking = f"token entropies are not known; {SCORE_ALL} adds them" if name == ANSWER else "answers are not known"
     read = f"Each dot is a problem: {name} of {before} across and of {after} up; the diamond is the mean"
-    caption = f"{read}. Below the diagonal it fell. Here {lacking}. {problems}, {drawn(subject.one)}."
+    caption = f"{read}. Below the diagonal it fell. Here {lacking}. {problems}, {drawn(subject.comparison)}."
     mean = [short_number(float(known[:, r].mean())) for r in (BEFORE, AFTER)]
     return caption, f"{name} of {problems}: mean {mean[0]} in {before} and {mean[1]} in {after}."
 
@@ -173,25 +173,25 @@ SCORE_FIRST = "offleash score RUN --model hf:MODEL --first 32"
 
 def positions(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Mean entropy of tokens against their place from the start, and from the end."""
-    found = entropies_of(subject.one).positions
+    found = entropies_of(subject.comparison).positions
     if not found.bins or len(found.reasons):
         return Missing("positions", POSITIONS_TITLE, _why_no_positions(subject))
-    panels = tuple(_panel(subject, kind, found.bins[kind], look) for kind in AXES)
-    return Figure("positions", POSITIONS_TITLE, *_positions_caption(subject), panels)
+    facets = tuple(_facet(subject, kind, found.bins[kind], look) for kind in AXES)
+    return Figure("positions", POSITIONS_TITLE, *_positions_caption(subject), facets)
 
 
 def _why_no_positions(subject: FigureInput) -> str:
-    if (subject.one.counted.tally.until_R > 0).any():
+    if (subject.comparison.counted.tally.until_R > 0).any():
         return "a run stopped early, so its samples are not a fair sample of its tokens; draw without --until"
-    lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.one).positions.reasons.items())
+    lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.comparison).positions.reasons.items())
     return (
         lacking
         or f"no problem was read by the models of both runs; {SCORE_FIRST}, of each run with its own model, does it"
     )
 
 
-def _panel(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> Panel:
-    shown = run_names(subject.one, look)
+def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> Chart:
+    shown = run_names(subject.comparison, look)
     last = int(bins.bin_Q[-1])
     rows: list[Row] = [
         {
@@ -215,7 +215,7 @@ def _panel(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> P
     points = alt.Chart(data(rows)).mark_point(filled=True, size=14 if look.paper else 36, opacity=1)
     marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
     traces = run_traces(shown, look)
-    layers: list[Panel] = [*lines(rows, "run", traces, x, y), marked]
+    layers: list[Chart] = [*lines(rows, "run", traces, x, y), marked]
     known = [row for row in rows if row["low"] is not None]
     if known:
         layers = [*bands(known, "run", traces, x, alt.Y("low:Q", title=UNIT, scale=scale)), *layers]
@@ -233,7 +233,7 @@ def _axis(kind: str, most: int, look: FigureFormat) -> alt.X:
 
 
 def _positions_caption(subject: FigureInput) -> tuple[str, str]:
-    found, (before, after) = entropies_of(subject.one).positions, names(subject.one)
+    found, (before, after) = entropies_of(subject.comparison).positions, names(subject.comparison)
     read = (
         "Mean entropy of a token, by the run's own model, against where the token stands: counted from the start on "
         "the left, from the end on the right. Each of the first 16 and last 16 tokens has a point of its own, other "
@@ -243,7 +243,7 @@ def _positions_caption(subject: FigureInput) -> tuple[str, str]:
     mislead = "Far from the start and the end there are only long samples, so not all points are of the same samples"
     amount = f"{counted(found.problems, 'problem')}, {found.samples_R[BEFORE]:,} samples of {before} and "
     amount += f"{found.samples_R[AFTER]:,} of {after}"
-    caption = f"{read}. {meaning}. {places_words(entropies_of(subject.one))} {mislead}. {amount}."
+    caption = f"{read}. {meaning}. {places_words(entropies_of(subject.comparison))} {mislead}. {amount}."
     said = "; ".join(
         f"{place.name}: {short_number(float(place.value_R[BEFORE]))} in {before} and "
         f"{short_number(float(place.value_R[AFTER]))} in {after}"

@@ -10,10 +10,10 @@ from offleash.render.figure import (
     CLASS_NAMES,
     MODEL_SHAPES,
     MODELS,
+    Chart,
     Figure,
     FigureFormat,
     Missing,
-    Panel,
     Row,
     data,
     layered,
@@ -38,12 +38,12 @@ def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     labels = dict(zip(models, short_names(models, 26), strict=True))
     shown = [one for one in found if one.model in labels]
     kinds = [kind for kind in (CORRECT, ALL_SAMPLES) if any(one.traces == kind for one in shown)]
-    panels = tuple(_panel(subject, kind, [one for one in shown if one.traces == kind], labels, look) for kind in kinds)
-    return Figure("perplexity", TITLE, *_words(subject, shown, kinds[0]), panels)
+    facets = tuple(_facet(subject, kind, [one for one in shown if one.traces == kind], labels, look) for kind in kinds)
+    return Figure("perplexity", TITLE, *_words(subject, shown, kinds[0]), facets)
 
 
-def _panel(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[str, str], look: FigureFormat) -> Panel:
-    runs = dict(zip(("before", "after"), short_names(names(subject.one), 12), strict=True))
+def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[str, str], look: FigureFormat) -> Chart:
+    runs = dict(zip(("before", "after"), short_names(names(subject.comparison), 12), strict=True))
     place = {name: i for i, name in enumerate(CLASS_NAMES)}
     ordered = sorted(spreads, key=lambda one: (one.run != "before", place[one.problems], one.model))
     order = list(dict.fromkeys(f"{runs[one.run]}: {CLASS_NAMES[one.problems]}" for one in ordered))
@@ -82,7 +82,7 @@ def _panel(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[
 
 def _words(subject: FigureInput, found: list[Spread], kind: str) -> tuple[str, str]:
     """The caption, and in words the medians of one kind of samples."""
-    before, after = names(subject.one)
+    before, after = names(subject.comparison)
     runs = {"before": before, "after": after}
     read = (
         "Perplexity of a sample: exp of minus the mean log-probability of its tokens, so 1 is certain and larger is "
@@ -100,7 +100,7 @@ def _words(subject: FigureInput, found: list[Spread], kind: str) -> tuple[str, s
     chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_chosen(found))
     alone = f" Only right samples were scored, so none stand among all: {chosen}." if chosen else ""
     scores = f"{total:,} scores of first samples, which no verdict has chosen."
-    caption = f"{read}. {meaning}. {mislead}. {scores}{alone} {basis(subject.one, Per.PROBLEM)}"
+    caption = f"{read}. {meaning}. {mislead}. {scores}{alone} {basis(subject.comparison, Per.PROBLEM)}"
     said = "; ".join(
         f"{runs[one.run]} on {CLASS_NAMES[one.problems]}, by {one.model}: {short_number(one.median)}"
         for one in found

@@ -10,9 +10,9 @@ from offleash.analyses.sweep.runs import way
 from offleash.analyses.sweep.sweep import Sweep
 from offleash.comparing.figures.figure_input import by_run, run_shape, run_traces
 from offleash.render.figure import (
+    Chart,
     Figure,
     FigureFormat,
-    Panel,
     Row,
     bands,
     data,
@@ -28,7 +28,7 @@ from offleash.stats.intervals import Estimate
 
 LOOK = FigureFormat(width=620, height=230)
 SIDES = ("before", "after")
-MOST = 4  # top-p that get a panel of their own
+MOST = 4  # top-p that get a facet of their own
 HIGH, CLOSE = 0.85, 0.18  # of an axis: intervals above have no room for words, words nearer than this overlap
 SIDE = 4  # pixels
 NAME = "decoding"
@@ -36,27 +36,27 @@ TITLE = "What does the decoding do to what is reached?"
 
 
 def support_by_decoding(swept: Sweep, look: FigureFormat = LOOK) -> Figure:
-    """pass@1 and pass@k against temperature; a panel for each top-p where there are several, pass@k then."""
+    """pass@1 and pass@k against temperature; a facet for each top-p where there are several, pass@k then."""
     labels = short_names([member.label for member in swept.members], 30)
     names = dict(zip(SIDES, labels, strict=False))
     shown = {member.label: name for member, name in zip(swept.members, labels, strict=True)}
     top_ps = list(dict.fromkeys(how.top_p for how in swept.decodings))
     warm = len({how.temperature for how in swept.decodings}) > 1
-    panels: list[Panel] = []
+    facets: list[Chart] = []
     if warm and len(top_ps) > 1:
         for top_p in top_ps[:MOST]:
             some = [point for point in swept.points if point.decoding.top_p == top_p]
             found = [one for one in swept.matched if one.decoding.top_p == top_p]
-            panels.append(_panel(some, found, shown, names, look, "temperature", swept.k, f"top-p {top_p:g}"))
+            facets.append(_facet(some, found, shown, names, look, "temperature", swept.k, f"top-p {top_p:g}"))
     else:
         over = "top_p" if len(top_ps) > 1 else "temperature"
         for k in (1, swept.k) if swept.k > 1 else (1,):
             found = list(swept.matched) if over == "temperature" else []
-            panels.append(_panel(swept.points, found, shown, names, look, over, k, f"pass@{k}"))
-    return Figure(NAME, TITLE, _caption(swept, bool(top_ps[MOST:])), _alt(swept), tuple(panels), look)
+            facets.append(_facet(swept.points, found, shown, names, look, over, k, f"pass@{k}"))
+    return Figure(NAME, TITLE, _caption(swept, bool(top_ps[MOST:])), _alt(swept), tuple(facets), look)
 
 
-def _panel(
+def _facet(
     points: Sequence[SweepPoint],
     matched: Sequence[EntropyMatch],
     shown: Mapping[str, str],
@@ -65,7 +65,7 @@ def _panel(
     over: str,
     k: int,
     title: str,
-) -> Panel:
+) -> Chart:
     rows = [_row(shown[point.label], getattr(point.decoding, over), _value(point, k)) for point in points]
     extra = [_match(one, names, k) for one in matched]
     _apart(extra, [float(str(row["x"])) for row in [*rows, *extra]])
@@ -77,8 +77,8 @@ def _panel(
     traces = run_traces(names, look)
     tips = [alt.Tooltip(field) for field in ("run:N", "x:Q", "value:Q", "low:Q", "high:Q")]
     alone = len(points) == len({point.label for point in points})  # one decoding: a band of no width is no band
-    layers: list[Panel] = [] if alone else [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y)]
-    marked: list[Panel] = []
+    layers: list[Chart] = [] if alone else [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y)]
+    marked: list[Chart] = []
     for number, row in enumerate(rows) if alone else [(0, None)]:  # side by side where both have the same place
         own, shift = (
             alt.Chart(data(rows if row is None else [row])),
@@ -96,11 +96,11 @@ def _panel(
 
 def _diamonds(
     extra: list[Row], top: float, x: alt.X, y: alt.Y, low: alt.Y, tips: list[alt.Tooltip], look: FigureFormat
-) -> list[Panel]:
+) -> list[Chart]:
     """Matches with their intervals; words above the interval, or below it where there is no room."""
     colour, there = run_colours(look)["after"], alt.Chart(data(extra))
     diamond = there.mark_point(filled=False, opacity=1, size=110, shape="diamond", color=colour, strokeWidth=2)
-    layers: list[Panel] = [
+    layers: list[Chart] = [
         there.mark_rule(color=colour, strokeDash=[2, 2]).encode(x=x, y=low, y2="high:Q"),
         diamond.encode(x=x, y=y, tooltip=tips),
     ]

@@ -11,9 +11,9 @@ from offleash.analyses.theory.report import METHOD_NAMES, MOST, leash_words
 from offleash.analyses.theory.statements.reweighting import simulated, tail_miss
 from offleash.render.export import write_figure
 from offleash.render.figure import (
+    Chart,
     Figure,
     FigureFormat,
-    Panel,
     Row,
     Trace,
     bands,
@@ -60,8 +60,8 @@ def write_figures(found: TheoryReport, folder: Path) -> list[Path]:
 
 
 def mechanism_figure(name: str, cells: Sequence[Mechanism]) -> Figure:
-    """One mechanism along training, a panel for each method: means over seeds with 95% bands."""
-    panels = tuple(_course(cell) for cell in cells)
+    """One mechanism along training, a facet for each method: means over seeds with 95% bands."""
+    facets = tuple(_course(cell) for cell in cells)
     title = f"What does training do to support with {name}?"
     caption = (
         f"Means over {SEEDS} worlds with 95% bands. Problems and answers kept: the share of those above epsilon = "
@@ -72,13 +72,13 @@ def mechanism_figure(name: str, cells: Sequence[Mechanism]) -> Figure:
         f"kept {cell.after['answers kept'].value:.2f}"
         for cell in cells
     )
-    return Figure(f"mechanism-{name.replace(' ', '-')}", title, caption, ends, panels, LOOK)
+    return Figure(f"mechanism-{name.replace(' ', '-')}", title, caption, ends, facets, LOOK)
 
 
 def table_figure(cells: Sequence[Mechanism]) -> Figure:
     """Change of pass@k in every cell, with its interval."""
     order = list(CELLS)
-    panels = []
+    facets = []
     for method in dict.fromkeys(cell.method for cell in cells):
         rows: list[Row] = [
             {"cell": cell.name, "value": rounded(one.value), "low": rounded(one.low), "high": rounded(one.high)}
@@ -95,10 +95,10 @@ def table_figure(cells: Sequence[Mechanism]) -> Figure:
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeDash=[3, 3]).encode(x=x)
         spans = chart.mark_rule(strokeWidth=2, color="#9b5de5").encode(x=low, x2="high:Q", y=y)
         points = chart.mark_point(filled=True, size=70, color="#9b5de5", opacity=1).encode(x=x, y=y)
-        panels.append(sized(layered(zero, spans, points), LOOK, 150, METHOD_NAMES[method]))
+        facets.append(sized(layered(zero, spans, points), LOOK, 150, METHOD_NAMES[method]))
     caption = f"Change of {MOST} by training, mean over {SEEDS} worlds with 95% interval."
     said = "; ".join(f"{cell.method} {cell.name} {cell.change[MOST].value:+.3f}" for cell in cells)
-    return Figure("mechanisms", "Which mechanism shrinks support?", caption, said, tuple(panels), LOOK)
+    return Figure("mechanisms", "Which mechanism shrinks support?", caption, said, tuple(facets), LOOK)
 
 
 def world_figure(one: LeashWorld) -> Figure:
@@ -110,9 +110,9 @@ def world_figure(one: LeashWorld) -> Figure:
     ]
     y = alt.Y("value:Q", title="pass@k, exact", scale=alt.Scale(domain=[0, 1.02], nice=False))
     traces = dict(CURVES.values())
-    panel = sized(layered(*_series(rows, traces, budget_axis(one.k_K[-1], LOOK), y)), LOOK, 300)
+    facet = sized(layered(*_series(rows, traces, budget_axis(one.k_K[-1], LOOK), y)), LOOK, 300)
     title = "Can pass@1 rise while pass@k falls, and could the tilt have done it?"
-    return Figure("world", title, "Exact pass@k in one world; no sampling noise.", leash_words(one), (panel,), LOOK)
+    return Figure("world", title, "Exact pass@k in one world; no sampling noise.", leash_words(one), (facet,), LOOK)
 
 
 def tail_miss_figure(seed: int) -> Figure:
@@ -135,14 +135,14 @@ def tail_miss_figure(seed: int) -> Figure:
     scale = alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]], nice=False)
     x = alt.X("k:Q", title="N, rollouts in a group", axis=axis, scale=scale)
     traces: dict[str, Trace] = {f"mass {tau:g}": (colour, [1, 0]) for tau, colour in RARE.items()}
-    panel = sized(layered(*_series(rows, traces, x, y, points)), LOOK, 300)
+    facet = sized(layered(*_series(rows, traces, x, y, points)), LOOK, 300)
     title = "How often does a group learn without having seen the rare way?"
     caption = f"Success rate {RATE:g}; lines are the formula, points {GROUPS:,} simulated groups each."
     peak = "; ".join(f"mass {tau:g}: {tail_miss(tau, RATE, 8):.2f} at N = 8" for tau in RARE)
-    return Figure("tail-miss", title, caption, peak, (panel,), LOOK)
+    return Figure("tail-miss", title, caption, peak, (facet,), LOOK)
 
 
-def _course(cell: Mechanism) -> Panel:
+def _course(cell: Mechanism) -> Chart:
     rows: list[Row] = []
     for name in MEASURES:
         for place, step in list(enumerate(cell.step_S))[::THIN]:
@@ -160,7 +160,7 @@ def _course(cell: Mechanism) -> Panel:
 
 def _series(
     rows: Sequence[Row], traces: Mapping[str, Trace], x: alt.X, y: alt.Y, points: Sequence[Row] | None = None
-) -> list[Panel]:
+) -> list[Chart]:
     """Lines by the field `who`, with points that carry the legend."""
     names = list(traces)
     scale = alt.Scale(domain=names, range=[colour for colour, _ in traces.values()])

@@ -19,7 +19,7 @@ WORDS = "datum.value < 0 ? 'none' : datum.value > 1 ? 'all' : format(datum.value
 
 def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """How many problems are solved how often, by each run."""
-    told, shown = subject.detail, run_names(subject.one, look)
+    told, shown = subject.detail, run_names(subject.comparison, look)
     number = {side: _histogram(told.rate_PR[:, r]) for side, r in SIDES.items()}
     rows: list[Row] = [
         {"run": shown[side], "problems": int(problems), "share": _share(b)} | _place(b, r)
@@ -80,7 +80,7 @@ def _share(b: int) -> str:
 
 
 def _words(subject: FigureInput, number: dict[str, Float]) -> tuple[str, str]:
-    one, told, (before, after) = subject.one, subject.detail, names(subject.one)
+    one, told, (before, after) = subject.comparison, subject.detail, names(subject.comparison)
     read = (
         f"How many problems {before} (pale) and {after} (full) solve in which share of their samples. The first and "
         "last bars are problems solved in none and in all of the samples, those between ten equal steps"

@@ -11,10 +11,10 @@ from offleash.comparing.sentences import METRIC_WORDS, basis, between, names
 from offleash.render.figure import (
     METRIC_SHAPES,
     METRICS,
+    Chart,
     Figure,
     FigureFormat,
     Missing,
-    Panel,
     Row,
     data,
     layered,
@@ -33,14 +33,14 @@ POOLED, MEAN = "all problems", "mean of benchmarks"
 
 def benchmarks(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """NSCR, SRR and NDR of every benchmark, of all problems pooled, and the mean."""
-    one = subject.one
+    one = subject.comparison
     if len(one.benchmarks) < 2:
         found = one.benchmarks[0].name if one.benchmarks else ""
         only = f"all problems belong to one benchmark ({found})" if found else "the problems name no benchmark"
         return Missing("benchmarks", TITLE, f"{only}; compare runs of several benchmarks, or logs that name them")
     lines = _lines(one, look)
-    panels = tuple(_panel(metric, lines, look) for metric in SHOWN)
-    return Figure("benchmarks", TITLE, *_words(one), panels)
+    facets = tuple(_facet(metric, lines, look) for metric in SHOWN)
+    return Figure("benchmarks", TITLE, *_words(one), facets)
 
 
 def _lines(one: Comparison, look: FigureFormat) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
@@ -58,9 +58,9 @@ def _lines(one: Comparison, look: FigureFormat) -> list[tuple[str, dict[str, flo
     return lines
 
 
-def _panel(
+def _facet(
     metric: str, lines: list[tuple[str, dict[str, float], dict[str, Interval], bool]], look: FigureFormat
-) -> Panel:
+) -> Chart:
     rows: list[Row] = [
         {
             "benchmark": label,
@@ -91,7 +91,7 @@ def _panel(
     points = chart.mark_point(filled=True, opacity=1, color=colour).encode(
         x="value:Q", size=size, shape=shape, tooltip=tips
     )
-    layers: list[Panel] = [bars, points]
+    layers: list[Chart] = [bars, points]
     if metric == "NSCR":
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8, strokeDash=[3, 3])
         layers.insert(0, zero.encode(x="value:Q"))

@@ -12,10 +12,10 @@ from offleash.render.figure import (
     METRIC_NAMES,
     METRIC_SHAPES,
     METRICS,
+    Chart,
     Figure,
     FigureFormat,
     Missing,
-    Panel,
     Row,
     data,
     layered,
@@ -42,8 +42,8 @@ def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         )
     labels = short_names([steps[0].before.name, *(one.after.name for one in steps)], 14 if look.paper else 20)
     kinds, ratios = _kinds(steps), _ratios(steps, labels, look)
-    panels = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
-    return Figure("checkpoints", TITLE, *_words(subject, kinds), panels)
+    facets = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
+    return Figure("checkpoints", TITLE, *_words(subject, kinds), facets)
 
 
 def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
@@ -58,7 +58,7 @@ def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
     return ["pass@1", f"pass@{change.k}" if known else SHARE_REACHED]
 
 
-def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat) -> Panel:
+def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat) -> Chart:
     sides = [(steps[0], "before"), *((one, "after") for one in steps)]
     rows = [
         _row(labels[place], place, kind, *_value(one, side, kind, budget))
@@ -66,7 +66,7 @@ def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], l
         for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
     ]
     title = "share of problems" if SHARE_REACHED in kinds else "chance of a right sample"
-    return _panel(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look)
+    return _facet(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look)
 
 
 def _value(one: Comparison, side: str, kind: str, budget: int) -> tuple[float, float, float]:
@@ -80,7 +80,7 @@ def _value(one: Comparison, side: str, kind: str, budget: int) -> tuple[float, f
     return float(reached / determined) if determined > 0 else np.nan, np.nan, np.nan
 
 
-def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat) -> Panel:
+def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat) -> Chart:
     kinds = [METRIC_NAMES[name] for name in RATIOS]
     rows = [
         _row(
@@ -95,7 +95,7 @@ def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat
         for place, one in enumerate(steps, start=1)
     ]
     style = ([METRICS[n] for n in RATIOS], [METRIC_DASHES[n] for n in RATIOS], [METRIC_SHAPES[n] for n in RATIOS])
-    return _panel(rows, labels, kinds, style, "ratio", look)
+    return _facet(rows, labels, kinds, style, "ratio", look)
 
 
 def _row(label: str, place: int, kind: str, value: float, low: float, high: float) -> Row:
@@ -103,14 +103,14 @@ def _row(label: str, place: int, kind: str, value: float, low: float, high: floa
     return {"run": label, "place": place, "kind": kind, "value": rounded(value)} | ends
 
 
-def _panel(
+def _facet(
     rows: list[Row],
     labels: list[str],
     kinds: list[str],
     style: tuple[list[str], list[list[int]], list[str]],
     title: str,
     look: FigureFormat,
-) -> Panel:
+) -> Chart:
     several = legend(kinds, look)
     colours, shapes = (alt.Scale(domain=kinds, range=part[: len(kinds)]) for part in (style[0], style[2]))
     wide = sum(map(len, labels)) > (30 if look.paper else 60)
@@ -128,11 +128,11 @@ def _panel(
 
 
 def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
-    steps, together, (before, _) = subject.comparisons, subject.together, names(subject.one)
+    steps, together, (before, _) = subject.comparisons, subject.union, names(subject.comparison)
     ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:
         order = f"of {before} and of each checkpoint in the order named"
-        read = f"First panel: {_shown(steps, kinds)}, {order}. Second panel, each {ratios}"
+        read = f"First facet: {_shown(steps, kinds)}, {order}. Second facet, each {ratios}"
     else:
         read = f"Each {ratios}"
     union = ""
@@ -140,7 +140,7 @@ def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
         each = ", ".join(
             f"{cell} {whole(round(value, 1))}" for cell, value in zip("PESO", together.each_k, strict=True)
         )
-        rule = "" if subject.one.change.rule is Rule.SEEN else ", rule seen"
+        rule = "" if subject.comparison.change.rule is Rule.SEEN else ", rule seen"
         union = f" All {together.checkpoints} checkpoints together, with {together.k:,} samples of each{rule}: {each}."
     mislead = "The same problems and the same base stand behind all points, so their errors go together."
     said = "; ".join(
@@ -151,7 +151,7 @@ def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
 
 
 def _shown(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
-    """What the first panel shows."""
+    """What the first facet shows."""
     if SHARE_REACHED in kinds:
         which = "determined problems" if any(one.change.undetermined for one in steps) else "problems"
         return f"pass@1, the chance that a sample is right, and the share of {which} reached by the rule in force"

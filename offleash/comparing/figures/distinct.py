@@ -15,7 +15,7 @@ SIDES = {"before": BEFORE, "after": AFTER}
 
 def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Mean number of different answers against k."""
-    found, one = subject.detail.distinct_KR, subject.one
+    found, one = subject.detail.distinct_KR, subject.comparison
     if found is None:
         return Missing("distinct", TITLE, _reason(subject))
     k_K, mean_KR, _ = found
@@ -30,8 +30,8 @@ def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
     marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
     curves = [_all_new(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(shown, look), x, y), marked]
-    panel = sized(layered(*curves), look)
-    return Figure("distinct", TITLE, *_words(subject), (panel,))
+    facet = sized(layered(*curves), look)
+    return Figure("distinct", TITLE, *_words(subject), (facet,))
 
 
 def _number_axis(top: float) -> alt.Y:
@@ -49,13 +49,13 @@ def _all_new(most: float) -> alt.Chart:
 
 
 def _reason(subject: FigureInput) -> str:
-    if (subject.one.counted.tally.until_R > 0).any():
+    if (subject.comparison.counted.tally.until_R > 0).any():
         return "a run stopped early, so its answers are not a fair sample; draw without --until"
     return "the runs keep no answers, or too few are readable; compare run folders or logs that keep them"
 
 
 def _words(subject: FigureInput) -> tuple[str, str]:
-    found, one, (before, after) = subject.detail.distinct_KR, subject.one, names(subject.one)
+    found, one, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
     assert found is not None, "checked by the caller"
     k_K, mean_KR, problems = found
     most = int(k_K[-1])

@@ -9,10 +9,10 @@ from offleash.comparing.sentences import basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
     CLASSES,
+    Chart,
     Figure,
     FigureFormat,
     Missing,
-    Panel,
     Row,
     data,
     layered,
@@ -36,15 +36,15 @@ HEADS = {"S": "S lost: solved before, never after", "E": "E found: solved after,
 
 def evidence(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Problems lost and found by their number of successes."""
-    one = subject.one
+    one = subject.comparison
     reason = _missing(one)
     if reason is not None:
         return Missing("evidence", TITLE, reason)
     rows = {"S": _rows(one, "S"), "E": _rows(one, "E")}
     bins = max(FEWEST, *(1 + int(str(row["bin"])) for part in rows.values() for row in part))
     most = max(_tallest(part) for part in rows.values())
-    panels = tuple(_panel(cell, rows[cell], bins, most, look) for cell in ("S", "E"))
-    return Figure("evidence", TITLE, *_words(one, rows), panels)
+    facets = tuple(_facet(cell, rows[cell], bins, most, look) for cell in ("S", "E"))
+    return Figure("evidence", TITLE, *_words(one, rows), facets)
 
 
 def _missing(one: Comparison) -> str | None:
@@ -102,7 +102,7 @@ def _value(row: Row, name: str) -> float:
     return float(str(row[name]))
 
 
-def _panel(cell: str, rows: list[Row], bins: int, most: float, look: FigureFormat) -> Panel:
+def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureFormat) -> Chart:
     bars: list[Row] = [
         {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": place}
         for row in rows

@@ -45,12 +45,12 @@ class FigureInput:
     """What figures are drawn of: comparisons of one base, what they reach together, and the last one in detail."""
 
     comparisons: tuple[Comparison, ...]
-    together: Union | None
+    union: Union | None  # what all checkpoints together reach; None for one comparison
     detail: ProblemDetail
-    turned: Flips | None = None  # classes that depend on how samples are judged, where that was asked
+    flips: Flips | None = None  # classes that depend on how samples are judged; None: not computed
 
     @property
-    def one(self) -> Comparison:
+    def comparison(self) -> Comparison:
         return self.comparisons[-1]
 
 

@@ -24,7 +24,7 @@ FLOORS = {
 
 def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Problems with a right sample among all that each run drew, and how many of them a guess explains."""
-    one = subject.one
+    one = subject.comparison
     if one.guessing.floor is None:
         return Missing(
             "guessing", TITLE, one.guessing.reason or "there are no guess floors; give one with --guess RATE"
@@ -63,14 +63,18 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
     """Counts over all samples drawn, as the test against the floors has them: whatever k and the rule are."""
-    correct_PR, found = subject.one.tally.correct_PR, subject.one.guessing.problems
+    correct_PR, found = subject.comparison.tally.correct_PR, subject.comparison.guessing.problems
     return {
         side: {RIGHT: int((correct_PR[:, r] > 0).sum()), GUESS: len(found.get(side, ()))} for side, r in SIDES.items()
     }
 
 
 def _words(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
-    one, found, shown = subject.one, subject.one.guessing, dict(zip(SIDES, names(subject.one), strict=True))
+    one, found, shown = (
+        subject.comparison,
+        subject.comparison.guessing,
+        dict(zip(SIDES, names(subject.comparison), strict=True)),
+    )
     floor = FLOORS.get(found.floor or "", "")
     tested = "; ".join(
         f"{shown[side]}: {counted(found.tested.get(side, 0), 'problem')} with a floor, typically "

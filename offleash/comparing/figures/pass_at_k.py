@@ -9,10 +9,10 @@ from offleash.comparing.figures.figure_input import FigureInput, by_run, run_nam
 from offleash.comparing.sentences import basis, names, unit
 from offleash.data.tally import Per
 from offleash.render.figure import (
+    Chart,
     Figure,
     FigureFormat,
     Missing,
-    Panel,
     Row,
     bands,
     budget_axis,
@@ -28,7 +28,7 @@ from offleash.render.numbers import share, short_name
 
 def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """pass@k against k."""
-    one = subject.one
+    one = subject.comparison
     shown = run_names(one, look)
     rows = [row for side in shown for row in _rows(one, side, shown[side])]
     most = int(one.curves["before"].k_K[-1])
@@ -40,8 +40,8 @@ def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
     traces = run_traces(shown, look)
     curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), marked]
-    panel = sized(layered(*_crossing(one, look), *curves), look)
-    return Figure("passes", f"How often does one of k samples reach a {unit(one, False)}?", *_words(one), (panel,))
+    facet = sized(layered(*_crossing(one, look), *curves), look)
+    return Figure("passes", f"How often does one of k samples reach a {unit(one, False)}?", *_words(one), (facet,))
 
 
 _TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band from", "high:Q": "band to"}
@@ -60,7 +60,7 @@ def _name(one: Comparison) -> str:
     return "pass@k" if one.tally.per is Per.PROBLEM else f"share of {unit(one)} reached"
 
 
-def _crossing(one: Comparison, look: FigureFormat) -> list[Panel]:
+def _crossing(one: Comparison, look: FigureFormat) -> list[Chart]:
     """The span of the crossing, its rule and what it says; nothing where it is not resolved."""
     cross = one.crossing
     if cross.k is None or not cross.resolved:

@@ -14,10 +14,10 @@ from offleash.render.figure import (
     CLASS_NAMES,
     CLASSES,
     SHAPES,
+    Chart,
     Figure,
     FigureFormat,
     Missing,
-    Panel,
     Row,
     data,
     layered,
@@ -57,8 +57,8 @@ def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     told = subject.detail
     frame = _frame(told)
     layers = [*_region(told, frame), *_rules(frame), _dots(told, frame, look)]
-    panel = sized(layered(*layers), look, look.width or 440 if look.paper else 440)
-    return Figure("plane", "Which problems gained, and which were lost?", *_words(subject), (panel,))
+    facet = sized(layered(*layers), look, look.width or 440 if look.paper else 440)
+    return Figure("plane", "Which problems gained, and which were lost?", *_words(subject), (facet,))
 
 
 def _frame(told: ProblemDetail) -> Frame:
@@ -87,7 +87,7 @@ def _y(frame: Frame, field: str = "y:Q") -> alt.Y:
     return alt.Y(field, axis=axis, scale=scale, title=title)
 
 
-def _dots(told: ProblemDetail, frame: Frame, look: FigureFormat) -> Panel:
+def _dots(told: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
     """The dots; columns are kept whole and taken apart by the figure, which halves the page."""
     present = [name for name in CLASSES if (told.class_P == name).any()]
     labels = [f"{CLASS_NAMES[name]} {int((told.class_P == name).sum()):,}" for name in present]
@@ -154,7 +154,7 @@ def _placed(rate_P: Float, step: float, frame: Frame) -> Float:
     return np.asarray(10 ** (log_P + spread_P * np.where(rate_P > 0, 0.016 * frame.decades, strip)))
 
 
-def _rules(frame: Frame) -> list[Panel]:
+def _rules(frame: Frame) -> list[Chart]:
     """The diagonal of equal rates, and the rules behind which zeros stand."""
     ends: list[Row] = [{"x": frame.least, "y": frame.least}, {"x": 1, "y": 1}]
     diagonal = alt.Chart(data(ends)).mark_line(strokeDash=[4, 3], strokeWidth=1, color="#808080")
@@ -162,7 +162,7 @@ def _rules(frame: Frame) -> list[Panel]:
     return [diagonal.encode(x=_x(frame), y=_y(frame)), edge.encode(x=_x(frame)), edge.encode(y=_y(frame))]
 
 
-def _region(told: ProblemDetail, frame: Frame) -> list[Panel]:
+def _region(told: ProblemDetail, frame: Frame) -> list[Chart]:
     """What chance explains, for the number of samples that problems typically have."""
     typical = _typical(told)
     if typical is None:
@@ -193,7 +193,7 @@ def _typical(told: ProblemDetail) -> tuple[int, int] | None:
 
 
 def _words(subject: FigureInput) -> tuple[str, str]:
-    told, one, (before, after) = subject.detail, subject.one, names(subject.one)
+    told, one, (before, after) = subject.detail, subject.comparison, names(subject.comparison)
     typical, number = _typical(told), {name: int((told.class_P == name).sum()) for name in CLASSES}
     read = (
         f"Each dot is a problem: across, the share of the samples of {before} that are right, up, that of {after}, on "

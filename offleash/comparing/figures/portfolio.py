@@ -19,7 +19,7 @@ TITLE = "Is a mix of both models better than either?"
 
 def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Coverage of k samples against how many of them the run before draws."""
-    one = subject.one
+    one = subject.comparison
     found = one.portfolio
     if found is None:
         return Missing("portfolio", TITLE, "a budget is split over problems; use --per problem")

@@ -14,10 +14,10 @@ from offleash.render.figure import (
     METRIC_NAMES,
     METRIC_SHAPES,
     METRICS,
+    Chart,
     Figure,
     FigureFormat,
     Missing,
-    Panel,
     Row,
     bands,
     budget_axis,
@@ -41,11 +41,11 @@ OCTAVE = 3  # budgets in each octave
 
 def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """P/E/S/O, and SRR, NDR and NSCR, against k."""
-    one = subject.one
+    one = subject.comparison
     k_K = dense_budgets(common_budget(one.tally), OCTAVE)
     cells = _cells(one, k_K)
-    panels = (_areas(one, k_K, cells, look), _ratios(one, look))
-    return Figure("support", "What is kept, found and lost as the budget grows?", *_words(one, k_K, cells), panels)
+    facets = (_areas(one, k_K, cells, look), _ratios(one, look))
+    return Figure("support", "What is kept, found and lost as the budget grows?", *_words(one, k_K, cells), facets)
 
 
 def _cells(one: Comparison, k_K: Integer) -> dict[str, Float]:
@@ -58,7 +58,7 @@ def _cells(one: Comparison, k_K: Integer) -> dict[str, Float]:
     return cells
 
 
-def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureFormat) -> Panel:
+def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureFormat) -> Chart:
     order = [name for name in ("P", "E", "S", "O") if name in cells]
     rows: list[Row] = [
         {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": place}
@@ -94,7 +94,7 @@ def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureF
     return sized(areas, look)
 
 
-def _ratios(one: Comparison, look: FigureFormat) -> Panel:
+def _ratios(one: Comparison, look: FigureFormat) -> Chart:
     rows: list[Row] = [
         {"k": int(k), "ratio": label, "value": rounded(value), "low": rounded(low), "high": rounded(high)}
         for name, label in METRIC_NAMES.items()
@@ -136,10 +136,10 @@ def _ratios(one: Comparison, look: FigureFormat) -> Panel:
 def _words(one: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
     again, change, (before, _) = one.evidence.retest, one.change, names(one)
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
-    read = f"First panel: how many {unit(one)} each class holds when k samples are drawn of each ({CELLS})"
-    second = f"Second panel: {metrics}. Bands hold a whole curve at once with 95% confidence"
+    read = f"First facet: how many {unit(one)} each class holds when k samples are drawn of each ({CELLS})"
+    second = f"Second facet: {metrics}. Bands hold a whole curve at once with 95% confidence"
     note = "" if one.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
-    rule = "" if change.rule is Rule.SEEN else f" Both panels use the rule seen at every k, not {change.rule.value}."
+    rule = "" if change.rule is Rule.SEEN else f" Both facets use the rule seen at every k, not {change.rule.value}."
     chance = ""
     if again is not None and np.isfinite(again.redraw_SRR):
         chance = (

@@ -29,7 +29,7 @@ from offleash.render.page import charting, own_script, policy, style, template
 from offleash.reporting.figures import FIGURES
 from offleash.reporting.glossary import GLOSSARY, MISLEADS
 from offleash.reporting.markdown import rule_in_words
-from offleash.reporting.page.charts import panels, unchecked
+from offleash.reporting.page.charts import compiled_charts, unchecked
 from offleash.reporting.page.problems import EmbeddedProblems, chosen, letters, table
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import SampleStore
@@ -97,7 +97,7 @@ def steps(subject: FigureInput) -> Table | None:
     """Each checkpoint against the first run, and all of them together; None where there is one comparison."""
     if len(subject.comparisons) < 2:
         return None
-    last, seen = subject.one, subject.one.change.rule is Rule.SEEN
+    last, seen = subject.comparison, subject.comparison.change.rule is Rule.SEEN
     k, by_problem = last.change.k, last.tally.per is Per.PROBLEM
     passes = ["pass@1", f"pass@{k:,}" if seen else "share reached"] if by_problem else []
     rows = []
@@ -108,7 +108,7 @@ def steps(subject: FigureInput) -> Table | None:
         values = [_value(change.value[name]) for name in METRICS]
         first = [_value(float(one.curves["after"].value_K[0])), _value(reached)] if by_problem else []
         rows.append([change.after, *first, *cells, *values])
-    together = subject.together
+    together = subject.union
     if together is not None and by_problem and seen:
         every = [(f"any of {together.checkpoints}, {k:,} samples of each", together.each_k)]
         if together.equal_k is not None:
@@ -119,7 +119,7 @@ def steps(subject: FigureInput) -> Table | None:
 
 def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
     """What became of token and answer entropy, in words and as a table; None where token entropies are not known."""
-    found = entropies_of(subject.one)
+    found = entropies_of(subject.comparison)
     words = square_words(found, 1)
     if not words:
         return None
@@ -218,20 +218,20 @@ class PageText:
 def report_page(subject: FigureInput, telling: PageText | None = None, progress: Progress = silent) -> str:
     """A page that needs nothing but itself: all figures, and the samples of some problems."""
     progress("page: choosing the problems it holds")
-    shelf = SampleStore(subject.one)
-    held = chosen(subject.detail, shelf) if _looks(shelf) else EmbeddedProblems({}, _nothing_to_see(shelf))
+    store = SampleStore(subject.comparison)
+    held = chosen(subject.detail, store) if _looks(store) else EmbeddedProblems({}, _nothing_to_see(store))
     return _page(subject, telling or PageText(), held, served=False, progress=progress)
 
 
 def view_page(subject: FigureInput, telling: PageText | None = None, progress: Progress = silent) -> str:
     """The same page for a server that hands out every sample of every problem."""
-    shelf = SampleStore(subject.one)
-    words = "Every sample of every problem, read from the run folders." if _looks(shelf) else _nothing_to_see(shelf)
-    return _page(subject, telling or PageText(), EmbeddedProblems({}, words), served=_looks(shelf), progress=progress)
+    store = SampleStore(subject.comparison)
+    words = "Every sample of every problem, read from the run folders." if _looks(store) else _nothing_to_see(store)
+    return _page(subject, telling or PageText(), EmbeddedProblems({}, words), served=_looks(store), progress=progress)
 
 
 def _page(subject: FigureInput, telling: PageText, held: EmbeddedProblems, served: bool, progress: Progress) -> str:
-    one, detail = subject.one, subject.detail
+    one, detail = subject.comparison, subject.detail
     found: list[Figure | Missing] = []
     for name, draw in FIGURES.items():
         progress(f"page: figure {name}")
@@ -255,13 +255,13 @@ def _page(subject: FigureInput, telling: PageText, held: EmbeddedProblems, serve
         tiles=tiles(one),
         thinned=thinned(one),
         rates=rates(one),
-        warnings=[*warnings(one), *([] if subject.turned is None else cautions(subject.turned))],
+        warnings=[*warnings(one), *([] if subject.flips is None else cautions(subject.flips))],
         reassurance=reassurance(one),
         standing=standing(one),
         entropy=entropy(subject),
         notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(one.notes)],
         steps=steps(subject),
-        figures=[(figure, panels(figure)) for figure in found if isinstance(figure, Figure)],
+        figures=[(figure, compiled_charts(figure)) for figure in found if isinstance(figure, Figure)],
         missing=[figure for figure in found if isinstance(figure, Missing)],
         held=held.words + _without_texts(subject),
         searched=f"{letters(len(detail.class_P)):,}",
@@ -279,14 +279,14 @@ def _page(subject: FigureInput, telling: PageText, held: EmbeddedProblems, serve
     )
 
 
-def _looks(shelf: SampleStore) -> bool:
+def _looks(store: SampleStore) -> bool:
     """Whether there is a sample to look at, of either run."""
-    return any(shelf.run(r).verdicts is not None for r in range(2))
+    return any(store.run(r).verdicts is not None for r in range(2))
 
 
 def _without_texts(subject: FigureInput) -> str:
     """A sentence where there are samples and their texts were not read."""
-    runs = [run for run in (subject.one.before, subject.one.after) if run.verdicts is not None]
+    runs = [run for run in (subject.comparison.before, subject.comparison.after) if run.verdicts is not None]
     lacking = [run.name for run in runs if run.samples is None or "text" not in run.samples.collect_schema().names()]
     if not lacking:
         return ""
@@ -296,8 +296,8 @@ def _without_texts(subject: FigureInput) -> str:
     )
 
 
-def _nothing_to_see(shelf: SampleStore) -> str:
-    names = " and ".join(shelf.run(r).name for r in range(2))
+def _nothing_to_see(store: SampleStore) -> str:
+    names = " and ".join(store.run(r).name for r in range(2))
     return (
         f"{names} hold counts alone, so no answer and no sample can be shown here; the figures that need answers are "
         "left out. Give logs or run folders with samples to look at them."

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from offleash.render.escape import script_json
-from offleash.render.figure import Figure, Panel
+from offleash.render.figure import Chart, Figure
 
 # Colours that stand for those of the page, light or dark; the page puts its own in their place.
 INK, QUIET, LINE = "#010101", "#020202", "#030303"
@@ -44,12 +44,12 @@ CONFIG: dict[str, object] = {
     "rule": {"color": QUIET},
     "tick": {"color": INK},
 }
-LARGE = 60_000  # letters of a panel's JSON, beyond which a browser draws it faster without an element a mark
+LARGE = 60_000  # letters of a facet's JSON, beyond which a browser draws it faster without an element a mark
 
 
 @dataclass(frozen=True)
 class CompiledChart:
-    """A panel as JSON for its place in the page, and how a browser is to draw it."""
+    """One facet of a figure as JSON for its place in the page, and how a browser is to draw it."""
 
     json: Markup
     renderer: str
@@ -62,16 +62,16 @@ def unchecked() -> AbstractContextManager[None]:
     return debug_mode(False)
 
 
-def panels(figure: Figure) -> list[CompiledChart]:
-    """The panels of a figure as the page holds them."""
-    found = [script_json(_vega(panel)) for panel in figure.panels]
+def compiled_charts(figure: Figure) -> list[CompiledChart]:
+    """The facets of a figure, compiled for the page."""
+    found = [script_json(_vega(facet)) for facet in figure.facets]
     return [CompiledChart(Markup(text), "canvas" if len(text) > LARGE else "svg") for text in found]
 
 
-def _vega(panel: Panel) -> dict[str, object]:
+def _vega(facet: Chart) -> dict[str, object]:
     import vl_convert
 
-    spec = panel.to_dict(validate=False)
+    spec = facet.to_dict(validate=False)
     spec["config"] = CONFIG
     tips = list(_tips(spec))
     vega = dict(vl_convert.vegalite_to_vega(spec, vl_version=_version()))

@@ -31,22 +31,22 @@ class EmbeddedProblems:
     words: str
 
 
-def chosen(detail: ProblemDetail, shelf: SampleStore, most: int = BYTES) -> EmbeddedProblems:
+def chosen(detail: ProblemDetail, store: SampleStore, most: int = BYTES) -> EmbeddedProblems:
     """Problems with their samples until the page is full; a fifth of it is kept for those that did not change."""
     changed, others = order(detail)
     letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
     out: dict[int, str] = {}
     for rows, room in ((changed, most * 4 // 5 if others else most), (others, most)):
-        _fill(out, rows, room, shelf, letters)
+        _fill(out, rows, room, store, letters)
     return EmbeddedProblems(out, _words(detail, out, len(detail.class_P)))
 
 
-def _fill(out: dict[int, str], wanted: list[int], room: int, shelf: SampleStore, letters: int) -> None:
+def _fill(out: dict[int, str], wanted: list[int], room: int, store: SampleStore, letters: int) -> None:
     """Add problems, in their order, while all together fit into so many bytes."""
     size = sum(len(text.encode()) for text in out.values())
     for start in range(0, len(wanted), BATCH):
         rows = wanted[start : start + BATCH]
-        found = problem_documents(shelf, rows, EACH, letters * 2 // 3, letters // 3, ANSWERS)
+        found = problem_documents(store, rows, EACH, letters * 2 // 3, letters // 3, ANSWERS)
         for row in rows:
             text = script_json(_small(found[row], letters))
             size += len(text.encode())

@@ -200,7 +200,7 @@ def test_a_comparison_tells_both_entropies_in_one_sentence_only_where_they_are_k
     told = document([compare(bare[0], bare[1], FEW)])["entropy"]
     assert isinstance(told, dict)
     assert told["squares"] == {"rl": None}
-    known = document([compared(pair()).one])["entropy"]
+    known = document([compared(pair()).comparison])["entropy"]
     assert isinstance(known, dict)
     assert known["squares"]["rl"]["answers"] == "down"
 
@@ -210,14 +210,14 @@ def test_the_figure_of_positions_shows_the_means_of_both_runs(look: object) -> N
     told = compared(pair(names=("base", HOSTILE)))
     found = figure("positions", told, PAPER if look is PAPER else PAGE)
     assert isinstance(found, Figure)
-    start = [row for row in rows(found.panels[0]) if row.get("run") == "base"]
+    start = [row for row in rows(found.facets[0]) if row.get("run") == "base"]
     assert {row["at"]: row["entropy"] for row in start} == pytest.approx(
         {at + 1: 0.4 / (1 + at) for at in (*range(16), 16)}, rel=1e-3
     )
     assert "24 samples of base" in found.caption
-    for panel in found.panels:
-        assert not any("alert" in text for text in expressions(vega(panel)))
-        assert "\u202e" not in json.dumps(panel.to_dict(), ensure_ascii=False)
+    for facet in found.facets:
+        assert not any("alert" in text for text in expressions(vega(facet)))
+        assert "\u202e" not in json.dumps(facet.to_dict(), ensure_ascii=False)
 
 
 def test_a_figure_of_positions_that_is_missing_says_the_command() -> None:
@@ -233,6 +233,6 @@ def test_the_section_of_the_page_has_the_words_and_every_measure_and_is_left_out
     words, table = section
     assert "fell, as arXiv:2507.14843" in words[0]
     assert "only token entropy rose on 12" in words[1]
-    assert len(table.rows) == len(entropies_of(told.one).measures)
+    assert len(table.rows) == len(entropies_of(told.comparison).measures)
     assert all(len(row) == len(table.head) for row in table.rows)
     assert entropy(compared([bare_run(name, "7", "8") for name in ("base", "rl")])) is None
