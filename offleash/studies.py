@@ -15,16 +15,16 @@ from offleash.comparing.runs import ComparisonInputs
 from offleash.data.run_folder import is_run
 from offleash.drawing.draw import (
     Announce,
-    DrawnRun,
     DrawRequest,
+    DrawSummary,
     budget,
     check_draw,
     check_model,
     draw_model,
     unannounced,
 )
-from offleash.drawing.report import drawn_document
-from offleash.drawing.resume import askable
+from offleash.drawing.report import summary_document
+from offleash.drawing.resume import with_prompts
 from offleash.errors import OffleashError
 from offleash.loading.load import LoadOptions
 from offleash.progress import Progress, silent
@@ -79,7 +79,7 @@ class StudyRuns:
     """Both runs and what is said of them; no comparison while samples are missing."""
 
     folder: Path
-    drawn: tuple[DrawnRun, ...]
+    drawn: tuple[DrawSummary, ...]
     verified: tuple[VerifiedRun, ...]
     comparison: Comparison | None
     inputs: ComparisonInputs | None = None  # of the comparison
@@ -92,17 +92,17 @@ def study(
     question: Question | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
-    drawn: Callable[[DrawnRun], None] = lambda _: None,
+    drawn: Callable[[DrawSummary], None] = lambda _: None,
 ) -> StudyRuns:
     """Draw both models into folder/base and folder/rl, verify and compare; again after a kill, it goes on."""
     check_study(asked, folder, verifying, progress)
-    runs: list[DrawnRun] = []
+    runs: list[DrawSummary] = []
     for name, model, seed in zip(NAMES, asked.models, asked.seeds(), strict=True):
         what = (asked.problems, model, asked.decoding, asked.k, asked.until, seed)
         runs.append(draw_model(folder / name, *what, verifying, progress, announce))
         drawn(runs[-1])
     # a problem without any sample is left out of a comparison; one with a gap would be counted by what it lacks
-    if any(run.stuck > run.barren or not run.samples for run in runs):
+    if any(run.stuck > run.without_samples or not run.samples for run in runs):
         return StudyRuns(folder, tuple(runs), (), None)
     judged = () if asked.until else _verified(folder, verifying or VerifyOptions(), progress)
     reached = [f"{name}={folder / name}" for name in NAMES]
@@ -126,7 +126,7 @@ def check_study(
         progress(f"looking at {model}")
         check_model(model)
     options, where = verifying or VerifyOptions(), "this study"
-    subjects = subjects_of(askable(asked.problems), options.verifier, options.ladder, where)
+    subjects = subjects_of(with_prompts(asked.problems), options.verifier, options.ladder, where)
     progress("reading gold answers")
     with judge_of(options) as judge:
         refuse_unreadable(judge, subjects, where)
@@ -154,5 +154,5 @@ def cost_text(asked: StudyRequest, cost: Cost) -> str:
 def studied_document(one: StudyRuns, page: Path | None = None) -> dict[str, object]:
     """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
     found = document([one.comparison]) if one.comparison is not None else {"schema": 1}
-    drawn = [drawn_document(run) for run in one.drawn]
+    drawn = [summary_document(run) for run in one.drawn]
     return {**found, "drawn": drawn, "folder": str(one.folder), "report": None if page is None else str(page)}

@@ -65,7 +65,7 @@ def draw(
     """
     from offleash.data.certificates import refuse_drawing_into
     from offleash.drawing.draw import draw_model
-    from offleash.drawing.report import prospect_text
+    from offleash.drawing.report import estimate_text
     from offleash.results.samples import DrawResult
     from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
@@ -77,7 +77,7 @@ def draw(
     how = verify_options(verifier, judging)
     frame = problem_frame(problems, selection, progress)
     done = draw_model(
-        folder, frame, chosen, params, k, until, seed, how, progress, lambda ahead: announce(prospect_text(ahead))
+        folder, frame, chosen, params, k, until, seed, how, progress, lambda ahead: announce(estimate_text(ahead))
     )
     return DrawResult(done)
 
@@ -145,7 +145,7 @@ def study(
       ...                  k=64, out="runs/study")
       >>> study.comparison.change
     """
-    from offleash.drawing.report import drawn_text, prospect_text
+    from offleash.drawing.report import estimate_text, summary_text
     from offleash.results.comparison import ComparisonResult
     from offleash.results.samples import StudyResult
     from offleash.samplers.registry import model_of
@@ -168,8 +168,8 @@ def study(
         folder,
         how,
         progress=progress,
-        announce=lambda ahead: announce(prospect_text(ahead)),
-        drawn=lambda run: announce(drawn_text(run, alone=False)),
+        announce=lambda ahead: announce(estimate_text(ahead)),
+        drawn=lambda run: announce(summary_text(run, alone=False)),
     )
     if done.comparison is None or done.inputs is None:
         return StudyResult(cost, done)

@@ -15,7 +15,15 @@ import polars as pl
 from offleash.data.run import Budget, Origin
 from offleash.data.run_folder import RunFolder, claim_run, is_run, refuse_other_folder
 from offleash.drawing.loop import DrawLoop, DrawProgress, Verification
-from offleash.drawing.resume import StoredSamples, askable, begin, drop_orphans, origin_of, refuse_other_words, standing
+from offleash.drawing.resume import (
+    StoredSamples,
+    drop_orphans,
+    open_for_drawing,
+    origin_of,
+    read_stored_samples,
+    refuse_other_options,
+    with_prompts,
+)
 from offleash.drawing.schedule import Schedule, Stage
 from offleash.drawing.workers import JudgeQueue
 from offleash.errors import OffleashError
@@ -63,7 +71,7 @@ class DrawEstimate:
 
 
 @dataclass(frozen=True)
-class DrawnRun:
+class DrawSummary:
     """What a draw came to. Samples, tokens and truncated are those of the whole run."""
 
     folder: Path
@@ -84,7 +92,7 @@ class DrawnRun:
     verifier: str | None
     doubt: str | None = None  # what may be a fault of the sampler, and may not
     stuck: int = 0  # problems with failed requests
-    barren: int = 0  # of these, problems without any sample
+    without_samples: int = 0  # of these, problems without any sample
 
 
 Announce = Callable[[DrawEstimate], None]
@@ -103,44 +111,44 @@ def draw(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
-) -> DrawnRun:
+) -> DrawSummary:
     """Draw what is missing of a run; with `until`, samples are judged meanwhile, and verdicts stand beside them."""
     refuse_copies(decoding, drawing.k)
     with claim_run(folder) as run:
         origin = origin_of(sampler, drawing.model, decoding, drawing.seed, drawing.until, problems)
-        with _judging(str(folder), problems, origin, drawing.until, verifying or VerifyOptions()) as panel:
-            begun = begin(run, problems, origin, Budget(drawing.k, drawing.until))
+        with _judging(str(folder), problems, origin, drawing.until, verifying or VerifyOptions()) as judge_setup:
+            open_run = open_for_drawing(run, problems, origin, Budget(drawing.k, drawing.until))
             drop_orphans(run)
-            verification = panel.verification(run, progress) if panel else None
-            stands = standing(run, verification.name if verification else None)
-            names = begun.problems["problem"].to_list()
-            schedule = Schedule(names, stands.problems, begun.chunks, drawing.k, drawing.until)
-            announce(_prospect(folder, drawing, decoding, stands, schedule, verification))
-            exchange = DrawLoop(run, begun, sampler, decoding, schedule, verification)
-            pace = DrawProgress(progress, schedule, stands.samples)
-            exchange.work(pace)
-            seconds = time.monotonic() - pace.started
-    writer, reasons = exchange.writer, exchange.reasons
-    return DrawnRun(
+            verification = judge_setup.verification(run, progress) if judge_setup else None
+            stored = read_stored_samples(run, verification.name if verification else None)
+            names = open_run.problems["problem"].to_list()
+            schedule = Schedule(names, stored.problems, open_run.chunks, drawing.k, drawing.until)
+            announce(_estimate(folder, drawing, decoding, stored, schedule, verification))
+            loop = DrawLoop(run, open_run, sampler, decoding, schedule, verification)
+            draw_progress = DrawProgress(progress, schedule, stored.samples)
+            loop.work(draw_progress)
+            seconds = time.monotonic() - draw_progress.started
+    writer, reasons = loop.writer, loop.reasons
+    return DrawSummary(
         folder=folder,
         drawing=drawing,
         problems=len(schedule.records),
-        samples=stands.samples + writer.samples,
+        samples=stored.samples + writer.samples,
         new=writer.samples,
-        tokens=stands.tokens + writer.tokens,
-        truncated=stands.truncated + writer.truncated,
+        tokens=stored.tokens + writer.tokens,
+        truncated=stored.truncated + writer.truncated,
         settled=schedule.count(Stage.SETTLED),
         reached=schedule.reached if verification else None,
         failed=reasons.total(),
-        missing=exchange.missing,
+        missing=loop.missing,
         reasons=dict(reasons.most_common()),
         seconds=seconds,
         forwarded=sampler.forwarded,
         peak_memory_mb=peak_memory_mb(),
         verifier=verification.name if verification else None,
-        doubt=exchange.duplicates.doubt,
+        doubt=loop.duplicates.doubt,
         stuck=schedule.count(Stage.STUCK),
-        barren=sum(record.stage is Stage.STUCK and not record.drawn for record in schedule.records.values()),
+        without_samples=sum(record.stage is Stage.STUCK and not record.drawn for record in schedule.records.values()),
     )
 
 
@@ -153,7 +161,7 @@ def refuse_copies(decoding: SamplingParams, k: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Panel:
+class _JudgeSetup:
     """A judge and all that it judges by."""
 
     judge: Judge
@@ -164,29 +172,29 @@ class _Panel:
         """Who judges what is drawn, with all that stands in the run judged."""
         name = stored_name(self.judge, [verifier for _, verifier in self.subjects.values()])
         verify_shards(run, self.judge, self.subjects, self.opened, progress)
-        return Verification(name, lambda crew: JudgeQueue(self.judge, self.subjects, self.opened, crew.events))
+        return Verification(name, lambda workers: JudgeQueue(self.judge, self.subjects, self.opened, workers.events))
 
 
 @contextmanager
 def _judging(
     where: str, problems: pl.DataFrame, origin: Origin, until: int, options: VerifyOptions
-) -> Iterator[_Panel | None]:
+) -> Iterator[_JudgeSetup | None]:
     """The judge of a draw that stops early; refused, before anything is written, where a problem cannot be judged."""
     if not until:
         yield None
         return
     ladder = replace(options.ladder, opened=options.ladder.opened or origin.thinking)
-    subjects = subjects_of(askable(problems), options.verifier, ladder, where)
+    subjects = subjects_of(with_prompts(problems), options.verifier, ladder, where)
     with judge_of(replace(options, ladder=ladder)) as judge:
         refuse_unreadable(judge, subjects, where)
-        yield _Panel(judge, subjects, ladder.opened)
+        yield _JudgeSetup(judge, subjects, ladder.opened)
 
 
-def _prospect(
+def _estimate(
     folder: Path,
     drawing: DrawRequest,
     decoding: SamplingParams,
-    stands: StoredSamples,
+    stored: StoredSamples,
     schedule: Schedule,
     verification: Verification | None,
 ) -> DrawEstimate:
@@ -196,7 +204,7 @@ def _prospect(
         decoding=decoding,
         problems=len(schedule.records),
         settled=schedule.count(Stage.SETTLED),
-        samples=stands.samples,
+        samples=stored.samples,
         most=schedule.most,
         verifier=verification.name if verification else None,
     )
@@ -231,7 +239,7 @@ def draw_model(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
-) -> DrawnRun:
+) -> DrawSummary:
     """Draw from a model by its name; what is refused is refused before the model is loaded, where that can be told."""
     drawing = check_draw(folder, problems, model, decoding, k, until, seed)
     progress(f"loading {model}")
@@ -243,12 +251,12 @@ def check_draw(
     folder: Path, problems: pl.DataFrame, model: Model, decoding: SamplingParams, k: int | str, until: int, seed: int
 ) -> DrawRequest:
     """What is to be drawn; refused where that can be told from the words and the folder alone."""
-    askable(problems)
+    with_prompts(problems)
     drawing = DrawRequest(str(model), budget(k, problems), until, seed)
     refuse_copies(decoding, drawing.k)
     refuse_other_folder(folder)
     if is_run(folder):
-        refuse_other_words(folder, drawing.model, decoding, seed, until)
+        refuse_other_options(folder, drawing.model, decoding, seed, until)
     return drawing
 
 
@@ -285,9 +293,9 @@ def paper_budget(problems: pl.DataFrame) -> int:
     """The budget of arXiv:2507.14843 for a benchmark; its largest for problems that are not in it."""
     budgets = {name or "": _of_benchmark(name or "") for name in problems["benchmark"].unique().sort()}
     if len(set(budgets.values())) > 1:
-        told = ", ".join(f"{name or 'without a benchmark'} {k:,}" for name, k in budgets.items())
+        listed = ", ".join(f"{name or 'without a benchmark'} {k:,}" for name, k in budgets.items())
         raise OffleashError(
-            f"The paper's budgets differ between these benchmarks ({told}); draw each into a folder of its own. "
+            f"The paper's budgets differ between these benchmarks ({listed}); draw each into a folder of its own. "
             "`offleash compare 'runs/base-*' 'runs/rl-*'` takes them together."
         )
     return next(iter(budgets.values()), LARGEST)
@@ -302,5 +310,5 @@ def _of_benchmark(name: str) -> int:
         return MATHS
     if name in PROBLEMS and PROBLEMS[name].paper is not None:
         return OTHERS
-    room, _, task = name.partition(":")
-    return TASKS.get(task.partition(":")[0], LARGEST) if room == GYM else LARGEST
+    family, _, task = name.partition(":")
+    return TASKS.get(task.partition(":")[0], LARGEST) if family == GYM else LARGEST

@@ -128,7 +128,7 @@ class Duplicates:
         self._within = self._within.after(within_requests(first, second))
         self._across = self._across.after(across_requests(first, second))
         if self._within.log >= -LIMIT:
-            most, size = max((_most(one), len(one)) for one in (first, second))
+            most, size = max((_most(labels), len(labels)) for labels in (first, second))
             what = f"{most} of the {size} samples of one request have the same text, and another request gave others"
             raise self._alike(request, what, self._within.log)
         if self._across.log >= -LIMIT:
@@ -175,7 +175,7 @@ class _Problem:
 
     @property
     def size(self) -> int:
-        held = sum(len(one) for one in self.waiting.values()) + (0 if self.single is None else len(self.single))
+        held = sum(len(labels) for labels in self.waiting.values()) + (0 if self.single is None else len(self.single))
         return len(self.label_U) + held
 
     def count(self, label_N: Labels, log_probability_N: Float) -> None:
@@ -196,8 +196,8 @@ class _Problem:
     def _test(self) -> None:
         spread_U = self.high_U - self.low_U  # NaN, and so not tested, where a log-probability is not known
         noise_U = NOISE * (1 - self.high_U)
-        one_U = (spread_U <= SAME) | ((spread_U <= noise_U) & (self.count_U >= MANY))
-        rows = np.flatnonzero(one_U & (self.count_U >= 2))
+        testable_U = (spread_U <= SAME) | ((spread_U <= noise_U) & (self.count_U >= MANY))
+        rows = np.flatnonzero(testable_U & (self.count_U >= 2))
         high = self.high_U[rows]
         log_p = np.where(spread_U[rows] <= SAME, at_most(high), SLACK * high)
         log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.place)
@@ -213,17 +213,17 @@ class _Problem:
         In order of arrival requests of short answers would meet each other, and not be exchangeable any more.
         """
         self.waiting[first] = label_N
-        found = []
+        pairs = []
         while self.waiting and (self.expected in self.waiting or len(self.waiting) > HELD):
             start = self.expected if self.expected in self.waiting else min(self.waiting)
-            one = self.waiting.pop(start)
-            self.expected = start + len(one)
+            labels = self.waiting.pop(start)
+            self.expected = start + len(labels)
             if self.single is None:
-                self.single = one
+                self.single = labels
             else:
-                found.append((self.single, one))
+                pairs.append((self.single, labels))
                 self.single = None
-        return found
+        return pairs
 
 
 def _hash(text: str) -> int:

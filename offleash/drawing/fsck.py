@@ -135,9 +135,11 @@ class _Inspection:
         self, shard: Path, seal: Seal | None, owners: dict[str, list[tuple[int, int, str]]]
     ) -> Iterator[FsckFinding]:
         redo = f"rm {shard}, then: {self._again()}"
-        if seal is not None and (found := checksum(shard)) != seal.blake2b:
+        if seal is not None and (actual := checksum(shard)) != seal.blake2b:
             self._bad = True
-            yield FsckFinding(f"{shard} was changed: its checksum is {found} and was {seal.blake2b} when written", redo)
+            yield FsckFinding(
+                f"{shard} was changed: its checksum is {actual}, and was {seal.blake2b} when written", redo
+            )
             return
         frame, trouble = _read(shard, SAMPLES)
         if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
@@ -174,10 +176,10 @@ class _Inspection:
                     shared[last, name].setdefault(problem, left)
                 if right > reach:
                     reach, last = right, name
-        for (one, other), found in shared.items():
-            problem, left = next(iter(found.items()))
-            more = f", and samples of {len(found) - 1:,} more of its problems" if len(found) > 1 else ""
-            what = f"sample {left} of problem {problem!r} is in {one} and in {other}{more}"
+        for (first, second), first_shared in shared.items():
+            problem, left = next(iter(first_shared.items()))
+            more = f", and samples of {len(first_shared) - 1:,} more of its problems" if len(first_shared) > 1 else ""
+            what = f"sample {left} of problem {problem!r} is in {first} and in {second}{more}"
             yield FsckFinding(what, f"rm the one that was copied; if in doubt both, then: {self._again()}")
 
     def _gone(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
@@ -192,8 +194,8 @@ class _Inspection:
     def _unfinished(self) -> Iterator[FsckFinding]:
         lacking = self._lacking()
         if lacking and not self._bad:
-            asked = (self._budget.k or 0) * len(self._problems or ())
-            what = f"not finished: {lacking:,} of the {asked:,} samples asked for are not there"
+            budgeted = (self._budget.k or 0) * len(self._problems or ())
+            what = f"not finished: {lacking:,} of the {budgeted:,} samples asked for are not there"
             yield FsckFinding(what, self._again(), wrong=False)
 
     def _lacking(self) -> int | None:
@@ -271,29 +273,29 @@ def fsck_document(runs: Sequence[FsckReport]) -> dict[str, object]:
         "schema": 1,
         "runs": [
             {
-                "folder": str(one.folder),
-                "good": one.good,
-                "samples": one.samples,
-                "shards": one.shards,
-                "unsealed": one.unsealed,
+                "folder": str(report.folder),
+                "good": report.good,
+                "samples": report.samples,
+                "shards": report.shards,
+                "unsealed": report.unsealed,
                 "findings": [
                     {"what": finding.what, "next_step": finding.next_step or None, "wrong": finding.wrong}
-                    for finding in one.findings
+                    for finding in report.findings
                 ],
             }
-            for one in runs
+            for report in runs
         ],
     }
 
 
-def fsck_text(one: FsckReport) -> str:
+def fsck_text(report: FsckReport) -> str:
     """An inspected run in words."""
-    wrong = sum(finding.wrong for finding in one.findings)
-    state = "good" if one.good else f"{wrong} thing{'s' if wrong > 1 else ''} wrong"
-    lines = [f"{one.folder}: {many(one.samples, 'sample')} in {many(one.shards, 'shard')}: {state}"]
-    if one.unsealed:
-        lines.append(f"  {many(one.unsealed, 'shard')} unsealed (no checksum was noted), read in full and good")
-    for finding in one.findings:
+    wrong = sum(finding.wrong for finding in report.findings)
+    state = "good" if report.good else f"{wrong} thing{'s' if wrong > 1 else ''} wrong"
+    lines = [f"{report.folder}: {many(report.samples, 'sample')} in {many(report.shards, 'shard')}: {state}"]
+    if report.unsealed:
+        lines.append(f"  {many(report.unsealed, 'shard')} unsealed (no checksum was noted), read in full and good")
+    for finding in report.findings:
         lines.append(f"  {'wrong' if finding.wrong else 'note'}: {finding.what}")
         if finding.next_step:
             lines.append(f"    next: {finding.next_step}")

@@ -34,7 +34,7 @@ class DrawProgress:
     started: float = field(default_factory=time.monotonic)
     _last: float = 0.0
 
-    def tell(self, samples: int, tokens: int) -> None:
+    def report(self, samples: int, tokens: int) -> None:
         """Say how far it is, when it is time to: samples and tokens of this draw."""
         now = time.monotonic()
         if now - self._last < OFTEN:
@@ -44,15 +44,15 @@ class DrawProgress:
 
     def words(self, samples: int, tokens: int, seconds: float) -> str:
         schedule = self.schedule
-        told = [f"{self.before + samples:,} of at most {max(schedule.most, self.before + samples):,} samples"]
+        parts = [f"{self.before + samples:,} of at most {max(schedule.most, self.before + samples):,} samples"]
         if seconds > 0 and tokens:
-            told.append(f"{tokens / seconds:,.0f} tokens/s")
-        told.append(f"{schedule.count(Stage.SETTLED)} of {len(schedule.records)} problems settled")
+            parts.append(f"{tokens / seconds:,.0f} tokens/s")
+        parts.append(f"{schedule.count(Stage.SETTLED)} of {len(schedule.records)} problems settled")
         if schedule.until:
-            told.append(f"{schedule.reached} reached")
+            parts.append(f"{schedule.reached} reached")
         if samples and seconds > 0:
-            told.append(f"about {duration(schedule.expected() * seconds / samples)} left")
-        return ", ".join(told)
+            parts.append(f"about {duration(schedule.expected() * seconds / samples)} left")
+        return ", ".join(parts)
 
 
 BACKLOG = 128 << 20  # characters that may wait for the judge before samplers wait too
@@ -76,7 +76,7 @@ class DrawLoop:
     def __init__(
         self,
         run: RunFolder,
-        begun: OpenRun,
+        open_run: OpenRun,
         sampler: Sampler,
         decoding: SamplingParams,
         schedule: Schedule,
@@ -84,98 +84,99 @@ class DrawLoop:
     ) -> None:
         self._sampler, self._decoding = sampler, decoding
         self._schedule, self._verification = schedule, verification
-        self._key = begun.origin.key
-        columns = begun.problems.select("problem", "prompt", "images").iter_rows()
-        self._asked = {problem: (prompt, tuple(images or ())) for problem, prompt, images in columns}
+        self._key = open_run.origin.key
+        columns = open_run.problems.select("problem", "prompt", "images").iter_rows()
+        self._prompts = {problem: (prompt, tuple(images or ())) for problem, prompt, images in columns}
         self.writer = Writer(run, verification.name if verification else None)
-        self.duplicates = Duplicates(decoding, begun.origin.model)
-        self._sound = False  # whether what comes late, after the draw has ended, may be kept
-        self._good = 0
+        self.duplicates = Duplicates(decoding, open_run.origin.model)
+        self._keep_late_samples = False  # whether what comes late, after the draw has ended, may be kept
+        self._succeeded = 0
         self._judging = 0  # samples that are with the judge
         self.missing = 0  # samples that failed requests asked for
         self.reasons: Counter[str] = Counter()
 
-    def work(self, pace: DrawProgress) -> None:
+    def work(self, draw_progress: DrawProgress) -> None:
         """Draw until every problem is settled or stuck."""
         if not self._schedule.unfinished:
             return
-        crew = SamplerWorkers(self._sampler, self._decoding)
-        bench = self._verification.start(crew) if self._verification else None
+        workers = SamplerWorkers(self._sampler, self._decoding)
+        judge_queue = self._verification.start(workers) if self._verification else None
         patience = PATIENCE
         try:
             while self._schedule.unfinished:
-                self._give(crew, bench)
-                event = crew.next(BEAT)
+                self._submit_requests(workers, judge_queue)
+                event = workers.next_event(BEAT)
                 if event is not None:
-                    self._take(event, crew, bench)
+                    self._handle(event, workers, judge_queue)
                 self.writer.write_due()
-                pace.tell(self.writer.samples, self.writer.tokens)
+                draw_progress.report(self.writer.samples, self.writer.tokens)
         except KeyboardInterrupt:
-            self._sound, patience = True, INTERRUPTED
+            self._keep_late_samples, patience = True, INTERRUPTED
             raise
         finally:
             try:
                 self.writer.write()  # before the sampler is waited for
-                self._keep_late(crew.stop(patience))
+                self._write_late(workers.stop(patience))
             finally:
-                if bench is not None:
-                    bench.stop(patience)
+                if judge_queue is not None:
+                    judge_queue.stop(patience)
 
-    def _give(self, crew: SamplerWorkers, bench: JudgeQueue | None) -> None:
+    def _submit_requests(self, workers: SamplerWorkers, judge_queue: JudgeQueue | None) -> None:
         """Keep the sampler busy, unless the judge is far behind."""
         appetite = self._sampler.appetite
-        while crew.idle and (bench is None or bench.backlog < BACKLOG):
+        while workers.idle and (judge_queue is None or judge_queue.backlog < BACKLOG):
             # what is being judged comes back as further rounds: a judge that is behind opens no more problems
-            admit = self._judging < AHEAD * appetite * (crew.idle + crew.busy)
-            batch = self._schedule.take(appetite, crew.idle, admit)
+            admit = self._judging < AHEAD * appetite * (workers.idle + workers.busy)
+            batch = self._schedule.take(appetite, workers.idle, admit)
             if not batch:
                 return
-            crew.ask([self._request(chunk) for chunk in batch])
+            workers.submit([self._request(chunk) for chunk in batch])
 
     def _request(self, chunk: Chunk) -> Request:
         problem, first, size = chunk
-        prompt, images = self._asked[problem]
-        again = first + size < self._schedule.k
-        return Request(problem, prompt, first, size, problem_seed(self._key, problem), images, again)
+        prompt, images = self._prompts[problem]
+        more_follow = first + size < self._schedule.k
+        return Request(problem, prompt, first, size, problem_seed(self._key, problem), images, more_follow)
 
-    def _take(self, event: Event, crew: SamplerWorkers, bench: JudgeQueue | None) -> None:
+    def _handle(self, event: Event, workers: SamplerWorkers, judge_queue: JudgeQueue | None) -> None:
         match event:
             case DrawnChunk() if event.trouble:
-                self._failed(event, crew)
+                self._failed(event, workers)
             case DrawnChunk():
-                self._good += 1
+                self._succeeded += 1
                 self.duplicates.add(event.request, event.samples)
                 self.writer.add(event)
-                if bench is not None:
+                if judge_queue is not None:
                     self._judging += event.request.size
-                    bench.give(event)
+                    judge_queue.put(event)
                 else:
-                    self._close(self._schedule.done(event.request.problem, event.request.size, 0), event.request, crew)
+                    self._chunk_done(event.request, 0, workers)
             case VerdictsReady():
                 self._judging -= event.request.size
                 self.writer.judged(event.request, event.verdicts)
                 hits = int((event.verdicts["verdict"] == Verdict.CORRECT.value).sum())
-                self._close(self._schedule.done(event.request.problem, event.request.size, hits), event.request, crew)
+                self._chunk_done(event.request, hits, workers)
             case BatchDone() if event.error is not None:
-                self._sound = True
+                self._keep_late_samples = True
                 raise event.error
             case JudgingFailed():
                 raise event.error
 
-    def _failed(self, drawn: DrawnChunk, crew: SamplerWorkers) -> None:
+    def _failed(self, drawn: DrawnChunk, workers: SamplerWorkers) -> None:
         self.writer.failed(drawn)
         self.reasons[drawn.trouble] += 1
         self.missing += drawn.request.size
-        if not self._good and len(self.reasons) == 1 and self.reasons.total() >= FRUITLESS:
+        if not self._succeeded and len(self.reasons) == 1 and self.reasons.total() >= FRUITLESS:
             raise OffleashError(f"The first {FRUITLESS} requests all failed alike, so none was drawn: {drawn.trouble}")
-        self._close(self._schedule.failed(drawn.request.problem), drawn.request, crew)
+        if self._schedule.failed(drawn.request.problem):
+            workers.forget(drawn.request.problem)
 
-    def _close(self, closed: bool, request: Request, crew: SamplerWorkers) -> None:
-        if closed:
-            crew.forget(request.problem)
+    def _chunk_done(self, request: Request, hits: int, workers: SamplerWorkers) -> None:
+        if self._schedule.done(request.problem, request.size, hits):
+            workers.forget(request.problem)
 
-    def _keep_late(self, late: list[DrawnChunk]) -> None:
-        if self._sound:
+    def _write_late(self, late: list[DrawnChunk]) -> None:
+        if self._keep_late_samples:
             for drawn in late:
                 if not drawn.trouble:
                     self.writer.add(drawn)

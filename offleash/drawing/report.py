@@ -1,86 +1,95 @@
-"""What is about to be drawn as text, and what was drawn as text and JSON."""
+"""What a draw is about to do, as text, and what it did, as text and JSON."""
 
-from offleash.drawing.draw import DrawEstimate, DrawnRun
+from offleash.drawing.draw import DrawEstimate, DrawSummary
+from offleash.render.json import Json, encode
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
 
-SHOWN = 3  # reasons of failed requests
-CUT = 0.2  # the share of samples that may be cut at the token limit without a word
+REASONS = 3  # distinct reasons of failed requests that are printed; --json has all of them
+TRUNCATED_SHARE = 0.2  # truncated samples are mostly unread, so a larger share than this is worth a warning
 
 
-def prospect_text(one: DrawEstimate) -> str:
-    """What is about to be done, before it begins."""
-    drawing = one.drawing
-    stop = f", each stopped at {drawing.until} successes by {one.verifier}" if drawing.until else ""
+def estimate_text(estimate: DrawEstimate) -> str:
+    """What is about to be drawn and what is already there, printed before the first request."""
+    drawing = estimate.drawing
+    stop = f", each stopped at {drawing.until} successes by {estimate.verifier}" if drawing.until else ""
     lines = [
-        f"Drawing {many(one.problems, 'problem')} from {drawing.model} into {one.folder}: up to {drawing.k:,} samples "
-        f"a problem{stop}, at most {one.most:,} samples.",
-        f"  {decoding_text(one.decoding)}, seed {drawing.seed}",
+        f"Drawing {many(estimate.problems, 'problem')} from {drawing.model} into {estimate.folder}: "
+        f"up to {drawing.k:,} samples per problem{stop}, at most {estimate.most:,} samples.",
+        f"  {decoding_text(estimate.decoding)}, seed {drawing.seed}",
     ]
-    if one.samples:
-        need = "needs" if one.settled == 1 else "need"
-        there = "is" if one.samples == 1 else "are"
-        lines.append(f"  {many(one.samples, 'sample')} {there} there; {many(one.settled, 'problem')} {need} no more.")
+    if estimate.samples:
+        need = "needs" if estimate.settled == 1 else "need"
+        lines.append(
+            f"  Resuming with {many(estimate.samples, 'sample')}; {many(estimate.settled, 'problem')} {need} no more."
+        )
     return "\n".join(lines)
 
 
-def drawn_document(one: DrawnRun) -> dict[str, object]:
-    """A draw as JSON."""
-    return {
-        "schema": 1,
-        "folder": str(one.folder),
-        "model": one.drawing.model,
-        "k": one.drawing.k,
-        "until": one.drawing.until,
-        "seed": one.drawing.seed,
-        "problems": one.problems,
-        "samples": one.samples,
-        "new": one.new,
-        "tokens": one.tokens,
-        "truncated": one.truncated,
-        "settled": one.settled,
-        "reached": one.reached,
-        "failed_requests": one.failed,
-        "missing": one.missing,
-        "reasons": dict(one.reasons),
-        "seconds": round(one.seconds, 3),
-        "forwarded": one.forwarded,
-        "peak_memory_mb": round(one.peak_memory_mb, 1),
-        "verifier": one.verifier,
-        "doubt": one.doubt,
-    }
+def summary_document(summary: DrawSummary) -> Json:
+    """A draw as JSON: totals of the run, and what this draw added to it."""
+    drawing = summary.drawing
+    document: Json = encode(
+        {
+            "schema": 1,
+            "folder": summary.folder,
+            "model": drawing.model,
+            "k": drawing.k,
+            "until": drawing.until,
+            "seed": drawing.seed,
+            "problems": summary.problems,
+            "samples": summary.samples,
+            "new": summary.new,
+            "tokens": summary.tokens,
+            "truncated": summary.truncated,
+            "settled": summary.settled,
+            "reached": summary.reached,
+            "failed_requests": summary.failed,
+            "missing": summary.missing,
+            "reasons": summary.reasons,
+            "seconds": round(summary.seconds, 3),
+            "forwarded": summary.forwarded,
+            "peak_memory_mb": round(summary.peak_memory_mb, 1),
+            "verifier": summary.verifier,
+            "doubt": summary.doubt,
+        }
+    )
+    return document
 
 
-def drawn_text(one: DrawnRun, alone: bool = True) -> str:
-    """A draw in words; the next step too, unless it is part of a study."""
-    held = f"{many(one.samples, 'sample')} of {many(one.problems, 'problem')}"
-    if not one.new and not one.failed:
-        lines = [f"{one.folder}: nothing to do: {held} {'is' if one.samples == 1 else 'are'} there"]
+def summary_text(summary: DrawSummary, alone: bool = True) -> str:
+    """A draw as text; `alone` adds the next command, which a study would run itself."""
+    held = f"{many(summary.samples, 'sample')} of {many(summary.problems, 'problem')}"
+    if not summary.new and not summary.failed:
+        lines = [f"{summary.folder}: nothing to do: the run has {held}"]
     else:
-        lines = [f"{one.folder}: {held}"]
-        forwarded = f", {one.forwarded:,} tokens through the model" if one.forwarded is not None else ""
+        forwarded = f", {summary.forwarded:,} tokens through the model" if summary.forwarded is not None else ""
+        lines = [
+            f"{summary.folder}: {held}",
+            f"  {summary.new:,} new in {duration(summary.seconds)}{forwarded}, peak memory "
+            f"{summary.peak_memory_mb:,.0f} MB",
+        ]
+    if summary.tokens:
+        lines.append(f"  {many(summary.tokens, 'token')}; {many(summary.truncated, 'sample')} cut at the token limit")
+    if summary.truncated > TRUNCATED_SHARE * summary.samples:
         lines.append(
-            f"  {one.new:,} drawn now in {duration(one.seconds)}{forwarded}, {one.peak_memory_mb:,.0f} MB at the most"
+            f"  warning: {summary.truncated:,} of {many(summary.samples, 'sample')} were cut at --max-tokens: raise it "
+            "(into another folder), since truncated samples mostly end unread"
         )
-    if one.tokens:
-        lines.append(f"  {many(one.tokens, 'token')}; {many(one.truncated, 'sample')} cut at the token limit")
-    if one.truncated > CUT * one.samples:
+    if summary.reached is not None:
+        settled = many(summary.settled, "problem")
+        lines.append(f"  {settled} settled, {summary.reached:,} reached, judged by {summary.verifier}")
+    if summary.doubt:
+        lines.append(f"  {summary.doubt}")
+    if summary.failed:
+        reasons = "; ".join(f"{reason} ({count:,})" for reason, count in list(summary.reasons.items())[:REASONS])
+        verb = "is" if summary.missing == 1 else "are"
         lines.append(
-            f"  warning: {one.truncated:,} of {many(one.samples, 'sample')} were cut at --max-tokens: raise it (into "
-            "another folder); cut samples mostly end unread"
-        )
-    if one.reached is not None:
-        lines.append(f"  {many(one.settled, 'problem')} settled, {one.reached:,} reached, judged by {one.verifier}")
-    if one.doubt:
-        lines.append(f"  {one.doubt}")
-    if one.failed:
-        why = "; ".join(f"{reason} ({count:,})" for reason, count in list(one.reasons.items())[:SHOWN])
-        lines.append(
-            f"  {many(one.missing, 'sample')} {'is' if one.missing == 1 else 'are'} missing: "
-            f"{many(one.failed, 'request')} failed: {why}. Run the same command again to try once more; a prompt that "
-            "is too long needs fewer --max-tokens or another model, and an image a model that sees."
+            f"  {many(summary.missing, 'sample')} {verb} missing: {many(summary.failed, 'request')} failed: {reasons}. "
+            "Run the same command again to retry. A prompt that is too long needs fewer --max-tokens or another model; "
+            "an image needs a model with vision."
         )
     elif alone:
-        step = f"offleash compare {one.folder} OTHER" if one.verifier else f"offleash verify {one.folder}"
-        lines.append(f"  next: {step}")
+        step = f"compare {summary.folder} OTHER" if summary.verifier else f"verify {summary.folder}"
+        lines.append(f"  next: offleash {step}")
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from offleash.data.run_folder import RunFolder, is_run, read_problems, refuse_ce
 from offleash.data.shards import DAMAGE, check_schema, damaged
 from offleash.data.tables import PROBLEMS, SAMPLES, TRUNCATED, as_problems
 from offleash.data.verdict import Verdict
-from offleash.drawing.schedule import Chunks, Span, StoredProgress, chunks_for, overlap
+from offleash.drawing.schedule import Chunks, Span, StoredProblem, chunks_for, overlap
 from offleash.errors import OffleashError
 from offleash.samplers.chat_template import opens_reasoning
 from offleash.samplers.sampler import Sampler, SamplingParams
@@ -37,12 +37,12 @@ class OpenRun:
     budget: Budget  # as it is stored from now on
 
 
-def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget) -> OpenRun:
+def open_for_drawing(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget) -> OpenRun:
     """Write a new run's facts, or check that those of the run in the folder are the same."""
-    problems = askable(problems)
+    problems = with_prompts(problems)
     if is_run(run.path):
         refuse_certificate(run.path)
-    if not is_run(run.path) or is_bare(run.path):
+    if not is_run(run.path) or is_empty_draw(run.path):
         run.clear()
         model, decoding = origin.model, json.dumps(dict(origin.decoding))
         facts = {"model": model, "tool": "offleash draw", "decoding": decoding}
@@ -59,12 +59,12 @@ def begin(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget
     return OpenRun(read_problems(run.path), old, _grid(old), now)
 
 
-def is_bare(folder: Path) -> bool:
+def is_empty_draw(folder: Path) -> bool:
     """Whether a draw began here and no sample came of it, so that nothing binds the next to its options."""
     return read_origin(folder) is not None and not RunFolder(folder).sample_shards()
 
 
-def askable(problems: pl.DataFrame) -> pl.DataFrame:
+def with_prompts(problems: pl.DataFrame) -> pl.DataFrame:
     """Problems that each have an id of their own and a text to ask."""
     frame = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
     if not frame.height:
@@ -86,18 +86,18 @@ def origin_of(
     chunks = chunks_for(until)
     document = _plain(decoding)
     key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw)
-    prompts = askable(problems).sort("problem").select("problem", "prompt").rows()
-    asked = sampler.asked(PROBE)
+    prompts = with_prompts(problems).sort("problem").select("problem", "prompt").rows()
+    rendered = sampler.asked(PROBE)
     return Origin(
         model=model,
-        about={one.name: _document(getattr(about, one.name)) for one in fields(about)},
+        about={attribute.name: _document(getattr(about, attribute.name)) for attribute in fields(about)},
         decoding=document,
         seed=seed,
         key=f"{key:016x}",
         chunks={"first": chunks.first, "growth": chunks.growth, "largest": chunks.largest},
-        thinking=asked is not None and opens_reasoning(asked),
+        thinking=rendered is not None and opens_reasoning(rendered),
         prompts=_hash(json.dumps(prompts)),
-        template=None if asked is None else _hash(asked),
+        template=None if rendered is None else _hash(rendered),
     )
 
 
@@ -118,13 +118,13 @@ def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
     return old
 
 
-def refuse_other_words(folder: Path, model: str, decoding: SamplingParams, seed: int, until: int) -> None:
+def refuse_other_options(folder: Path, model: str, decoding: SamplingParams, seed: int, until: int) -> None:
     """Refuse early what can be told before a model is loaded."""
     refuse_certificate(folder)
     old = read_origin(folder)
     if old is None:
         raise _imported(folder)
-    if is_bare(folder):
+    if is_empty_draw(folder):
         return
     refuse_changes(folder, replace(old, model=model, decoding=_plain(decoding), seed=seed), until)
 
@@ -220,13 +220,13 @@ def shown(value: object) -> str:
 class StoredSamples:
     """The samples of a run before a draw adds to them."""
 
-    problems: dict[str, StoredProgress]
+    problems: dict[str, StoredProblem]
     samples: int
     tokens: int
     truncated: int
 
 
-def standing(run: RunFolder, verifier: str | None) -> StoredSamples:
+def read_stored_samples(run: RunFolder, verifier: str | None) -> StoredSamples:
     """What a run holds; with a verifier also its successes."""
     spans: dict[str, list[Span]] = defaultdict(list)
     hits: dict[str, int] = defaultdict(int)
@@ -243,13 +243,13 @@ def standing(run: RunFolder, verifier: str | None) -> StoredSamples:
             correct = verdicts.filter(pl.col("verdict") == Verdict.CORRECT.value)
             for problem, count in correct.group_by("problem").len().iter_rows():
                 hits[problem] += count
-    for problem, some in spans.items():
-        if (twice := overlap(some)) is not None:
+    for problem, parts in spans.items():
+        if (twice := overlap(parts)) is not None:
             raise OffleashError(
                 f"{run.path} holds sample {twice[0]} of problem {problem!r} twice; see: offleash fsck {run.path}"
             )
-    found = {problem: StoredProgress(tuple(sorted(some)), hits[problem]) for problem, some in spans.items()}
-    return StoredSamples(found, samples, tokens, truncated)
+    problems = {problem: StoredProblem(tuple(sorted(parts)), hits[problem]) for problem, parts in spans.items()}
+    return StoredSamples(problems, samples, tokens, truncated)
 
 
 def drop_orphans(run: RunFolder) -> None:

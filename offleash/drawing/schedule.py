@@ -48,15 +48,15 @@ class Chunks:
 
     def between(self, start: int, end: int) -> list[tuple[int, int]]:
         """(first index, size) of the chunks from `start` to `end`: the grid's, cut at both."""
-        found, low = [], 0
+        chunks, low = [], 0
         while low < end:
             high = self.round_end(low)
             parts = -(-(high - low) // self.largest)
             for left, right in pairwise(low + (high - low) * part // parts for part in range(parts + 1)):
                 if max(left, start) < min(right, end):
-                    found.append((max(left, start), min(right, end) - max(left, start)))
+                    chunks.append((max(left, start), min(right, end) - max(left, start)))
             low = high
-        return found
+        return chunks
 
 
 def chunks_for(until: int) -> Chunks:
@@ -79,7 +79,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class StoredProgress:
+class StoredProblem:
     """What there is of a problem when a draw begins."""
 
     spans: tuple[Span, ...] = ()
@@ -105,11 +105,11 @@ class Schedule:
     """The records of a run. With `until`, a problem's next round is asked for when all of its last one is judged."""
 
     def __init__(
-        self, problems: Sequence[str], standing: Mapping[str, StoredProgress], chunks: Chunks, k: int, until: int
+        self, problems: Sequence[str], stored: Mapping[str, StoredProblem], chunks: Chunks, k: int, until: int
     ) -> None:
         self.k, self.until, self.chunks = k, until, chunks
         self.records = {
-            problem: self._record(problem, order, standing.get(problem, StoredProgress()))
+            problem: self._record(problem, order, stored.get(problem, StoredProblem()))
             for order, problem in enumerate(problems)
         }
         self._waiting = deque(record for record in self.records.values() if record.stage is Stage.WAITING)
@@ -123,7 +123,7 @@ class Schedule:
         Without `admit` no problem is opened for it.
         """
         while admit and self._samples < appetite * idle and self._waiting:
-            self._ask(self._waiting.popleft())
+            self._make_ready(self._waiting.popleft())
         share = min(appetite, math.ceil(self._samples / max(1, idle)))
         batch: list[Chunk] = []
         taken = 0
@@ -139,12 +139,12 @@ class Schedule:
         record = self.records[problem]
         record.drawn += size
         record.hits += hits
-        return self._one_less(record)
+        return self._chunk_finished(record)
 
     def failed(self, problem: str) -> bool:
         """A chunk could not be drawn; whether its problem is closed by it."""
         self.records[problem].failed = True
-        return self._one_less(self.records[problem])
+        return self._chunk_finished(self.records[problem])
 
     def count(self, stage: Stage) -> int:
         return sum(record.stage is stage for record in self.records.values())
@@ -176,17 +176,17 @@ class Schedule:
                 total += min(left, max(0.0, wanted))
         return total
 
-    def _record(self, problem: str, order: int, standing: StoredProgress) -> ProblemRecord:
+    def _record(self, problem: str, order: int, stored: StoredProblem) -> ProblemRecord:
         """A problem as it stands. The round that its samples reach into is completed, as if nothing had stopped it."""
-        high = max((right for _, right in standing.spans), default=0)
+        high = max((right for _, right in stored.spans), default=0)
         end = self.k if not self.until else min(self.k, self.chunks.round_end(max(0, high - 1)))
-        drawn = sum(right - left for left, right in standing.spans)
-        record = ProblemRecord(problem, order, holes(standing.spans, end), end, drawn, standing.hits)
+        drawn = sum(right - left for left, right in stored.spans)
+        record = ProblemRecord(problem, order, holes(stored.spans, end), end, drawn, stored.hits)
         if not record.holes:
             self._next_round(record)
         return record
 
-    def _ask(self, record: ProblemRecord) -> None:
+    def _make_ready(self, record: ProblemRecord) -> None:
         """Open a problem, or its next round: its chunks are ready."""
         record.stage = Stage.OPEN
         for left, right in record.holes:
@@ -196,7 +196,7 @@ class Schedule:
                 record.left += 1
         record.holes = []
 
-    def _one_less(self, record: ProblemRecord) -> bool:
+    def _chunk_finished(self, record: ProblemRecord) -> bool:
         record.left -= 1
         if record.left:
             return False
@@ -205,7 +205,7 @@ class Schedule:
         else:
             self._next_round(record)
         if record.stage is Stage.OPEN:
-            self._ask(record)
+            self._make_ready(record)
             return False
         self.unfinished -= 1
         return True

@@ -71,7 +71,7 @@ class SamplerWorkers:
     def busy(self) -> int:
         return self._busy
 
-    def ask(self, requests: list[Request]) -> None:
+    def submit(self, requests: list[Request]) -> None:
         self._busy += 1
         self._batches.put((requests, self._forgotten))
         self._forgotten = []
@@ -80,7 +80,7 @@ class SamplerWorkers:
         """Tell the sampler, before its next batch and from its own thread, that a problem is closed."""
         self._forgotten.append(problem)
 
-    def next(self, seconds: float) -> Event | None:
+    def next_event(self, seconds: float) -> Event | None:
         """The next event; None when none comes in time."""
         try:
             event = self.events.get(timeout=seconds)
@@ -98,10 +98,10 @@ class SamplerWorkers:
         late: list[DrawnChunk] = []
         limit = time.monotonic() + patience
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < limit:
-            event = self.next(0.02)
+            event = self.next_event(0.02)
             if isinstance(event, DrawnChunk):
                 late.append(event)
-        while (event := self.next(0)) is not None:
+        while (event := self.next_event(0)) is not None:
             if isinstance(event, DrawnChunk):
                 late.append(event)
         if not any(thread.is_alive() for thread in self._threads):
@@ -141,9 +141,11 @@ def checked(request: Request, drawn: DrawnChunk) -> DrawnChunk:
     if drawn.trouble:
         return replace(drawn, request=request)
     samples = sorted(drawn.samples, key=lambda sample: sample.index)
-    found = [sample.index for sample in samples]
-    if found != list(range(request.first, request.first + request.size)):
-        return DrawnChunk(request, trouble=f"the sampler gave {len(found)} samples where {request.size} were asked for")
+    indices = [sample.index for sample in samples]
+    if indices != list(range(request.first, request.first + request.size)):
+        return DrawnChunk(
+            request, trouble=f"the sampler gave {len(indices)} samples where {request.size} were asked for"
+        )
     return DrawnChunk(request, tuple(_writable(sample) for sample in samples))
 
 
@@ -174,7 +176,7 @@ class JudgeQueue:
         self._thread = threading.Thread(target=self._work, name="offleash-judge", daemon=True)
         self._thread.start()
 
-    def give(self, drawn: DrawnChunk) -> None:
+    def put(self, drawn: DrawnChunk) -> None:
         size = sum(len(sample.text) for sample in drawn.samples)
         with self._lock:
             self.backlog += size

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from offleash.comparing.compare import Comparison
-    from offleash.drawing.draw import DrawnRun
+    from offleash.drawing.draw import DrawSummary
     from offleash.drawing.fsck import FsckReport
     from offleash.loading.import_logs import LogImport
     from offleash.problems.problem import ProblemSet
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class DrawResult(Result):
     """A run after a draw."""
 
-    run: "DrawnRun"
+    run: "DrawSummary"
 
     @property
     def folder(self) -> Path:
@@ -48,14 +48,14 @@ class DrawResult(Result):
         return not self.run.failed
 
     def to_dict(self) -> dict[str, Any]:
-        from offleash.drawing.report import drawn_document
+        from offleash.drawing.report import summary_document
 
-        return drawn_document(self.run)
+        return summary_document(self.run)
 
     def show(self, console: "Console | None" = None) -> None:
-        from offleash.drawing.report import drawn_text
+        from offleash.drawing.report import summary_text
 
-        say(console, drawn_text(self.run))
+        say(console, summary_text(self.run))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

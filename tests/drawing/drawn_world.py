@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.data.tables import as_problems, question_hash
-from offleash.drawing.draw import DrawnRun, DrawRequest, draw
+from offleash.drawing.draw import DrawRequest, DrawSummary, draw
 from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.verifying.verify import VerifyOptions
@@ -61,7 +61,7 @@ def drawn(
     seed: int = 0,
     settings: Mapping[str, str] | None = None,
     decoding: SamplingParams = PLAIN,
-) -> DrawnRun:
+) -> DrawSummary:
     """Draw from a script into a folder."""
     model = f"scripted:{file}"
     sampler = sampler_of(file, **(settings or {}))

@@ -339,10 +339,10 @@ def test_a_draw_without_a_sample_binds_the_next_to_nothing(tmp_path: Path, base:
 def test_problems_that_came_to_nothing_are_told_from_those_with_gaps(tmp_path: Path, base: Path) -> None:
     # failures are seeded by the path of the model: one in sixty-four draws loses all problems or none
     short = [drawn(tmp_path / f"short{seed}", base, 20, seed=seed, settings={"fail": "0.5"}) for seed in range(6)]
-    assert all(done.stuck == done.barren for done in short)
+    assert all(done.stuck == done.without_samples for done in short)
     assert any(0 < done.stuck < len(RATES) for done in short)
     done = drawn(tmp_path / "long", base, 2000, settings={"fail": "0.2"})
-    assert done.stuck > done.barren
+    assert done.stuck > done.without_samples
 
 
 def test_a_draw_that_was_killed_between_its_first_two_files_goes_on(tmp_path: Path, base: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offleash.drawing.schedule import Chunks, Schedule, Stage, StoredProgress, chunks_for, holes, overlap
+from offleash.drawing.schedule import Chunks, Schedule, Stage, StoredProblem, chunks_for, holes, overlap
 
 GRIDS = st.builds(
     Chunks, first=st.integers(1, 300), growth=st.floats(1.01, 4), largest=st.integers(1, 300)
@@ -114,7 +114,7 @@ def test_a_draw_that_was_cut_anywhere_comes_to_the_samples_of_an_uncut_one(
                 kept.append((first, first + size))
             schedule.done(problem, size, int(hits["p"][first : first + size].sum()))
     on_disk = sum(int(hits["p"][left:right].sum()) for left, right in kept)
-    resumed = Schedule(["p"], {"p": StoredProgress(tuple(kept), on_disk)}, grid, k, until)
+    resumed = Schedule(["p"], {"p": StoredProblem(tuple(kept), on_disk)}, grid, k, until)
     more, _ = play(resumed, hits, 64, 1)
     total = more.get("p", 0) + sum(right - left for left, right in kept)
     assert total == whole["p"]

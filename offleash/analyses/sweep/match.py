@@ -22,7 +22,7 @@ from offleash.comparing.question import Question
 from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.shards import write_whole
-from offleash.drawing.resume import askable
+from offleash.drawing.resume import with_prompts
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
@@ -66,7 +66,7 @@ class Pilots:
     _kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=KEPT))
 
     def __post_init__(self) -> None:
-        self.problems = askable(self.problems)
+        self.problems = with_prompts(self.problems)
         self._kept = _read(self.file)
 
     @property

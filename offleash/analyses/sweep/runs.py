@@ -16,8 +16,8 @@ from offleash.data.run import Run, read_origin
 from offleash.data.run_folder import folder_name, is_run, open_run, read_problems
 from offleash.data.shards import scan_shards
 from offleash.data.tables import SAMPLES
-from offleash.drawing.draw import DrawnRun, DrawRequest, budget, check_draw, check_model, draw
-from offleash.drawing.resume import askable, is_bare, refuse_changes, refuse_other_problems
+from offleash.drawing.draw import DrawRequest, DrawSummary, budget, check_draw, check_model, draw
+from offleash.drawing.resume import is_empty_draw, refuse_changes, refuse_other_problems, with_prompts
 from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.samplers.registry import SAMPLERS, Model, fingerprint, open_sampler
@@ -184,7 +184,7 @@ class RunFamily:
             for decoding in decodings:
                 refuse_other_weights(place(self.folder, member.label, decoding), member.model)
         options, where = self.verifying, "this sweep"
-        subjects = subjects_of(askable(self.problems), options.verifier, options.ladder, where)
+        subjects = subjects_of(with_prompts(self.problems), options.verifier, options.ladder, where)
         refuse_unreadable(self.judge, subjects, where)
 
     def run(self, member: SweepModel, decoding: SamplingParams, name: str, told: str) -> Run:
@@ -224,11 +224,11 @@ class RunFamily:
         """Whether a folder holds k samples of every problem from this very model, so that none need be loaded."""
         if not refuse_other_weights(folder, model):
             return False  # it is loaded, and `draw` tells what differs
-        refuse_other_problems(folder, read_problems(folder), askable(self.problems), "run", "sweep")
+        refuse_other_problems(folder, read_problems(folder), with_prompts(self.problems), "run", "sweep")
         held = scan_shards(folder / "samples", SAMPLES).group_by("problem").agg(pl.len()).collect()
         return held.height == self.problems.height and int(held["len"].to_numpy().min()) >= self.budget
 
-    def _count(self, drawn: DrawnRun) -> None:
+    def _count(self, drawn: DrawSummary) -> None:
         if not drawn.samples:
             why = "; ".join(drawn.reasons) or "nothing was asked for"
             raise OffleashError(f"{drawn.folder}: no sample could be drawn: {why}.")
@@ -264,7 +264,7 @@ def refuse_other_weights(folder: Path, model: Model) -> bool:
     if model.sampler not in HEAVY or not is_run(folder):
         return False
     old = read_origin(folder)
-    if old is None or is_bare(folder):
+    if old is None or is_empty_draw(folder):
         return False
     now, weights = kept_settings(model), filter(None, map(fingerprint, filter(None, (model.name, model.adapter))))
     about = {**old.about, "fingerprint": " ".join(weights), "raw": model.raw}
