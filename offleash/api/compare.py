@@ -104,14 +104,11 @@ def compare(
       >>> result.save("report.html")
     """
     from offleash.analyses.certificates.compare import certified_question, compare_certificates, named_certificates
-    from offleash.comparing.flips import flippable
     from offleash.comparing.question import question as question_of
     from offleash.comparing.runs import ComparisonInputs
     from offleash.loading.load import load_options
     from offleash.render.output import PAGES, check_place
     from offleash.results.comparison import ComparisonResult
-    from offleash.verifiers.registry import VERIFIERS
-    from offleash.verifying.verify import verify_options
 
     if verifier is None and judging != Judging():
         raise OffleashError("--jobs, --no-cache, --judge and the like are for judging samples. Add --verifier NAME.")
@@ -132,11 +129,16 @@ def compare(
         return ComparisonResult(inputs, certified=tuple(certified))
     asked = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow)
     if flips:
+        from offleash.comparing.flips import flippable
+
         flippable(asked)
     if report is not None:
         check_place(Path(report), PAGES)
     judged: Any = ()
     if verifier is not None:
+        from offleash.verifiers.registry import VERIFIERS
+        from offleash.verifying.verify import verify_options
+
         if verifier not in VERIFIERS:
             raise OffleashError(f"{unknown('verifier', verifier, VERIFIERS)} Stored verdicts: --verdicts NAME.")
         inputs, judged = inputs.verified(verify_options(verifier, judging), progress)

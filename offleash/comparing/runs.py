@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from offleash.comparing.checkpoints import Union, union
 from offleash.comparing.compare import Comparison, compare_all
-from offleash.comparing.flips import Flips, StoredVerdicts, flips
 from offleash.comparing.question import Question
 from offleash.data.run import Run
 from offleash.data.run_folder import is_run, verifiers
@@ -21,8 +21,11 @@ from offleash.loading.arguments import parse_argument
 from offleash.loading.import_logs import Scratch, copy_logs
 from offleash.loading.load import LoadOptions, RunInput, input_names, load
 from offleash.progress import Progress, silent
-from offleash.verifying.logs import Disagreement, verify_inputs
-from offleash.verifying.verify import VerifyOptions
+
+if TYPE_CHECKING:  # verifiers and their sandbox are imported where samples are judged, not to compare counts
+    from offleash.comparing.flips import Flips, StoredVerdicts
+    from offleash.verifying.logs import Disagreement
+    from offleash.verifying.verify import VerifyOptions
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,11 @@ class ComparisonInputs:
     scratch: Scratch = field(default_factory=Scratch)
 
     def verified(
-        self, options: VerifyOptions, progress: Progress = silent
+        self, options: "VerifyOptions", progress: Progress = silent
     ) -> "tuple[ComparisonInputs, tuple[Disagreement, ...]]":
         """The same runs judged by the verifier of the options, and where the tools that wrote logs disagree with it."""
+        from offleash.verifying.logs import verify_inputs
+
         if self.options.verdicts is not None:
             raise OffleashError(
                 f"--verifier {options.verifier} judges the samples, and --verdicts {self.options.verdicts} takes "
@@ -69,7 +74,7 @@ class ComparisonInputs:
             one.once("scratch", lambda _: self.scratch)
         return comparisons, together
 
-    def flips(self, comparisons: Sequence[Comparison], progress: Progress = silent) -> list[Flips]:
+    def flips(self, comparisons: Sequence[Comparison], progress: Progress = silent) -> "list[Flips]":
         """For each comparison, the problems whose class depends on how samples are judged."""
         return flips_of_inputs(self.runs, comparisons, self.options, progress)
 
@@ -103,8 +108,10 @@ def flips_of_inputs(
     comparisons: Sequence[Comparison],
     options: LoadOptions | None = None,
     progress: Progress = silent,
-) -> list[Flips]:
+) -> "list[Flips]":
     """For each comparison of these inputs, the problems whose class depends on how samples are judged."""
+    from offleash.comparing.flips import StoredVerdicts, flips
+
     judged = {
         name: _judged(str(one), options or LoadOptions())
         for name, one in zip(input_names(inputs), inputs, strict=True)
@@ -119,8 +126,10 @@ def flips_of_inputs(
     return out
 
 
-def _judged(text: str, options: LoadOptions) -> StoredVerdicts:
+def _judged(text: str, options: LoadOptions) -> "StoredVerdicts":
     """The verdicts of every verifier that has judged all run folders of an argument."""
+    from offleash.comparing.flips import StoredVerdicts
+
     paths = parse_argument(text).paths
     if not all(is_run(path) for path in paths):
         return StoredVerdicts(quote(text))

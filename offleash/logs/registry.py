@@ -1,44 +1,64 @@
 """FORMATS: the log formats in the order of recognition, and `open_log`, which reads a file of any of them."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import Container, Head, head_of
-from offleash.logs import (
-    counts,
-    evalplus,
-    generic,
-    human_eval,
-    inspect,
-    lighteval,
-    livecodebench,
-    lm_eval,
-    nemo_skills,
-    qwen_math,
-    trl,
-    verifiers,
-    verl,
-)
 from offleash.logs.columns import count_columns
 from offleash.logs.format import Format, Log, Options
 
-# In the order of recognition, most specific first. A new kind is one file and one line here.
-FORMATS: dict[str, Format] = {
-    "lm_eval": lm_eval.FORMAT,
-    "lighteval": lighteval.FORMAT,
-    "inspect": inspect.FORMAT,
-    "nemo_skills": nemo_skills.FORMAT,
-    "trl": trl.FORMAT,
-    "verl": verl.FORMAT,
-    "qwen_math": qwen_math.FORMAT,
-    "verifiers": verifiers.FORMAT,
-    "human_eval": human_eval.FORMAT,
-    "evalplus": evalplus.FORMAT,
-    "livecodebench": livecodebench.FORMAT,
-    "counts": counts.FORMAT,
-    "generic": generic.FORMAT,
-}
+JSONL, JSON, PARQUET, CSV, ZIP = Container
+TABLE = (JSONL, JSON, PARQUET, CSV)
+
+
+class Formats(Mapping[str, Format]):
+    """Formats by name. The module of a format has its name, and is imported when that format is first looked at."""
+
+    def __init__(self, containers: Mapping[str, Sequence[Container]]) -> None:
+        self._containers = containers
+
+    def __getitem__(self, name: str) -> Format:
+        if name not in self._containers:
+            raise KeyError(name)
+        found: Format = import_module(f"offleash.logs.{name}").FORMAT
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._containers)
+
+    def __len__(self) -> int:
+        return len(self._containers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._containers
+
+    def kept_in(self, container: Container) -> Iterator[Format]:
+        """The formats that may be in such a file, in the order of recognition."""
+        return (self[name] for name, containers in self._containers.items() if container in containers)
+
+
+# In the order of recognition, most specific first, each with the kinds of file it can be in: a CSV file of counts is
+# not worth importing the readers of JSON logs for. A new format is one file and one line here.
+FORMATS = Formats(
+    {
+        "lm_eval": (JSONL,),
+        "lighteval": (PARQUET,),
+        "inspect": (ZIP, JSON, JSONL, PARQUET),
+        "nemo_skills": (JSONL,),
+        "trl": (PARQUET,),
+        "verl": (JSONL,),
+        "qwen_math": (JSONL,),
+        "verifiers": (JSONL,),
+        "human_eval": (JSONL,),
+        "evalplus": (JSONL, JSON, PARQUET),
+        "livecodebench": (JSON, JSONL),
+        "counts": TABLE,
+        "generic": TABLE,
+    }
+)
 
 FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus")  # those that honour --filter
 
@@ -62,7 +82,7 @@ def recognised(head: Head, options: Options) -> Format | None:
     """The first format whose content this is; a table whose columns the user names needs no recognising."""
     if {"n", "c"} & options.columns.keys():
         return FORMATS["counts"]
-    found = next((kind for kind in FORMATS.values() if kind.recognise(head)), None)
+    found = next((kind for kind in FORMATS.kept_in(head.container) if kind.recognise(head)), None)
     if found is not None or not options.columns or head.container is Container.ZIP:
         return found
     return FORMATS["counts" if {"problem", "n", "c"} <= count_columns(head, options).keys() else "generic"]

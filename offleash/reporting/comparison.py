@@ -1,6 +1,7 @@
 """A comparison as one JSON document, and as tables in the terminal."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich import box
@@ -8,12 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.analyses.entropy.entropy import entropies_of
-from offleash.analyses.entropy.report import entropy_section, square_words
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.flips import Flips
-from offleash.comparing.flips_report import flips_json
 from offleash.comparing.json_sections import (
     benchmark_section,
     chance_section,
@@ -40,7 +37,10 @@ from offleash.data.tally import Per
 from offleash.render.json import Json, number
 from offleash.stats.change import METRICS
 from offleash.stats.support_classes import epsilon
-from offleash.verifying.logs import Disagreement, disagreements_json
+
+if TYPE_CHECKING:
+    from offleash.comparing.flips import Flips
+    from offleash.verifying.logs import Disagreement
 
 SCHEMA = 1
 
@@ -48,16 +48,19 @@ SCHEMA = 1
 def document(
     comparisons: Sequence[Comparison],
     together: Union | None = None,
-    turned: Sequence[Flips] = (),
-    judged: Sequence[Disagreement] = (),
+    turned: "Sequence[Flips]" = (),
+    judged: "Sequence[Disagreement]" = (),
 ) -> Json:
     """The document of one comparison, or of the last of several with all of them under `comparisons`.
 
     `turned` has the flips of each comparison and `judged` the runs that were verified first, where asked for.
     """
     every = [_comparison_json(one) for one in comparisons]
-    for one, found in zip(every, turned, strict=bool(turned)):
-        one["flips"] = flips_json(found)
+    if turned:
+        from offleash.comparing.flips_report import flips_json
+
+        for one, found in zip(every, turned, strict=True):
+            one["flips"] = flips_json(found)
     whole: Json = {"schema": SCHEMA} | every[-1]
     if len(comparisons) > 1:
         whole["comparisons"] = every
@@ -65,11 +68,16 @@ def document(
     if together is not None:
         whole["union"] = union_section(together)
     if judged:
+        from offleash.verifying.logs import disagreements_json
+
         whole["verified"] = disagreements_json(judged)
     return whole
 
 
 def _comparison_json(one: Comparison) -> Json:
+    from offleash.analyses.entropy.entropy import entropies_of
+    from offleash.analyses.entropy.report import entropy_section
+
     sides = ((one.before, "before", 0), (one.after, "after", 1))
     return {
         "support": support_section(one.change),
@@ -114,8 +122,12 @@ def _comparison(one: Comparison, notes: Sequence[Note]) -> RenderableType:
     if len(one.benchmarks) > 1:
         parts.append(_benchmarks(one))
     parts.append(_evidence(one))
-    if words := square_words(entropies_of(one), 1):
-        parts.append(Text(_plain(words)))
+    if one.before.samples is not None and one.after.samples is not None:  # without samples there are no entropies
+        from offleash.analyses.entropy.entropy import entropies_of
+        from offleash.analyses.entropy.report import square_words
+
+        if words := square_words(entropies_of(one), 1):
+            parts.append(Text(_plain(words)))
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings(one)]
     parts += [Text(f"· {note}", style="dim") for note in _notes(notes)]
     return Group(*parts)

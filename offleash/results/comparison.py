@@ -99,13 +99,17 @@ class ComparisonResult(Result):
 
             show_certified(out, self.certified)
             return
-        from offleash.comparing.flips_report import show_flips
         from offleash.reporting.comparison import show
-        from offleash.verifying.logs import show_disagreements
 
-        show_disagreements(out, self.verified)
+        if self.verified:
+            from offleash.verifying.logs import show_disagreements
+
+            show_disagreements(out, self.verified)
         show(out, self.comparisons, self.union)
-        show_flips(out, self.flips)
+        if self.flips:
+            from offleash.comparing.flips_report import show_flips
+
+            show_flips(out, self.flips)
         place = (
             f"\nReport: {self.report}" if self.report else "\nAs a page with figures and samples: --report report.html"
         )

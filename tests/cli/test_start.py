@@ -46,6 +46,29 @@ def test_comparing_counts_needs_no_torch_sympy_altair_or_pydantic() -> None:
     assert loaded(code, ("torch", "sympy", "matplotlib", "altair", "pydantic", "typer", "httpx2", "tenacity")) == []
 
 
+@pytest.fixture(scope="module")
+def modules_of_a_comparison() -> list[str]:
+    """Everything that is loaded when `offleash compare` has printed the comparison of two CSV files of counts."""
+    code = shown(["compare", "examples/counts/base.csv", "examples/counts/rl.csv"])
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint('LOADED', *sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()[-1].split()[1:]
+
+
+def test_comparing_counts_loads_at_most_80_modules_of_ours(modules_of_a_comparison: list[str]) -> None:
+    ours = [name for name in modules_of_a_comparison if name.split(".")[0] == "offleash"]
+    assert len(ours) <= 80, ours
+
+
+@pytest.mark.parametrize("part", ["samplers", "problems", "verifiers", "verifying", "drawing", "training"])
+def test_comparing_counts_loads_nothing_that_draws_or_judges(part: str, modules_of_a_comparison: list[str]) -> None:
+    assert [name for name in modules_of_a_comparison if name.startswith(f"offleash.{part}.")] == []
+
+
 def test_the_version_is_printed() -> None:
     import offleash
     from tests.cli.command import offleash as command

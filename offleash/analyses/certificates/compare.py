@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.analyses.certificates.certify import states_of
 from offleash.comparing.align import Alignment, match
 from offleash.comparing.question import choice, question
 from offleash.data.certificates import Certificate, is_certificate, joined, open_certificate
@@ -200,6 +199,8 @@ def _tally(pair: tuple[Certificate, Certificate], problems: Sequence[str], bench
 
 
 def _states(table: pl.DataFrame, above: float, question: Certified) -> State:
+    from offleash.analyses.certificates.certify import states_of  # it brings samplers and verifiers along
+
     columns = ("correct", "unexplored", "largest", "failed", "largest_failed")
     sides = (table.select(pl.col(f"{name}_{side}").alias(name) for name in columns) for side in SIDES)
     return np.stack([states_of(side, above, question) for side in sides], axis=1)
