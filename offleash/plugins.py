@@ -27,11 +27,11 @@ def called(place: str, problem: dict[str, object], text: str) -> str | None:
     found = loaded(place)(problem, text)
     if found is None or isinstance(found, str):
         return found or None
-    raise OwnTroubleError(f"{place} gave {type(found).__name__} {found!r:.60}; a way is a str, or None")
+    raise OwnTroubleError(f"{place} gave {type(found).__name__} {found!r:.60}; a strategy is a str, or None")
 
 
 def source_hash(place: str) -> str:
-    """A hash of the file that the function stands in, and of the local modules loaded with it: others, other ways."""
+    """A hash of the file that the function stands in, and of the local modules loaded with it."""
     file = getsourcefile(loaded(place))
     if not file:
         return "0"

@@ -155,7 +155,7 @@ def strategies(
       offleash strategies base.jsonl rl.jsonl --by program --json
       offleash strategies runs/base runs/rl --by methods.py:kind
     """
-    from offleash.analyses.strategies.strategies import ways
+    from offleash.analyses.strategies.strategies import compare_strategies
     from offleash.comparing.question import question
     from offleash.loading.load import load_options
     from offleash.results.analyses import StrategiesResult
@@ -165,7 +165,7 @@ def strategies(
             raise OffleashError(f"Strategies are read from run folders and logs, not from a {type(one).__name__}.")
     paths, asked = [str(one) for one in runs], question(at=at, replicates=replicates, seed=seed, allow=allow)
     options = load_options(paths, reading, None, verdicts)
-    return StrategiesResult(ways(paths, by, asked, options, jobs, show, progress, again))
+    return StrategiesResult(compare_strategies(paths, by, asked, options, jobs, show, progress, again))
 
 
 @verb

@@ -62,14 +62,14 @@ class StrategiesResult(Result):
     strategies: "StrategyComparison"
 
     def to_dict(self) -> dict[str, Any]:
-        from offleash.analyses.strategies.report import ways_json
+        from offleash.analyses.strategies.report import strategies_document
 
-        return ways_json(self.strategies)
+        return strategies_document(self.strategies)
 
     def show(self, console: "Console | None" = None) -> None:
-        from offleash.analyses.strategies.terminal import show_ways
+        from offleash.analyses.strategies.terminal import show_strategies
 
-        show_ways(screen(console), self.strategies)
+        show_strategies(screen(console), self.strategies)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

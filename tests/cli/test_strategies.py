@@ -1,4 +1,4 @@
-"""The verb `ways` as it is typed."""
+"""The verb `strategies` as it is typed."""
 
 import json
 from pathlib import Path
@@ -19,12 +19,12 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
     return base, rl
 
 
-def test_what_became_of_the_ways_is_told_in_words_tables_and_samples(runs: tuple[Path, Path]) -> None:
+def test_strategies_are_reported_in_words_tables_and_samples(runs: tuple[Path, Path]) -> None:
     result = offleash("strategies", *runs, "--by", "steps", "--jobs", "1")
     assert result.code == 0, result.err
     flat = " ".join(result.out.split())
-    assert "rl shows 2 of the 3 ways in which base solves" in flat
-    for word in ("drawn twice", "lost: base has it", "3*5", "9 of 10 correct", "correct samples", "redrawn"):
+    assert "rl keeps 2 of the 3 strategies of base" in flat
+    for word in ("base resampled", "lost: in base", "3*5", "9 of 10 correct", "correct samples", "excess"):
         assert word in flat.replace("19 of 20 correct", "9 of 10 correct"), word
     assert not set(result.out) & {"\x1b", "\x07", "\u202e"}
     assert (runs[0] / "strategies" / "steps@1").is_dir()
@@ -48,7 +48,7 @@ def test_the_document_has_every_number_with_its_interval(runs: tuple[Path, Path]
     assert found["new"] == []
 
 
-def test_a_function_of_ones_own_tells_the_ways(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_users_function_names_the_strategies(runs: tuple[Path, Path], tmp_path: Path) -> None:
     file = tmp_path / "methods.py"
     file.write_text("def kind(problem, text):\n    return 'sum' if '+' in text else None\n")
     result = offleash("strategies", *runs, "--by", f"{file}:kind", "--json", "--jobs", "1")
@@ -77,7 +77,7 @@ def test_logs_that_keep_texts_are_read_as_they_are(tmp_path: Path) -> None:
     )
 
 
-def test_what_cannot_be_told_is_refused_with_the_next_step(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused_with_the_next_step(runs: tuple[Path, Path], tmp_path: Path) -> None:
     base, rl = runs
     counts = tmp_path / "counts.csv"
     counts.write_text("problem,n,c\np,10,5\nq,10,5\n")
@@ -93,7 +93,7 @@ def test_what_cannot_be_told_is_refused_with_the_next_step(runs: tuple[Path, Pat
     refused(offleash("strategies", base, rl, "--by", "steps"), "stopped at success 5", "without --until")
 
 
-def test_runs_that_hold_no_ways_are_refused_for_what_they_are(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_runs_without_strategies_are_refused_for_what_they_are(runs: tuple[Path, Path], tmp_path: Path) -> None:
     base, rl = runs
     wrong = [solved_run(tmp_path / name, {"p": []}, {"p": [SUM] * 3}) for name in ("none", "nothing")]
     refused(offleash("strategies", *wrong, "--by", "steps"), "Neither 'none' nor 'nothing'", "correct sample")
@@ -114,7 +114,7 @@ def test_a_run_that_is_read_worse_is_named_first_and_its_sure_losses_are_withhel
 ) -> None:
     blurred = solved_run(tmp_path / "blurred", {"p": [SUM] * 5 + [WORDS] * 5, "q": [SUM] * 10})
     found = offleash("strategies", runs[0], blurred, "--by", "steps", "--json", "--jobs", "1").json
-    assert found["finding"].startswith("Take care:")
+    assert found["finding"].startswith("Caution:")
     assert found["certain"]["lost_at_least"] is found["certain"]["new_at_least"] is None
     assert "100.0% of base and 75.0% of blurred" in found["certain"]["reason"]
     told = offleash("strategies", *runs, "--by", "steps", "--json", "--jobs", "1", "--again").json

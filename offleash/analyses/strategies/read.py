@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint, SolvedProblem
-from offleash.analyses.strategies.fingerprints.worker import Found, Row, answers, probe, request, server
+from offleash.analyses.strategies.fingerprints.worker import Row, StrategyOrError, probe, request, results_of, server
 from offleash.data.run import Run
 from offleash.data.run_folder import append_to_run, folder_name, open_run, read_problems
 from offleash.data.shards import SHARD, drop_without_samples, read_beside, scan_shards, write_beside
@@ -22,22 +22,25 @@ from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifying.judge import subject_of
 
 KEY = ["problem", "index"]
-TEXTS, BYTES = 128, 1 << 20  # of one request to a worker
-REMEMBERED = 2_000_000  # texts; beyond it they are told anew
-GIVEN_UP = 20  # failures in a row, none read before; one that ends or holds up a worker counts twice
-FAIR, APART = 0.8, 0.05  # coverage of each run, and between two, at which ways are not lost by reading
+TEXTS, BYTES = 128, 1 << 20  # per request to a worker: enough to hide the cost of a request, too few to fill a pipe
+CACHED = 2_000_000  # distinct texts whose strategies stay in memory; beyond it the cache is emptied
+GIVE_UP_AFTER = 20  # failures in a row with nothing read before; one that kills or hangs a worker counts twice
+# Coverage at which strategies are not lost by reading: at least so much in each run, at most so far apart.
+# A fingerprint that misses 20% of the samples can hide a rare strategy, and one that reads a run worse than the other
+# makes its strategies look lost.
+FAIR_COVERAGE, COVERAGE_GAP = 0.8, 0.05
 CORRECT = pl.col("verdict") == Verdict.CORRECT.value
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many correct samples of a run a fingerprint could read."""
+    """How many correct samples of a run a fingerprint could read. The fields are the keys of the JSON."""
 
     correct: int
     read: int
     failed: int = 0  # it crashed or took too long
-    new: int = 0  # samples told in this call
-    trouble: str = ""  # the most frequent reason why it failed
+    new: int = 0  # samples read in this call
+    trouble: str = ""  # the most frequent error
 
     @property
     def unread(self) -> int:
@@ -45,162 +48,183 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Of the correct samples, those whose way is known; 1 where there are none."""
+        """Share of the correct samples whose strategy is known; 1 where there are none."""
         return self.read / self.correct if self.correct else 1.0
 
 
-def misread(names: Sequence[str], coverage: Sequence[Coverage]) -> str:
-    """Why ways of two runs may seem lost or new by reading alone; empty where both are read alike and well."""
-    shares = [one.share for one in coverage]
-    if min(shares) >= FAIR and max(shares) - min(shares) <= APART + 1e-9:
+def coverage_caution(names: Sequence[str], coverage: Sequence[Coverage]) -> str:
+    """Why strategies of two runs may seem lost or new by reading alone; empty where both are read equally well."""
+    shares = [run.share for run in coverage]
+    if min(shares) >= FAIR_COVERAGE and max(shares) - min(shares) <= COVERAGE_GAP + 1e-9:
         return ""
-    told = " and ".join(f"{share:.1%} of {name}" for name, share in zip(names, shares, strict=True))
+    read = " and ".join(f"{share:.1%} of {name}" for name, share in zip(names, shares, strict=True))
     return (
-        f"the fingerprint could tell the way of {told}, of the correct samples, so ways may seem lost or new only "
+        f"the fingerprint could read the strategy of {read} (correct samples), so strategies may seem lost or new only "
         "because they were not read"
     )
 
 
 @dataclass
 class Reader:
-    """Tells the ways of texts by one fingerprint, each distinct one once."""
+    """Reads the strategies of texts by one fingerprint, each distinct text once."""
 
     by: Fingerprint
     pool: Pool
     progress: Progress = silent
-    patient: bool = False  # something was read, so what fails is the text's fault
+    patient: bool = False  # something was read before, so failures are the texts' fault, not the fingerprint's
     _failed: int = 0  # in a row
-    _known: dict[bytes, Found] = field(default_factory=dict)
+    _cache: dict[bytes, StrategyOrError] = field(default_factory=dict)
 
-    def ways(self, rows: Sequence[Row]) -> list[Found]:
-        """What is found of each row, in their order."""
-        keys = [_key(asked, text) for asked, text in rows]
-        new = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._known}
-        if len(self._known) + len(new) > REMEMBERED:
-            self._known.clear()
+    def strategies(self, rows: Sequence[Row]) -> list[StrategyOrError]:
+        """The strategy of each row, or why it could not be read, in the order of the rows."""
+        keys = [_key(problem, text) for problem, text in rows]
+        new = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._cache}
+        if len(self._cache) + len(new) > CACHED:
+            self._cache.clear()
             new = dict(zip(keys, rows, strict=True))
-        self._known |= zip(new, self._told(list(new.values())), strict=True)
-        return [self._known[key] for key in keys]
+        self._cache |= zip(new, self._read(list(new.values())), strict=True)
+        return [self._cache[key] for key in keys]
 
-    def _told(self, rows: Sequence[Row]) -> list[Found]:
-        found: list[Found] = [(None, "not told")] * len(rows)
-        tried, done = 0 if self.patient else GIVEN_UP, 0
+    def _read(self, rows: Sequence[Row]) -> list[StrategyOrError]:
+        """Send rows to the workers until each has a result.
+
+        Rows are in one of two queues: `alone`, sent one by one because some row beside them hung or killed its worker
+        (and at the start, so that a broken fingerprint is noticed after few texts); and `todo`, sent in batches.
+        """
+        results: list[StrategyOrError] = [(None, "not read")] * len(rows)
+        tried, done = 0 if self.patient else GIVE_UP_AFTER, 0
         alone, todo = list(range(len(rows)))[:tried], list(range(len(rows)))[tried:]
         while todo or alone:
-            parts, alone, todo = ([[one] for one in alone], [], todo) if alone else (list(_parts(rows, todo)), [], [])
-            cases = [request(self.by, [rows[place] for place in part]) for part in parts]
+            if alone:
+                batches, alone = [[place] for place in alone], []
+            else:
+                batches, todo = list(_batches(rows, todo)), []
+            cases = [request(self.by, [rows[place] for place in batch]) for batch in batches]
             for number, judged in self.pool.judge(server(self.by), cases):
-                part, told = parts[number], answers(judged)
-                if told is None and len(part) > 1:
-                    alone += part  # one of them hangs or kills its worker: each on its own
+                batch, read = batches[number], results_of(judged)
+                if read is None and len(batch) > 1:
+                    alone += batch
                     continue
-                self._give_up(told, judged.reason)
-                told = [(None, judged.reason)] if told is None else told
-                for place, one in zip(part, told, strict=False):
-                    found[place] = one
-                todo += part[len(told) :]
-                done += len(told)
+                self._refuse_hopeless(read, judged.reason)
+                read = [(None, judged.reason)] if read is None else read
+                for place, result in zip(batch, read, strict=False):  # a slice of a second may end before the batch
+                    results[place] = result
+                todo += batch[len(read) :]
+                done += len(read)
                 self.progress(f"{self.by.name}: {done:,} of {len(rows):,} distinct texts read")
-        return found
+        return results
 
-    def _give_up(self, told: Sequence[Found] | None, reason: str) -> None:
+    def _refuse_hopeless(self, read: Sequence[StrategyOrError] | None, reason: str) -> None:
         """Refuse a fingerprint that has failed on every text so far, before it does so on all of them."""
-        troubles = [trouble for _, trouble in told or ()]
-        self.patient = self.patient or not all(troubles)
-        self._failed += 2 if told is None else len(troubles)
-        if not self.patient and self._failed >= GIVEN_UP:
-            last = reason if told is None else troubles[-1]
+        errors = [error for _, error in read or ()]
+        self.patient = self.patient or not all(errors)
+        self._failed += 2 if read is None else len(errors)
+        if not self.patient and self._failed >= GIVE_UP_AFTER:
+            last = reason if read is None else errors[-1]
             raise OffleashError(
-                f"The fingerprint {self.by.function or self.by.name!r} failed on each of the first texts and read "
-                f"none; the last time: {last}. Mend it, or use another with --by."
+                f"The fingerprint {self.by.function or self.by.name!r} failed on every text so far. The last error: "
+                f"{last}. Fix it, or choose another with --by."
             )
 
 
-def identified(by: Fingerprint, pool: Pool) -> Fingerprint:
-    """A fingerprint with the hash of its source where it is the user's own; one that cannot be loaded is refused."""
+def with_revision(by: Fingerprint, pool: Pool) -> Fingerprint:
+    """A fingerprint with the hash of its source where it is a user's; one that cannot be loaded is refused.
+
+    The source is loaded in a worker: importing it here would run a user's module in the main process.
+    """
     if not by.function:
         return by
     (_, judged), *_ = pool.judge(server(by), [probe(by)])
     if judged.verdict is not Verdict.CORRECT or judged.solution is None:
         raise OffleashError(
-            f"--by {by.function} could not be loaded: {judged.reason}. It names a function "
+            f"--by {by.function} could not be loaded: {judged.reason}. It should name a function "
             "(problem: dict, text: str) -> str | None, as FILE.py:NAME or package.module:NAME."
         )
     return replace(by, revision=judged.solution)
 
 
-def tell_run(
+def read_run(
     folder: Path, reader: Reader, verifier: str | None = None, progress: Progress = silent, again: bool = False
 ) -> Coverage:
-    """Tell the ways of all correct samples of a run folder that are not told yet, or of all of them again."""
+    """Read the strategies of all correct samples of a run folder that are not stored yet, or of all with `again`."""
     run = open_run(folder, verifier=verifier)
     assert run.verdicts is not None, "a run folder has samples"
     correct = run.verdicts.filter(CORRECT).select(KEY).collect(engine="streaming")
     identity = reader.by.identity
-    # what failed is tried again: a crash says nothing of the sample
-    standing = scan_ways(folder, identity).filter(pl.col("reason").is_null()).select(KEY)
-    missing = correct if again else correct.lazy().join(standing, on=KEY, how="anti").collect()
+    # Samples on which the fingerprint failed are not among the stored: a crash says nothing about the sample.
+    stored = scan_strategies(folder, identity).filter(pl.col("reason").is_null()).select(KEY)
+    missing = correct if again else correct.lazy().join(stored, on=KEY, how="anti").collect()
     reader.patient = reader.patient or missing.height < correct.height
-    new = _tell_missing(folder, reader, missing, progress) if missing.height else 0
-    told = scan_ways(folder, identity).join(correct.lazy(), on=KEY, how="semi").collect()
-    reasons = told["reason"].drop_nulls()
-    worst = reasons.value_counts(sort=True)["reason"][0] if reasons.len() else ""
-    return Coverage(correct.height, told.height - told["way"].null_count(), reasons.len(), new, worst)
+    new = _read_missing(folder, reader, missing, progress) if missing.height else 0
+    # Only of what is correct now: the verdicts may have changed since a strategy was stored.
+    table = scan_strategies(folder, identity).join(correct.lazy(), on=KEY, how="semi").collect()
+    reasons = table["reason"].drop_nulls()
+    most_frequent = reasons.value_counts(sort=True)["reason"][0] if reasons.len() else ""
+    return Coverage(correct.height, table.height - table["way"].null_count(), reasons.len(), new, most_frequent)
 
 
-def refuse_untold(run: Run, place: str, is_log: bool = False) -> None:
-    """Refuse a run of which no way can be told."""
+def refuse_unreadable(run: Run, place: str, is_log: bool = False) -> None:
+    """Refuse a run in which no strategy can be read: it stopped early, keeps no texts, or has no verdicts."""
     if run.budget.until:
         raise OffleashError(
-            f"{run.name!r} stopped at success {run.budget.until} of each problem, and ways need every sample of the "
-            "budget; draw without --until."
+            f"{run.name!r} stopped at success {run.budget.until} of each problem, and strategies need every sample of "
+            "the budget. Draw without --until."
         )
-    told = pl.col("text").is_not_null()
-    if run.samples is None or run.samples.select("text").filter(told).head(1).collect(engine="streaming").is_empty():
-        step = "name their column with --map text=COLUMN, or give logs that keep them"
+    has_text = pl.col("text").is_not_null()
+    if (
+        run.samples is None
+        or run.samples.select("text").filter(has_text).head(1).collect(engine="streaming").is_empty()
+    ):
+        step = "Name their column with --map text=COLUMN, or use logs that keep them"
         raise OffleashError(
-            f"{run.name!r} keeps no texts of its samples, and a way is read from a text; "
-            f"{step if is_log else f'import the logs of {place} again, with --texts'}."
+            f"{run.name!r} keeps no texts of its samples, and strategies are read from texts. "
+            f"{step if is_log else f'Import the logs of {place} again, with --texts'}."
         )
     if run.verifier is None:
         raise OffleashError(
-            f"No verifier has judged {run.name!r} yet, and ways are told of correct samples; offleash verify {place}."
+            f"{run.name!r} has no verdicts yet, and strategies are read from correct samples. "
+            f"Run: offleash verify {place}."
         )
 
 
-def _tell_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress: Progress) -> int:
-    asked = _asked(folder)
+def _read_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress: Progress) -> int:
+    """Read and store shard by shard, so that a kill loses at most one shard's work; how many samples were read."""
+    problems = _solved_problems(folder)
     new = 0
     try:
         with append_to_run(folder) as opened:
-            drop_without_samples(folder, ways_folder(folder, reader.by.identity))
+            drop_without_samples(folder, strategies_folder(folder, reader.by.identity))
             for shard in opened.sample_shards():
                 rows = pl.scan_parquet(shard).select(*KEY, "text").join(missing.lazy(), on=KEY, how="semi").collect()
                 if rows.is_empty():
                     continue
-                told = _table(rows, reader, asked)
-                kept = ways_on(folder, reader.by.identity, shard.name).join(told, on=KEY, how="anti")
-                write_ways(folder, reader.by.identity, pl.concat([kept, told]), shard.name)
+                table = _table(rows, reader, problems)
+                kept = strategies_on(folder, reader.by.identity, shard.name).join(table, on=KEY, how="anti")
+                write_strategies(folder, reader.by.identity, pl.concat([kept, table]), shard.name)
                 new += rows.height
-                progress(f"{folder.name}: ways of {new:,} of {missing.height:,} correct samples told")
+                progress(f"{folder.name}: strategies of {new:,} of {missing.height:,} correct samples read")
     except OSError as error:
-        raise OffleashError(f"The ways of {folder} could not be written ({error.strerror}); copy the run.") from None
+        raise OffleashError(
+            f"The strategies of {folder} could not be written ({error.strerror}). Copy the run to a writable place."
+        ) from None
     return new
 
 
-def _table(rows: pl.DataFrame, reader: Reader, asked: dict[str, SolvedProblem]) -> pl.DataFrame:
-    """The ways (WAYS) of samples; one without a text has none."""
-    there = rows.filter(pl.col("text").is_not_null())
-    found = reader.ways([(asked[problem], text) for problem, text in there.select("problem", "text").iter_rows()])
-    told = there.select(KEY).with_columns(
-        way=pl.Series([_writable(way) for way, _ in found], dtype=pl.String),
-        reason=pl.Series([_writable(trouble) or None for _, trouble in found], dtype=pl.String),
+def _table(rows: pl.DataFrame, reader: Reader, problems: dict[str, SolvedProblem]) -> pl.DataFrame:
+    """The strategies (STRATEGIES) of samples; a sample without a text has none, and no error either."""
+    texts = rows.filter(pl.col("text").is_not_null())
+    results = reader.strategies(
+        [(problems[problem], text) for problem, text in texts.select("problem", "text").iter_rows()]
+    )
+    read = texts.select(KEY).with_columns(
+        way=pl.Series([_writable(strategy) for strategy, _ in results], dtype=pl.String),
+        reason=pl.Series([_writable(error) or None for _, error in results], dtype=pl.String),
     )
     without = rows.filter(pl.col("text").is_null()).select(*KEY, way=pl.lit(None, pl.String))
-    return pl.concat([told, without.with_columns(reason=pl.lit(None, pl.String))]).select(*WAYS)
+    return pl.concat([read, without.with_columns(reason=pl.lit(None, pl.String))]).select(*STRATEGIES)
 
 
-def _asked(folder: Path) -> dict[str, SolvedProblem]:
+def _solved_problems(folder: Path) -> dict[str, SolvedProblem]:
     out = {}
     for problem, gold, question, details in (
         read_problems(folder).select("problem", "gold", "question", "details").iter_rows()
@@ -210,59 +234,62 @@ def _asked(folder: Path) -> dict[str, SolvedProblem]:
     return out
 
 
-def _parts(rows: Sequence[Row], places: Sequence[int]) -> Iterator[list[int]]:
-    """Places in parts that are one request each."""
-    part: list[int] = []
+def _batches(rows: Sequence[Row], places: Sequence[int]) -> Iterator[list[int]]:
+    """Places of rows in batches of one request each."""
+    batch: list[int] = []
     size = 0
     for place in places:
         length = len(rows[place][1])
-        if part and (len(part) == TEXTS or size + length > BYTES):
-            yield part
-            part, size = [], 0
-        part.append(place)
+        if batch and (len(batch) == TEXTS or size + length > BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(place)
         size += length
-    if part:
-        yield part
+    if batch:
+        yield batch
 
 
-def _key(asked: SolvedProblem, text: str) -> bytes:
-    return blake2b(f"{asked.key} {text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _key(problem: SolvedProblem, text: str) -> bytes:
+    return blake2b(f"{problem.key} {text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _writable(text: str | None) -> str | None:
+    """A text that Parquet takes: what a user's function returns may hold lone surrogates."""
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
-# The table on disk. Its column keeps the name `way`, which older run folders have.
+# The table on disk. Its column is called `way` and its first folder was `ways/`: stored names, kept for older runs.
 
 
-WAYS: dict[str, pl.DataType] = {
+STRATEGIES: dict[str, pl.DataType] = {
     "problem": pl.String(),
     "index": pl.UInt32(),
-    "way": pl.String(),  # null: the fingerprint could not tell
-    "reason": pl.String(),  # why the fingerprint failed; such a sample is tried again
+    "way": pl.String(),  # null: the fingerprint could not read it
+    "reason": pl.String(),  # the error, where the fingerprint failed; such a sample is tried again
 }
 FOLDER, OLD_FOLDER = "strategies", "ways"
 
 
-def ways_folder(run: Path, identity: str) -> Path:
+def strategies_folder(run: Path, identity: str) -> Path:
     """Where the strategies of a run by one fingerprint are stored; a folder of the old name is kept in use."""
     old = run / OLD_FOLDER / folder_name(identity)
     return old if old.is_dir() else run / FOLDER / folder_name(identity)
 
 
-def scan_ways(run: Path, identity: str) -> pl.LazyFrame:
-    """All ways of a run by one fingerprint (WAYS), read lazily; none where there are none yet."""
-    folder = ways_folder(run, identity)
-    return scan_shards(folder, WAYS) if any(folder.glob(SHARD)) else pl.LazyFrame(schema=WAYS)
+def scan_strategies(run: Path, identity: str) -> pl.LazyFrame:
+    """All strategies of a run by one fingerprint (STRATEGIES), read lazily; empty where none is stored."""
+    folder = strategies_folder(run, identity)
+    return scan_shards(folder, STRATEGIES) if any(folder.glob(SHARD)) else pl.LazyFrame(schema=STRATEGIES)
 
 
-def ways_on(run: Path, identity: str, shard: str) -> pl.DataFrame:
-    """The ways of the samples of one shard; empty where there are none yet."""
-    found = read_beside(ways_folder(run, identity) / shard, WAYS, f"tell the ways of {run} again")
-    return pl.DataFrame(schema=WAYS) if found is None else found
+def strategies_on(run: Path, identity: str, shard: str) -> pl.DataFrame:
+    """The strategies of the samples of one shard; empty where none is stored."""
+    stored = read_beside(
+        strategies_folder(run, identity) / shard, STRATEGIES, f"read the strategies of {run} again (--again)"
+    )
+    return pl.DataFrame(schema=STRATEGIES) if stored is None else stored
 
 
-def write_ways(run: Path, identity: str, frame: pl.DataFrame, shard: str) -> None:
-    """The ways of the samples of one shard, under its name; written whole."""
-    write_beside(ways_folder(run, identity) / shard, frame, WAYS)
+def write_strategies(run: Path, identity: str, frame: pl.DataFrame, shard: str) -> None:
+    """Store the strategies of the samples of one shard, under its name; the file is replaced as a whole."""
+    write_beside(strategies_folder(run, identity) / shard, frame, STRATEGIES)

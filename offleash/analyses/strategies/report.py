@@ -1,181 +1,195 @@
-"""Strategies of two runs compared: as JSON (schema 1), and in words."""
+"""Strategies of two runs compared: as JSON (schema 1), and in words.
+
+In the JSON a strategy is called a `way`, the word of schema 1: stored names stay.
+"""
 
 import numpy as np
 
 from offleash.analyses.strategies.strategies import Example, StrategyComparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
-from offleash.render.json import Json, number
-from offleash.stats.intervals import Estimate
+from offleash.render.json import Json, encode
 from offleash.stats.strategies import LEAST, Basis, Richness, StrategyNovelty
 
 SCHEMA = 1
 
 
-def ways_json(found: StrategyComparison) -> Json:
-    """What became of the ways of two runs."""
-    one = found.comparison
-    again = one.evidence.retest
+def strategies_document(strategies: StrategyComparison) -> Json:
+    """The strategies of two runs as one JSON document; unknown numbers are null."""
+    comparison, by = strategies.comparison, strategies.by
+    retest = comparison.evidence.retest
+    document: Json = encode(
+        {
+            "schema": SCHEMA,
+            "kind": "ways",
+            "by": {"name": by.function or by.name, "identity": by.identity, "about": by.about},
+            "k": comparison.change.k,
+            "problems": len(strategies.counts.drawn_P2),
+            "finding": finding(strategies),
+            "support": support_section(comparison.change),
+            "redraw": None
+            if retest is None
+            else {
+                "k": retest.k,
+                "observed_SRR": retest.observed_SRR,
+                "redraw_SRR": retest.redraw_SRR,
+                "redraw_E": retest.redraw,
+                "retest_SRR": retest.SRR,
+                "retest_SRR_interval": retest.SRR_interval,
+                "gain": retest.gain,
+                "gain_interval": retest.gain_interval,
+            },
+            "certain": {
+                "lost_at_least": strategies.lost_at_least,
+                "new_at_least": strategies.new_at_least,
+                "reason": strategies.coverage_caution or None,  # why the two above are null
+            },
+            "richness": {basis: _richness_section(rich) for basis, rich in strategies.richness.items()},
+            "novelty": {basis: _novelty_section(new) for basis, new in strategies.novelty.items()},
+            "coverage": dict(zip(("before", "after"), strategies.coverage, strict=True)),
+            "lost": [_example_section(example) for example in strategies.lost],
+            "new": [_example_section(example) for example in strategies.new],
+            "notes": comparison.notes,
+        }
+    )
+    return document
+
+
+def _richness_section(richness: Richness | None) -> Json | None:
+    if richness is None:
+        return None
+    sides = {"before": richness.before, "after": richness.after, "difference": richness.difference}
+    return {"n": richness.n, "problems": richness.problems, "enough": richness.enough, **sides}
+
+
+def _novelty_section(novelty: StrategyNovelty | None) -> Json | None:
+    if novelty is None:
+        return None
     return {
-        "schema": SCHEMA,
-        "kind": "ways",
-        "by": {"name": found.by.function or found.by.name, "identity": found.by.identity, "about": found.by.about},
-        "k": one.change.k,
-        "problems": len(found.counts.drawn_P2),
-        "finding": finding(found),
-        "support": support_section(one.change),
-        "redraw": None
-        if again is None
-        else {
-            "k": again.k,
-            "observed_SRR": number(again.observed_SRR),
-            "redraw_SRR": number(again.redraw_SRR),
-            "redraw_E": number(again.redraw),
-            "retest_SRR": number(again.SRR),
-            "retest_SRR_interval": again.SRR_interval.to_json(),
-            "gain": number(again.gain),
-            "gain_interval": again.gain_interval.to_json(),
-        },
-        "certain": {
-            "lost_at_least": found.lost_at_least,
-            "new_at_least": found.new_at_least,
-            "reason": found.misread or None,  # why there are none
-        },
-        "richness": {basis.value: _richness_json(rich) for basis, rich in found.richness.items()},
-        "novelty": {basis.value: _novelty_json(new) for basis, new in found.novelty.items()},
-        "coverage": {
-            side: {
-                "correct": how.correct,
-                "read": how.read,
-                "failed": how.failed,
-                "new": how.new,
-                "trouble": how.trouble,
-            }
-            for side, how in zip(("before", "after"), found.coverage, strict=True)
-        },
-        "lost": [_example(way) for way in found.lost],
-        "new": [_example(way) for way in found.new],
-        "notes": [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in one.notes],
+        "n": novelty.n,
+        "problems": novelty.problems,
+        "enough": novelty.enough,
+        "ways": novelty.ways,
+        "ways_redraw": novelty.ways_redraw,
+        "ways_excess": novelty.ways_excess,
+        "mass": novelty.mass,
+        "mass_redraw": novelty.mass_redraw,
+        "mass_excess": novelty.mass_excess,
     }
 
 
-def _estimate(one: Estimate) -> Json:
-    return {"value": number(one.value), "interval": one.interval.to_json()}
-
-
-def _richness_json(one: Richness | None) -> Json | None:
-    if one is None:
-        return None
-    sides: Json = {name: _estimate(getattr(one, name)) for name in ("before", "after", "difference")}
-    return {**_size(one), **sides}
-
-
-def _novelty_json(one: StrategyNovelty | None) -> Json | None:
-    if one is None:
-        return None
-    names = ("ways", "ways_redraw", "ways_excess", "mass", "mass_redraw", "mass_excess")
-    return {**_size(one), **{name: _estimate(getattr(one, name)) for name in names}}
-
-
-def _size(one: Richness | StrategyNovelty) -> Json:
-    return {"n": number(one.n), "problems": one.problems, "enough": one.enough}
-
-
-def _example(one: Example) -> Json:
+def _example_section(example: Example) -> Json:
     return {
-        "problem": one.problem,
-        "way": one.way,
-        "seen": {"before": one.seen[0], "after": one.seen[1]},
-        "drawn": {"before": one.drawn[0], "after": one.drawn[1]},
-        "p": number(one.p),
-        "sample": one.index,
-        "text": one.text,
+        "problem": example.problem,
+        "way": example.strategy,
+        "seen": dict(zip(("before", "after"), example.seen, strict=True)),
+        "drawn": dict(zip(("before", "after"), example.drawn, strict=True)),
+        "p": example.p,
+        "sample": example.index,
+        "text": example.text,
     }
 
 
-# In words: what was lost, what is new, and whether a second draw would show as much.
+# In words: what was lost, what is new, and whether resampling the run before would show as much.
 
 
-def finding(found: StrategyComparison) -> str:
-    """One paragraph with its uncertainty."""
-    parts = (_misread(found), _support(found), _certain(found), _richness_text(found), _novelty_text(found))
+def finding(strategies: StrategyComparison) -> str:
+    """One paragraph, every statement with its uncertainty."""
+    caution = f"Caution: {clean(strategies.coverage_caution)}." if strategies.coverage_caution else ""
+    parts = (
+        caution,
+        _support_text(strategies),
+        _significant_text(strategies),
+        _richness_text(strategies),
+        _novelty_text(strategies),
+    )
     return " ".join(part for part in parts if part)
 
 
-def _misread(found: StrategyComparison) -> str:
-    return f"Take care: {clean(found.misread)}." if found.misread else ""
-
-
-def whole(value: float) -> str:
-    """A count, whole where it is whole."""
+def count_text(value: float) -> str:
+    """A count, whole where it is whole: thinned to fewer samples a count is an expectation."""
     return "-" if np.isnan(value) else f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
 
 
-def _support(found: StrategyComparison) -> str:
-    change, again = found.comparison.change, found.comparison.evidence.retest
+def _support_text(strategies: StrategyComparison) -> str:
+    change, retest = strategies.comparison.change, strategies.comparison.evidence.retest
     base, rl = clean(change.before), clean(change.after)
     reached = change.P + change.S
     if reached < 1e-9:
-        return f"{base} shows no way of solving at all; {rl} shows {whole(change.E)} (k = {change.k:,})."
+        return f"{base} shows no strategy at all; {rl} shows {count_text(change.E)} (k = {change.k:,})."
     ends = change.interval["SRR"]
     kept = (
-        f"{rl} shows {whole(change.P)} of the {whole(reached)} ways in which {base} solves, {change.value['SRR']:.1%} "
+        f"{rl} keeps {count_text(change.P)} of the {count_text(reached)} strategies of {base}, "
+        f"{change.value['SRR']:.1%} [{ends.low:.1%}, {ends.high:.1%}], and shows {count_text(change.E)} that {base} "
+        f"does not (k = {change.k:,})."
     )
-    kept += f"[{ends.low:.1%}, {ends.high:.1%}], and {whole(change.E)} that {base} does not (k = {change.k:,})."
-    if again is None or np.isnan(again.SRR):
-        why = found.comparison.evidence.retest_reason or "no way was seen twice"
-        return f"{kept} How many of these a second draw of {base} would miss cannot be told: {clean(why)}."
-    twice = f" {base} drawn a second time would show {again.redraw_SRR:.1%} of its own ways, where {rl} shows "
-    twice += f"{again.observed_SRR:.1%} (k = {again.k:,}): corrected for that it keeps {again.SRR:.1%} "
-    return kept + twice + f"[{again.SRR_interval.low:.1%}, {again.SRR_interval.high:.1%}]."
+    if retest is None or np.isnan(retest.SRR):
+        why = strategies.comparison.evidence.retest_reason or "no strategy was seen twice"
+        return f"{kept} How many of these resampling {base} would miss is not known: {clean(why)}."
+    # Rare strategies come and go between two draws of one model, so SRR is set against a second draw of the base.
+    return (
+        f"{kept} Resampling {base} would show {retest.redraw_SRR:.1%} of its own strategies, where {rl} shows "
+        f"{retest.observed_SRR:.1%} (k = {retest.k:,}): corrected for that it keeps {retest.SRR:.1%} "
+        f"[{retest.SRR_interval.low:.1%}, {retest.SRR_interval.high:.1%}]."
+    )
 
 
-def _certain(found: StrategyComparison) -> str:
-    if found.lost_at_least is None or found.new_at_least is None:
-        return "Which ways are surely lost or new is therefore not said."
-    if not found.lost_at_least and not found.new_at_least:
-        return "No single way is surely lost or new (95%, corrected for all ways)."
-    lost, new = found.lost_at_least, found.new_at_least
-    return f"Surely lost are at least {lost:,} ways, surely new at least {new:,} (95%, corrected for all ways)."
+def _significant_text(strategies: StrategyComparison) -> str:
+    lost, new = strategies.lost_at_least, strategies.new_at_least
+    if lost is None or new is None:
+        return "Significant losses and gains are therefore not reported."
+    if not lost and not new:
+        return "No single strategy is significantly lost or new (95%, corrected for all strategies)."
+    return (
+        f"At least {lost:,} strategies are significantly lost and at least {new:,} significantly new "
+        "(95%, corrected for all strategies)."
+    )
 
 
-def _richness_text(found: StrategyComparison) -> str:
-    one = found.richness[Basis.CORRECT]
-    if one is None:
-        return "No problem has correct samples in both runs, so how many ways each uses cannot be compared fairly."
-    if one.n <= 1:
-        return "No problem has two correct samples in both runs, so nothing says how many ways each uses."
-    base, rl = clean(found.comparison.change.before), clean(found.comparison.change.after)
-    ends = one.difference.interval
-    told = f"In equal numbers of correct samples {rl} uses {one.after.value:.2f} ways a problem and {base} "
-    told += f"{one.before.value:.2f} ({one.difference.value:+.2f} [{ends.low:+.2f}, {ends.high:+.2f}]): "
-    if withheld := _withheld(found, one):
-        return told + withheld
+def _richness_text(strategies: StrategyComparison) -> str:
+    richness = strategies.richness[Basis.CORRECT]
+    if richness is None:
+        return "No problem has correct samples in both runs, so numbers of strategies cannot be compared fairly."
+    if richness.n <= 1:
+        return "No problem has two correct samples in both runs, so numbers of strategies cannot be compared."
+    base, rl = clean(strategies.comparison.change.before), clean(strategies.comparison.change.after)
+    ends = richness.difference.interval
+    values = (
+        f"At equal numbers of correct samples {rl} uses {richness.after.value:.2f} strategies per problem and {base} "
+        f"{richness.before.value:.2f} ({richness.difference.value:+.2f} [{ends.low:+.2f}, {ends.high:+.2f}]): "
+    )
+    if reason := _not_interpreted(strategies, richness):
+        return values + reason
     if ends.high < 0:
-        return told + "fewer, and not because of its accuracy."
+        return values + "fewer, and not because of its accuracy."
     if ends.low > 0:
-        return told + "more, and not because of its accuracy."
-    return told + "no difference that could be told."
+        return values + "more, and not because of its accuracy."
+    return values + "no significant difference."
 
 
-def _withheld(found: StrategyComparison, one: Richness | StrategyNovelty) -> str:
-    """Why numbers are shown and nothing is made of them."""
-    if found.misread:
-        return "what was not read could turn this."
-    return "" if one.enough else f"too few problems to say ({one.problems:,}; from {LEAST} on it is said)."
-
-
-def _novelty_text(found: StrategyComparison) -> str:
-    one = found.novelty[Basis.CORRECT]
-    if one is None or np.isnan(one.ways.value) or np.isnan(one.ways_redraw.value):
+def _novelty_text(strategies: StrategyComparison) -> str:
+    novelty = strategies.novelty[Basis.CORRECT]
+    if novelty is None or np.isnan(novelty.ways.value) or np.isnan(novelty.ways_redraw.value):
         return ""
-    base, rl, excess = found.comparison.change.before, found.comparison.change.after, one.ways_excess
-    told = f"Of the ways of {clean(rl)}, {one.ways.value:.1%} are new to as many correct samples of {clean(base)}; "
-    told += f"a second draw of {clean(base)} would show {one.ways_redraw.value:.1%}: "
-    if withheld := _withheld(found, one):
-        return told + withheld
-    if excess.interval.low > 0:
-        return told + f"more than chance, so it has ways that {clean(base)} takes rarely or never."
-    if excess.interval.high < 0:
-        return told + "fewer than chance, so its ways are those that were frequent before."
-    return told + "not surely more than chance."
+    base, rl = clean(strategies.comparison.change.before), clean(strategies.comparison.change.after)
+    excess = novelty.ways_excess.interval
+    values = (
+        f"Of the strategies of {rl}, {novelty.ways.value:.1%} are new to as many correct samples of {base}; "
+        f"resampling {base} would show {novelty.ways_redraw.value:.1%}: "
+    )
+    if reason := _not_interpreted(strategies, novelty):
+        return values + reason
+    if excess.low > 0:
+        return values + f"more than chance, so it has strategies that {base} uses rarely or never."
+    if excess.high < 0:
+        return values + "fewer than chance, so its strategies are those that were frequent before."
+    return values + "not significantly more than chance."
+
+
+def _not_interpreted(strategies: StrategyComparison, statistic: Richness | StrategyNovelty) -> str:
+    """Why numbers are printed without a conclusion; empty where one may be drawn."""
+    if strategies.coverage_caution:
+        return "samples that could not be read might reverse this."
+    if statistic.enough:
+        return ""
+    return f"too few problems for a conclusion ({statistic.problems:,} of the {LEAST} needed)."

@@ -55,7 +55,9 @@ class Checked:
     failures: tuple[Pair, ...]
 
 
-def check_ways(names: Sequence[str] = (), seed: int = 0, jobs: int = 1, progress: Progress = silent) -> list[Checked]:
+def check_fingerprints(
+    names: Sequence[str] = (), seed: int = 0, jobs: int = 1, progress: Progress = silent
+) -> list[Checked]:
     """Error rates of the fingerprints named, or of all, on the pairs planted for them."""
     chosen = [fingerprint(name) for name in names or FINGERPRINTS]
     for one in chosen:
@@ -68,7 +70,7 @@ def check_ways(names: Sequence[str] = (), seed: int = 0, jobs: int = 1, progress
 def measured(by: Fingerprint, pairs: Sequence[Pair], pool: Pool, progress: Progress = silent) -> Checked:
     """How a fingerprint does on pairs; two texts that it cannot read are not merged."""
     rows = [(pair.asked, text) for pair in pairs for text in (pair.first, pair.second)]
-    told = [way for way, _ in Reader(by, pool, progress).ways(rows)]
+    told = [way for way, _ in Reader(by, pool, progress).strategies(rows)]
     merged = [one is not None and one == other for one, other in zip(told[0::2], told[1::2], strict=True)]
     wrong = [pair for pair, one in zip(pairs, merged, strict=True) if one != pair.same]
     same = sum(pair.same for pair in pairs)
@@ -164,7 +166,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=0, help="plants other pairs")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(words)
-    found = check_ways(given.names, given.seed)
+    found = check_fingerprints(given.names, given.seed)
     if given.json:
         print(json.dumps(check_json(found)))
     else:

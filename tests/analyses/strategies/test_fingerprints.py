@@ -48,30 +48,34 @@ def test_every_fingerprint_has_planted_pairs_and_its_key_is_its_name() -> None:
         ("3 + 4 = 7\n3 + 4 = 7", "3+4"),
         ("1 * 36 = 36 and 36 - 6 = 30", "36-6"),
         ("The answer is 7.", None),
-        ("2 + 2 = 5", None),  # misread or wrong: not a step
+        ("2 + 2 = 5", None),  # coverage_caution or wrong: not a step
         ("5 / 0 = 3", None),
     ],
 )
 def test_steps_are_read_whatever_their_notation(text: str, way: str | None) -> None:
-    assert steps.way(SolvedProblem(), text) == way
+    assert steps.strategy(SolvedProblem(), text) == way
 
 
 def test_of_several_results_the_one_that_is_the_answer_is_the_way() -> None:
     text = "2 * 3 = 6 is not needed. 4 + 5 = 9."
-    assert steps.way(SolvedProblem(gold="9"), text) == "4+5"
-    assert steps.way(SolvedProblem(gold=None), text) == "2*3; 4+5"
+    assert steps.strategy(SolvedProblem(gold="9"), text) == "4+5"
+    assert steps.strategy(SolvedProblem(gold=None), text) == "2*3; 4+5"
 
 
 def test_a_number_of_the_question_quotes_a_result_once() -> None:
     text = "4 / 2 = 2 left. 2 * 9 = 18. 2 * 18 = 36."
-    assert steps.way(SolvedProblem(question="4 and 2 and 9", gold="36"), text) == "2*4*9/2"
-    assert steps.way(SolvedProblem(question="4 and 9", gold="36"), text) == "4*4*9/2/2"
+    assert steps.strategy(SolvedProblem(question="4 and 2 and 9", gold="36"), text) == "2*4*9/2"
+    assert steps.strategy(SolvedProblem(question="4 and 9", gold="36"), text) == "4*4*9/2/2"
 
 
 def test_the_countdown_way_is_the_verifiers_solution() -> None:
-    assert countdown.way(NUMBERS, "3+5=8, 8*2=16") == countdown.way(NUMBERS, "<answer>2*(5+3)</answer>") == "(3+5)*2"
-    assert countdown.way(NUMBERS, "3*5=15") is None
-    assert countdown.way(SolvedProblem(), "2*(5+3)") == "(3+5)*2"  # nothing is known of the problem
+    assert (
+        countdown.strategy(NUMBERS, "3+5=8, 8*2=16")
+        == countdown.strategy(NUMBERS, "<answer>2*(5+3)</answer>")
+        == "(3+5)*2"
+    )
+    assert countdown.strategy(NUMBERS, "3*5=15") is None
+    assert countdown.strategy(SolvedProblem(), "2*(5+3)") == "(3+5)*2"  # nothing is known of the problem
     assert VERIFIERS["countdown"].revision == FINGERPRINTS["countdown"].revision
 
 
@@ -79,11 +83,11 @@ def test_programs_differ_by_their_trees_and_not_by_their_names() -> None:
     one = "```python\ndef f(a: int) -> int:\n    '''Doc.'''\n    b = a  # note\n    b += 2\n    return b\n```"
     same = "```python\ndef g(x):\n    y = x\n    y = y + 2\n    return (y)\n\nprint(g(3))\n```"
     other = one.replace("+= 2", "+= 3")
-    assert program.way(SolvedProblem(), one) == program.way(SolvedProblem(), same)
-    assert program.way(SolvedProblem(), one) != program.way(SolvedProblem(), other)
-    assert program.way(SolvedProblem(), "def f(:") is None
-    assert program.way(SolvedProblem(), "just words") is None
-    assert program.way(SolvedProblem(), "    return a + 1") is not None  # the body of a function that was begun
+    assert program.strategy(SolvedProblem(), one) == program.strategy(SolvedProblem(), same)
+    assert program.strategy(SolvedProblem(), one) != program.strategy(SolvedProblem(), other)
+    assert program.strategy(SolvedProblem(), "def f(:") is None
+    assert program.strategy(SolvedProblem(), "just words") is None
+    assert program.strategy(SolvedProblem(), "    return a + 1") is not None  # the body of a function that was begun
 
 
 @pytest.mark.parametrize(
@@ -101,14 +105,14 @@ def test_programs_differ_by_their_trees_and_not_by_their_names() -> None:
     ],
 )
 def test_names_of_a_program_stand_for_what_their_scope_binds(source: str, way: str) -> None:
-    found = program.way(SolvedProblem(), f"```python\n{source}\n```")
+    found = program.strategy(SolvedProblem(), f"```python\n{source}\n```")
     assert found is not None
     assert found.replace("\n\n", "\n").strip() == way
 
 
 def test_attributes_are_renamed_only_where_they_are_surely_the_programs_own() -> None:
     def told(*lines: str) -> str | None:
-        return program.way(SolvedProblem(), f"```python\nclass A{lines[0]}:\n" + "\n".join(lines[1:]) + "\n```")
+        return program.strategy(SolvedProblem(), f"```python\nclass A{lines[0]}:\n" + "\n".join(lines[1:]) + "\n```")
 
     own = ("    def __init__(me):", "        me.low, me.high = 0, 1", "    def get(me):", "        return me.low")
     renamed = tuple(line.replace("me", "self").replace("low", "a").replace("high", "b") for line in own)
@@ -143,7 +147,7 @@ def test_a_long_way_is_cut_and_still_told_apart() -> None:
 )
 def test_hostile_texts_cost_little_more_than_honest_ones(text: str) -> None:
     started = time.monotonic()
-    steps.way(SolvedProblem(), text)
+    steps.strategy(SolvedProblem(), text)
     assert time.monotonic() - started < 5
 
 
@@ -152,7 +156,7 @@ def test_results_that_double_do_not_grow_without_bound() -> None:
     for _ in range(200):
         lines.append(f"{value} + {value} = {2 * value}")
         value *= 2
-    found = steps.way(SolvedProblem(), "\n".join(lines[:60]))
+    found = steps.strategy(SolvedProblem(), "\n".join(lines[:60]))
     assert found is not None
     assert len(found) <= 10 * LONGEST
 
@@ -173,5 +177,7 @@ def test_most_correct_answers_of_real_models_are_read(name: str, least: float) -
     if not file.is_file():
         pytest.skip("other people's outputs are not part of the project")
     rows = [row for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()) if row["file_correct"]][::3]
-    told = [steps.way(SolvedProblem(row["problem_id"], row["problem"], row["gold"]), row["completion"]) for row in rows]
+    told = [
+        steps.strategy(SolvedProblem(row["problem_id"], row["problem"], row["gold"]), row["completion"]) for row in rows
+    ]
     assert sum(way is not None for way in told) >= least * len(rows)

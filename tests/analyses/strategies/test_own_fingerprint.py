@@ -7,7 +7,7 @@ import pytest
 
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
 from offleash.analyses.strategies.fingerprints.registry import fingerprint
-from offleash.analyses.strategies.fingerprints.worker import answers, decide, probe, request
+from offleash.analyses.strategies.fingerprints.worker import decide, probe, request, results_of
 from offleash.data.verdict import Verdict
 
 SOURCE = """
@@ -51,7 +51,7 @@ def test_a_file_that_is_not_there_or_not_python_is_told(file: Path) -> None:
 
 def test_what_a_function_raises_is_told_on_one_line(file: Path) -> None:
     rows = [(SolvedProblem("p"), "text")]
-    assert answers(decide(request(fingerprint(f"{file}:kind"), rows))) == [(None, "ValueError: one two")]
-    ((way, trouble),) = answers(decide(request(fingerprint(f"{file}:number"), rows))) or []
+    assert results_of(decide(request(fingerprint(f"{file}:kind"), rows))) == [(None, "ValueError: one two")]
+    ((way, trouble),) = results_of(decide(request(fingerprint(f"{file}:number"), rows))) or []
     assert way is None
-    assert trouble == f"{file}:number gave int 3; a way is a str, or None"
+    assert trouble == f"{file}:number gave int 3; a strategy is a str, or None"

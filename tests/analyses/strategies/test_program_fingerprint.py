@@ -12,7 +12,7 @@ DATA = "def data():\n    return list(map(int, {}))\n"
 
 
 def told(source: str) -> str:
-    way = program.way(SolvedProblem(), f"```python\n{source}\n```")
+    way = program.strategy(SolvedProblem(), f"```python\n{source}\n```")
     assert way is not None
     return way.replace("\n\n", "\n").strip()
 

@@ -1,4 +1,4 @@
-"""Ways of runs: told once, stored, resumed, compared; trouble of a user's function named."""
+"""Strategies of runs: read once, stored, resumed, compared; errors of a user's function reported."""
 
 import json
 from pathlib import Path
@@ -10,56 +10,56 @@ import pytest
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem
 from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS, fingerprint
 from offleash.analyses.strategies.read import (
-    WAYS,
+    STRATEGIES,
     Coverage,
     Reader,
-    identified,
-    misread,
-    scan_ways,
-    tell_run,
-    ways_folder,
+    coverage_caution,
+    read_run,
+    scan_strategies,
+    strategies_folder,
+    with_revision,
 )
 from offleash.analyses.strategies.report import finding
-from offleash.analyses.strategies.strategies import ways
+from offleash.analyses.strategies.strategies import compare_strategies
 from offleash.errors import OffleashError
 from offleash.stats.strategies import Basis
 from offleash.verifiers.sandbox.pool import Pool
 from tests.analyses.strategies import error_rates
-from tests.analyses.strategies.error_rates import check_ways
+from tests.analyses.strategies.error_rates import check_fingerprints
 from tests.analyses.strategies.strategies_world import PRODUCT, SUM, WORDS, judge, solved_run
 
 STEPS = FINGERPRINTS["steps"]
 
 
-def told(folder: Path, pool: Pool) -> tuple[int, int, int]:
-    found = tell_run(folder, Reader(STEPS, pool))
+def read_again(folder: Path, pool: Pool) -> tuple[int, int, int]:
+    found = read_run(folder, Reader(STEPS, pool))
     return found.correct, found.read, found.new
 
 
-def test_ways_of_correct_samples_are_stored_and_told_once(tmp_path: Path) -> None:
+def test_strategies_of_correct_samples_are_stored_and_read_once(tmp_path: Path) -> None:
     folder = solved_run(tmp_path / "run", {"p": [SUM, PRODUCT, WORDS], "q": [SUM]}, {"p": ["1 + 1 = 2"]})
     with Pool(1) as pool:
-        assert told(folder, pool) == (4, 3, 4)
-        assert told(folder, pool) == (4, 3, 0)
-    table = scan_ways(folder, STEPS.identity).sort("problem", "index").collect()
-    assert table.schema == pl.Schema(WAYS)
+        assert read_again(folder, pool) == (4, 3, 4)
+        assert read_again(folder, pool) == (4, 3, 0)
+    table = scan_strategies(folder, STEPS.identity).sort("problem", "index").collect()
+    assert table.schema == pl.Schema(STRATEGIES)
     assert table["way"].to_list() == ["5+5+5", "3*5", None, "5+5+5"]
     assert not list(folder.rglob("*.writing"))
 
 
-def test_what_is_missing_is_told_and_what_stands_is_kept(tmp_path: Path) -> None:
+def test_missing_strategies_are_read_and_stored_ones_kept(tmp_path: Path) -> None:
     texts = {"p": [SUM, PRODUCT], "q": [SUM, "7 + 8 = 15"]}
     folder = solved_run(tmp_path / "run", {"p": [SUM], "q": [SUM]}, {"p": [PRODUCT], "q": ["7 + 8 = 15"]})
     with Pool(1) as pool:
-        assert told(folder, pool) == (2, 2, 2)
+        assert read_again(folder, pool) == (2, 2, 2)
         judge(folder, texts, texts)  # a better verifier finds more of them correct
-        assert told(folder, pool) == (4, 4, 2)
-        shard = next(ways_folder(folder, STEPS.identity).glob("*.parquet"))
+        assert read_again(folder, pool) == (4, 4, 2)
+        shard = next(strategies_folder(folder, STEPS.identity).glob("*.parquet"))
         shard.write_bytes(b"not a table")
         with pytest.raises(OffleashError, match="damaged"):
-            told(folder, pool)
+            read_again(folder, pool)
         shard.unlink()
-        assert told(folder, pool) == (4, 4, 4)
+        assert read_again(folder, pool) == (4, 4, 4)
 
 
 def test_a_function_that_fails_on_a_text_is_named_and_tried_again(tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_a_function_that_fails_on_a_text_is_named_and_tried_again(tmp_path: Path
     )
     rows = [(SolvedProblem("p", gold="g"), text) for text in ("abc", "", "crash", "hang", "die", "number", "xyz")]
     with Pool(2) as pool:
-        by = identified(fingerprint(f"{file}:way"), pool)
+        by = with_revision(fingerprint(f"{file}:way"), pool)
         assert by.identity.startswith("own-way@")
-        quick = type(by)(by.name, by.revision, by.module, by.about, by.room, 0.5, by.function)
-        found = Reader(quick, pool).ways(rows)
+        quick = type(by)(by.name, by.revision, by.module, by.about, by.isolation, 0.5, by.function)
+        found = Reader(quick, pool).strategies(rows)
     assert [way for way, _ in found] == ["gpa", None, None, None, None, None, "gpx"]
     for trouble, word in zip(
         [trouble for _, trouble in found], ["", "", "no such method", "time limit", "died", "int 7", ""], strict=True
@@ -88,7 +88,7 @@ def test_a_function_that_fails_on_a_text_is_named_and_tried_again(tmp_path: Path
     folder = solved_run(tmp_path / "run", {"p": ["abc", "crash"]})
     with Pool(1) as pool:
         reader = Reader(by, pool)
-        assert [(one.read, one.failed, one.new) for one in (tell_run(folder, reader), tell_run(folder, reader))] == [
+        assert [(one.read, one.failed, one.new) for one in (read_run(folder, reader), read_run(folder, reader))] == [
             (1, 1, 2),
             (1, 1, 1),
         ]
@@ -106,9 +106,9 @@ def test_a_function_that_cannot_be_loaded_is_refused(tmp_path: Path, source: str
     file = tmp_path / "mine.py"
     file.write_text(source)
     with Pool(1) as pool, pytest.raises(OffleashError, match=words):
-        identified(fingerprint(f"{file}:{name}"), pool)
+        with_revision(fingerprint(f"{file}:{name}"), pool)
     with Pool(1) as pool, pytest.raises(OffleashError, match="no file"):
-        identified(fingerprint(f"{tmp_path / 'gone.py'}:{name}"), pool)
+        with_revision(fingerprint(f"{tmp_path / 'gone.py'}:{name}"), pool)
 
 
 @pytest.mark.parametrize("name", ["program", "steps"])
@@ -124,7 +124,7 @@ def test_texts_that_break_parsers_break_nothing_else(name: str) -> None:
     bombs += ["```\n" + "if 1:\n" * 50 + "```", "-(" * 2_000 + "1" + ")" * 2_000 + " = 1"]
     honest = "3 * 5 = 15" if name == "steps" else "def f(a):\n    return a"
     with Pool(1) as pool:
-        found = Reader(FINGERPRINTS[name], pool).ways([(SolvedProblem("p"), text) for text in [*bombs, honest]])
+        found = Reader(FINGERPRINTS[name], pool).strategies([(SolvedProblem("p"), text) for text in [*bombs, honest]])
     assert found[-1][0] is not None
     assert len(found) == len(bombs) + 1
 
@@ -136,17 +136,17 @@ def test_a_function_of_a_module_is_found_from_the_folder_one_is_in(
     (tmp_path / "mine" / "ways.py").write_text("def kind(problem, text):\n    return text[:1]\n")
     monkeypatch.chdir(tmp_path)
     with Pool(1) as pool:
-        by = identified(fingerprint("mine.ways:kind"), pool)
-        assert Reader(by, pool).ways([(SolvedProblem("p"), "abc")]) == [("a", "")]
+        by = with_revision(fingerprint("mine.ways:kind"), pool)
+        assert Reader(by, pool).strategies([(SolvedProblem("p"), "abc")]) == [("a", "")]
 
 
-def test_lost_and_new_ways_are_found_in_a_known_world(tmp_path: Path) -> None:
-    """The base takes two ways in every problem; the RL model takes the first and, in one problem, a third."""
+def test_lost_and_new_strategies_are_seen_in_a_known_world(tmp_path: Path) -> None:
+    """The base uses two strategies in every problem; the RL model takes the first and, in one problem, a third."""
     problems = [f"p{number}" for number in range(12)]
     third = "20 - 5 = 15"
     base = solved_run(tmp_path / "base", {p: [SUM] * 10 + [PRODUCT] * 10 for p in problems})
     rl = solved_run(tmp_path / "rl", {p: [SUM] * 15 + ([third] * 5 if p == "p0" else [SUM] * 5) for p in problems})
-    found = ways([str(base), str(rl)], "steps", jobs=1, shown=2)
+    found = compare_strategies([str(base), str(rl)], "steps", jobs=1, shown=2)
     change = found.comparison.change
     assert (change.P, change.E, change.S) == (12, 1, 12)
     rich, new = found.richness[Basis.CORRECT], found.novelty[Basis.DRAWN]
@@ -154,9 +154,9 @@ def test_lost_and_new_ways_are_found_in_a_known_world(tmp_path: Path) -> None:
     assert new is not None
     assert (rich.before.value, rich.after.value) == pytest.approx((2, 13 / 12))
     assert found.lost_at_least == 12
-    assert found.new_at_least == 0  # 5 of 20 against 0 of 20 is not certain among 25 ways
-    assert [(one.way, one.seen, one.text) for one in found.lost] == [("3*5", (10, 0), PRODUCT)] * 2
-    assert [(one.way, one.problem, one.seen, one.index) for one in found.new] == [("20-5", "p0", (0, 5), 15)]
+    assert found.new_at_least == 0  # 5 of 20 against 0 of 20 is not significant among 25 strategies
+    assert [(one.strategy, one.seen, one.text) for one in found.lost] == [("3*5", (10, 0), PRODUCT)] * 2
+    assert [(one.strategy, one.problem, one.seen, one.index) for one in found.new] == [("20-5", "p0", (0, 5), 15)]
     assert len({one.problem for one in found.lost}) == 2
     assert new.ways.value == pytest.approx(expected_new(), abs=1e-9)
 
@@ -171,9 +171,9 @@ def expected_new() -> float:
 def test_swapping_the_runs_swaps_lost_and_new(tmp_path: Path) -> None:
     base = solved_run(tmp_path / "base", {"p": [SUM, PRODUCT, SUM, WORDS], "q": [SUM] * 4})
     rl = solved_run(tmp_path / "rl", {"p": [SUM] * 4, "q": [SUM, "7 + 8 = 15", SUM, SUM]})
-    one, other = (ways([str(a), str(b)], "steps", jobs=1) for a, b in ((base, rl), (rl, base)))
-    assert [way.way for way in one.lost] == [way.way for way in other.new] == ["3*5"]
-    assert [way.way for way in one.new] == [way.way for way in other.lost] == ["7+8"]
+    one, other = (compare_strategies([str(a), str(b)], "steps", jobs=1) for a, b in ((base, rl), (rl, base)))
+    assert [example.strategy for example in one.lost] == [example.strategy for example in other.new] == ["3*5"]
+    assert [example.strategy for example in one.new] == [example.strategy for example in other.lost] == ["7+8"]
     assert one.coverage == other.coverage[::-1] or one.coverage[0].unread == other.coverage[1].unread == 1
 
 
@@ -183,7 +183,7 @@ def test_swapping_the_runs_swaps_lost_and_new(tmp_path: Path) -> None:
 def test_error_rates_on_planted_pairs_are_no_higher_than_documented(
     name: str, most_split: int, most_merged: int
 ) -> None:
-    (found,) = check_ways([name])
+    (found,) = check_fingerprints([name])
     assert found.split.errors <= most_split
     assert found.merged.errors <= most_merged
     assert len(found.failures) == found.split.errors + found.merged.errors
@@ -191,25 +191,28 @@ def test_error_rates_on_planted_pairs_are_no_higher_than_documented(
 
 
 @pytest.mark.parametrize(("read", "said"), [(20, False), (19, False), (18, True), (12, True)])
-def test_ways_are_not_surely_lost_where_one_run_is_read_worse(tmp_path: Path, read: int, said: bool) -> None:
-    """The run after has both ways as often as the one before, and of one it says nothing that can be read."""
+def test_strategies_are_not_significantly_lost_where_one_run_is_read_worse(
+    tmp_path: Path, read: int, said: bool
+) -> None:
+    """The run after has both strategies as often as the one before, and of one it says nothing that can be read."""
     problems = [f"p{number}" for number in range(12)]
     both = [SUM] * 12 + [PRODUCT] * 8
     base = solved_run(tmp_path / "base", dict.fromkeys(problems, both))
     rl = solved_run(tmp_path / "rl", dict.fromkeys(problems, both[:read] + [WORDS] * (20 - read)))
-    found = ways([str(base), str(rl)], "steps", jobs=1)
-    assert bool(found.misread) == said
+    found = compare_strategies([str(base), str(rl)], "steps", jobs=1)
+    assert bool(found.coverage_caution) == said
     assert (found.lost_at_least is None, found.new_at_least is None) == (said, said)
     words = finding(found)
-    assert words.startswith("Take care: the fingerprint could tell the way of 100.0% of base and") == said
-    assert ("not read could turn this" in words) == said
-    assert ("surely lost" in words.replace("Which ways are surely lost or new is therefore not said", "")) != said
+    assert words.startswith("Caution: the fingerprint could read the strategy of 100.0% of base and") == said
+    assert ("could not be read might reverse this" in words) == said
+    assert ("significantly lost" in words) != said
+    assert ("Significant losses and gains are therefore not reported" in words) == said
 
 
 def test_runs_read_alike_but_badly_say_so_too() -> None:
     good, poor = Coverage(100, 81), Coverage(100, 79)
-    assert misread("ab", (good, good)) == misread("ab", (Coverage(0, 0), Coverage(100, 99))) == ""
-    assert "79.0% of a and 79.0% of b" in misread("ab", (poor, poor))
+    assert coverage_caution("ab", (good, good)) == coverage_caution("ab", (Coverage(0, 0), Coverage(100, 99))) == ""
+    assert "79.0% of a and 79.0% of b" in coverage_caution("ab", (poor, poor))
 
 
 def test_nothing_is_made_of_few_problems(tmp_path: Path) -> None:
@@ -217,8 +220,8 @@ def test_nothing_is_made_of_few_problems(tmp_path: Path) -> None:
         problems = [f"p{number}" for number in range(count)]
         base = solved_run(tmp_path / f"base{count}", dict.fromkeys(problems, [SUM] * 20 + [PRODUCT] * 20))
         rl = solved_run(tmp_path / f"rl{count}", dict.fromkeys(problems, [SUM] * 40))
-        words = finding(ways([str(base), str(rl)], "steps", jobs=1))
-        assert ("too few problems to say" in words) == few
+        words = finding(compare_strategies([str(base), str(rl)], "steps", jobs=1))
+        assert ("too few problems for a conclusion" in words) == few
         assert ("fewer, and not because of its accuracy" in words) != few
 
 
@@ -227,12 +230,12 @@ def test_a_function_that_fails_on_every_text_is_given_up(tmp_path: Path, body: s
     file = tmp_path / "mine.py"
     file.write_text(f"def way(problem, text):\n    {body}\n")
     rows = [(SolvedProblem("p"), f"text {number}") for number in range(3000)]
-    told = list[str]()
+    lines = list[str]()
     with Pool(1) as pool:
-        reader = Reader(fingerprint(f"{file}:way"), pool, told.append)
-        with pytest.raises(OffleashError, match=r"failed on each of the first texts and read none; the last time: \S"):
-            reader.ways(rows)
-    assert len(told) < 20
+        reader = Reader(fingerprint(f"{file}:way"), pool, lines.append)
+        with pytest.raises(OffleashError, match=r"failed on every text so far\. The last error: \S"):
+            reader.strategies(rows)
+    assert len(lines) < 20
 
 
 def test_what_failed_before_is_tried_again_without_being_given_up(tmp_path: Path) -> None:
@@ -240,13 +243,13 @@ def test_what_failed_before_is_tried_again_without_being_given_up(tmp_path: Path
     file.write_text("def way(problem, text):\n    return {'good': 'g'}[text]\n")
     folder = solved_run(tmp_path / "run", {"p": ["good", *(f"bad {number}" for number in range(30))]})
     with Pool(1) as pool:
-        by = identified(fingerprint(f"{file}:way"), pool)
+        by = with_revision(fingerprint(f"{file}:way"), pool)
         for new in (31, 30):
-            found = tell_run(folder, Reader(by, pool))
+            found = read_run(folder, Reader(by, pool))
             assert (found.read, found.failed, found.new) == (1, 30, new)
 
 
-def test_ways_are_told_anew_on_request_and_where_a_helper_of_the_function_changed(tmp_path: Path) -> None:
+def test_strategies_are_read_again_on_request_and_where_a_helper_of_the_function_changed(tmp_path: Path) -> None:
     file, helper = tmp_path / "mine.py", tmp_path / "its_helper.py"
     file.write_text("import its_helper\ndef way(problem, text):\n    return its_helper.kind(text)\n")
     helper.write_text("def kind(text): return 'a'\n")
@@ -255,28 +258,28 @@ def test_ways_are_told_anew_on_request_and_where_a_helper_of_the_function_change
     for change in ("", "", "def other(text): return 'more'\n"):
         helper.write_text(helper.read_text() + change)
         with Pool(1) as pool:
-            by = identified(fingerprint(f"{file}:way"), pool)
-            found.append((by.identity, tell_run(folder, Reader(by, pool)).new))
+            by = with_revision(fingerprint(f"{file}:way"), pool)
+            found.append((by.identity, read_run(folder, Reader(by, pool)).new))
     assert [new for _, new in found] == [2, 0, 2]
     assert found[0][0] == found[1][0] != found[2][0]
     with Pool(1) as pool:
-        assert tell_run(folder, Reader(by, pool), again=True).new == 2
-        assert tell_run(folder, Reader(by, pool)).new == 0
+        assert read_run(folder, Reader(by, pool), again=True).new == 2
+        assert read_run(folder, Reader(by, pool)).new == 0
 
 
 def test_strategies_that_were_stored_under_the_old_folder_name_are_read_and_added_to(tmp_path: Path) -> None:
     folder = solved_run(tmp_path / "run", {"p": [SUM] * 3 + [PRODUCT]})
     with Pool(1) as pool:
-        assert tell_run(folder, Reader(fingerprint("steps"), pool)).new == 4
+        assert read_run(folder, Reader(fingerprint("steps"), pool)).new == 4
         (folder / "strategies").rename(folder / "ways")
-        assert tell_run(folder, Reader(fingerprint("steps"), pool)).new == 0
-        assert tell_run(folder, Reader(fingerprint("steps"), pool), again=True).new == 4
+        assert read_run(folder, Reader(fingerprint("steps"), pool)).new == 0
+        assert read_run(folder, Reader(fingerprint("steps"), pool), again=True).new == 4
     assert not (folder / "strategies").exists()
 
 
 def test_a_check_of_a_function_of_ones_own_is_refused() -> None:
     with pytest.raises(OffleashError, match="No pairs are planted"):
-        check_ways(["mine.py:way"])
+        check_fingerprints(["mine.py:way"])
 
 
 def test_the_check_prints_the_error_rates_of_every_fingerprint(capsys: pytest.CaptureFixture[str]) -> None:

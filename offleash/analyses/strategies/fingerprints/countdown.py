@@ -8,13 +8,17 @@ from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.verifier import Case
 
 
-def way(asked: SolvedProblem, text: str) -> str | None:
-    """The expression in one writing; None where the text holds none, or breaks the rules of its problem."""
+def strategy(problem: SolvedProblem, text: str) -> str | None:
+    """The expression in canonical form; None where the text has none, or breaks the rules of its problem.
+
+    It is the solution that the verifier `countdown` reports, so that support per strategy and support per solution
+    (`compare --per solution`) agree on what is the same.
+    """
     answer = extract(text, VERIFIERS["countdown"].ladder).answer
     if answer is None:
         return None
-    case = Case(answer, details=asked.details)
-    if readable(case):  # no numbers and target are known: an expression on one line is still a way
+    case = Case(answer, details=problem.details)
+    if readable(case):  # the problem's numbers and target are not known: an expression on one line is still a strategy
         try:
             return short(canonical(parsed(answer.partition("=")[0])))
         except NotArithmeticError:

@@ -304,7 +304,7 @@ Block = (
 _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
-def way(asked: SolvedProblem, text: str) -> str | None:
+def strategy(problem: SolvedProblem, text: str) -> str | None:
     """The program in one writing; None where there is no program that can be read."""
     source = extract(text, VERIFIERS["program"].ladder).answer
     if source is None or len(source) > LONGEST:

@@ -1,11 +1,8 @@
-"""FINGERPRINTS: every fingerprint by name, or a function of the user's own. Adding one is a file and a line here."""
+"""FINGERPRINTS: every fingerprint by name. Adding one is a file beside this one and an entry here."""
 
 from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint
 from offleash.errors import OffleashError, unknown
 from offleash.verifiers.verifier import Isolation
-
-# FINGERPRINTS: every way to tell how a correct sample was solved, by name. Adding one is a file and an entry here.
-
 
 FINGERPRINTS: dict[str, Fingerprint] = {
     "countdown": Fingerprint(
@@ -13,7 +10,7 @@ FINGERPRINTS: dict[str, Fingerprint] = {
         revision="1",
         module="offleash.analyses.strategies.fingerprints.countdown",
         about="the expression over the given numbers; order and grouping of sums and products do not count",
-        room=Isolation.HERE,
+        isolation=Isolation.HERE,  # it parses arithmetic and runs nothing, so no worker is needed
     ),
     "steps": Fingerprint(
         name="steps",
@@ -28,24 +25,34 @@ FINGERPRINTS: dict[str, Fingerprint] = {
         about="the syntax tree of the last block of code; names, comments, hints and layout do not count",
     ),
 }
-OWN = "offleash.plugins"
+OWN = "offleash.plugins"  # loads users' functions in the worker
 
 
 def fingerprint(name: str) -> Fingerprint:
-    """The fingerprint of that name, or a function of the user's: FILE.py:NAME or package.module:NAME."""
+    """The fingerprint of that name, or one that calls a user's function.
+
+    Args:
+        name: a key of FINGERPRINTS, FILE.py:NAME or package.module:NAME.
+
+    Returns:
+        The fingerprint. A user's function is not loaded here: its revision is "0" until `with_revision` (read.py) has
+        hashed its source in a worker.
+    """
     if ":" not in name:
         if name not in FINGERPRINTS:
             error = unknown("fingerprint", name, FINGERPRINTS)
-            raise OffleashError(f"{error} A function of your own: --by FILE.py:NAME.")
+            raise OffleashError(f"{error} To use your own function: --by FILE.py:NAME.")
         return FINGERPRINTS[name]
     place, _, function = name.rpartition(":")
     if not place or not function.isidentifier():
-        raise OffleashError(f"--by takes FILE.py:NAME or package.module:NAME, found {name!r}; NAME is a function.")
+        raise OffleashError(
+            f"--by takes FILE.py:NAME or package.module:NAME, where NAME is a function; found {name!r}."
+        )
     return Fingerprint(
         name=f"own-{function}",
-        revision="0",  # its source is hashed where it is loaded
+        revision="0",  # replaced by a hash of its source
         module=OWN,
         about=f"the function {function} of {place}",
-        seconds=10.0,
+        seconds=10.0,  # more than ours get: a user's first call may import a library
         function=name,
     )

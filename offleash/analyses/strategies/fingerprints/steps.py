@@ -285,14 +285,14 @@ LARGEST = 60  # numbers of an expression into which steps are put
 _NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 
 
-def way(asked: SolvedProblem, text: str) -> str | None:
+def strategy(problem: SolvedProblem, text: str) -> str | None:
     """The expression that makes the answer, in one writing; None where the text holds no equation."""
     said = text.rpartition(THOUGHT)[2]
     steps = steps_of(said) or (steps_of(text) if said != text else [])
     if not steps:
         return None
-    made = _composed(steps, _given(asked.question))
-    gold = number_in(asked.gold)
+    made = _composed(steps, _given(problem.question))
+    gold = number_in(problem.gold)
     final = next((one for one in reversed(made) if one.value == gold), None)
     roots = [final] if final is not None else [one for one in made if not one.used]
     return short("; ".join(sorted({canonical(_plain(one.tree)) for one in roots})))

@@ -1,7 +1,9 @@
-"""What a worker does for fingerprints: many texts in one case, as many as a second allows, each trouble on its own.
+"""What a worker does for fingerprints: many texts in one case, as many as fit into a second, each error on its own.
 
-A case carries rows of (problem, text); the judgement's `solution` is a JSON list with what was found of the first of
-them: the way, None, or the trouble. What is not in the list is asked again, so one slow text holds up no others.
+Strategies are read by the pool of worker processes that judges answers (`verifiers/sandbox/pool.py`), which kills
+workers that hang and replaces those that die. A case carries rows of (problem, text); the judgement's `solution` is a
+JSON list with a strategy, or an error, for the first of them. Rows that are not in the list are sent again, so one slow
+text delays no others.
 """
 
 import json
@@ -14,30 +16,30 @@ from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint, S
 from offleash.data.verdict import Verdict
 from offleash.verifiers.verifier import Case, Judgement, Verifier
 
-SLICE = 1.0  # seconds after which a case is handed back
+SLICE = 1.0  # seconds after which a case is handed back: a request costs little beside that, and progress stays visible
 MODULE = "offleash.analyses.strategies.fingerprints.worker"
 Row = tuple[SolvedProblem, str]
-Found = tuple[str | None, str]  # the way, and the trouble where there was one
-Way = Callable[[SolvedProblem, str], str | None]
+StrategyOrError = tuple[str | None, str]  # the strategy, None where it cannot be read; and the error, "" without one
+Read = Callable[[SolvedProblem, str], str | None]
 
 
 def server(by: Fingerprint) -> Verifier:
-    """A fingerprint as the pool of workers runs it."""
+    """A fingerprint as the pool of workers runs it; a case may take one slice and one slow text."""
     seconds = by.seconds + SLICE
-    return Verifier(by.name, by.revision, ladder=(), module=MODULE, room=by.room, seconds=seconds)
+    return Verifier(by.name, by.revision, ladder=(), module=MODULE, room=by.isolation, seconds=seconds)
 
 
 def request(by: Fingerprint, rows: Sequence[Row]) -> Case:
     """Texts as one case; a problem that several of them solve is sent once."""
     places: dict[str, int] = {}
     problems: list[dict[str, object]] = []
-    told: list[tuple[int, str]] = []
-    for asked, text in rows:
-        place = places.setdefault(asked.key, len(problems))
+    texts: list[tuple[int, str]] = []
+    for problem, text in rows:
+        place = places.setdefault(problem.key, len(problems))
         if place == len(problems):
-            problems.append(asked.plain())
-        told.append((place, text))
-    return Case("", details={"module": by.module, "function": by.function, "problems": problems, "rows": told})
+            problems.append(problem.plain())
+        texts.append((place, text))
+    return Case("", details={"module": by.module, "function": by.function, "problems": problems, "rows": texts})
 
 
 def probe(by: Fingerprint) -> Case:
@@ -46,73 +48,72 @@ def probe(by: Fingerprint) -> Case:
 
 
 def decide(case: Case) -> Judgement:
-    """Serve a case of `request` or `probe`."""
+    """Serve a case of `request` or `probe`; the name is the one that the pool calls in a verifier's module."""
     module, function, problems, rows = (case.details[name] for name in ("module", "function", "problems", "rows"))
     if not isinstance(rows, list) or not isinstance(problems, list):
-        return _probed(str(function))
-    find = _way(str(module), str(function))
-    started, found = time.monotonic(), list[Found]()
-    asked = [_asked(problem) for problem in problems]
+        return _probe_source(str(function))
+    read = _load(str(module), str(function))
+    started, results = time.monotonic(), list[StrategyOrError]()
+    solved = [_solved_problem(problem) for problem in problems]
     for place, text in rows:
-        found.append(_found(find, asked[place], str(text)))
+        results.append(_read_text(read, solved[place], str(text)))
         if time.monotonic() - started > SLICE:
             break
-    return Judgement(Verdict.CORRECT, solution=json.dumps(found))
+    return Judgement(Verdict.CORRECT, solution=json.dumps(results))
 
 
-def answers(judgement: Judgement) -> list[Found] | None:
-    """What a judgement on `request` holds; None where the case failed."""
+def results_of(judgement: Judgement) -> list[StrategyOrError] | None:
+    """The results in a judgement on `request`, perhaps fewer than rows; None where the worker hung or died."""
     if judgement.verdict is not Verdict.CORRECT or judgement.solution is None:
         return None
-    return [(way, str(trouble)) for way, trouble in json.loads(judgement.solution)]
+    return [(strategy, str(error)) for strategy, error in json.loads(judgement.solution)]
 
 
 @cache
-def _way(module: str, function: str) -> Way:
+def _load(module: str, function: str) -> Read:
     if function:
         from offleash.plugins import called
 
-        return lambda asked, text: called(function, asked.plain(), text)
-    way: Way = import_module(module).way
-    return way
+        return lambda problem, text: called(function, problem.plain(), text)
+    read: Read = import_module(module).strategy
+    return read
 
 
-def _found(find: Way, asked: SolvedProblem, text: str) -> Found:
+def _read_text(read: Read, problem: SolvedProblem, text: str) -> StrategyOrError:
     try:
-        return find(asked, text), ""
+        return read(problem, text), ""
     except MemoryError:
-        raise
+        raise  # the worker is at its limit: let it die and be replaced
     except RecursionError:
         return None, "nested too deeply"
-    except Exception as trouble:  # a crash says something about the fingerprint, not about the sample
-        return None, _told(trouble)
+    except Exception as error:  # a crash says something about the fingerprint, not about the sample
+        return None, _in_one_line(error)
 
 
-def _probed(function: str) -> Judgement:
+def _probe_source(function: str) -> Judgement:
     from offleash.plugins import source_hash
 
     try:
         return Judgement(Verdict.CORRECT, solution=source_hash(function))
     except MemoryError:
         raise
-    except Exception as trouble:  # of the user's own module, as it is loaded
-        return Judgement(Verdict.FAILED, _told(trouble))
+    except Exception as error:  # whatever the user's module raises while it is imported
+        return Judgement(Verdict.FAILED, _in_one_line(error))
 
 
-def _told(trouble: Exception) -> str:
-    """A trouble in one line; one that is told by its message needs no name."""
+def _in_one_line(error: Exception) -> str:
+    """An exception as one line of at most 300 characters; our own messages need no name of a class before them."""
     from offleash.plugins import OwnTroubleError
 
     try:
-        message = " ".join(str(trouble).split())
-    except Exception:  # a class of the user's own
+        message = " ".join(str(error).split())
+    except Exception:  # the __str__ of a user's exception may raise, too
         message = ""
-    return (message if isinstance(trouble, OwnTroubleError) else f"{type(trouble).__name__}: {message}")[:300].strip(
-        ": "
-    )
+    named = message if isinstance(error, OwnTroubleError) else f"{type(error).__name__}: {message}"
+    return named[:300].strip(": ")
 
 
-def _asked(problem: Mapping[str, object]) -> SolvedProblem:
+def _solved_problem(problem: Mapping[str, object]) -> SolvedProblem:
     details = problem["details"]
     gold = problem["gold"]
     return SolvedProblem(
