@@ -24,8 +24,8 @@ from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case
 from offleash.verifying.cache import Cache
-from offleash.verifying.cases import judged_texts
-from offleash.verifying.judge import Judge, subject_of
+from offleash.verifying.cases import judge_texts
+from offleash.verifying.judge import Judge, problem_case
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "outputs"
 GROWN = (64, 1_024)  # samples a problem
@@ -59,15 +59,15 @@ def compare(name: str, kind: str, rows: list[Row]) -> str:
         warm(pool)
         started = time.perf_counter()
         judge = Judge(pool, Cache(Path(scratch)))
-        subjects = {problem: subject_of(problem, gold, "", None) for problem, _, gold in rows}
-        pairs = [(subjects[problem], MATH) for problem, _, _ in rows]
-        found = judged_texts(judge, pairs, [text for _, text, _ in rows], [False] * len(rows))
+        cases = {problem: problem_case(problem, gold, "", None) for problem, _, gold in rows}
+        pairs = [(cases[problem], MATH) for problem, _, _ in rows]
+        found = judge_texts(judge, pairs, [text for _, text, _ in rows], [False] * len(rows))
         ours = len(rows) / (time.perf_counter() - started)
     verdicts = [judged.verdict for _, judged in found]
     timed = random.Random(0).sample(range(len(rows)), min(MEASURED, len(rows)))
     theirs, other = per_sample([rows[place] for place in timed])
     print(f"\n{name}, {kind}, {len(rows):,} in all")
-    print(f"  offleash {ours:,.0f} verdicts/s, {dict(judge.ways)}; per sample {theirs:,.0f} verdicts/s")
+    print(f"  offleash {ours:,.0f} verdicts/s, {dict(judge.decided_by)}; per sample {theirs:,.0f} verdicts/s")
     apart = {
         (rows[p][2], found[p][0].answer, v)
         for p, v in zip(timed, other, strict=True)
@@ -96,7 +96,7 @@ def per_sample(rows: list[Row]) -> tuple[float, list[bool]]:
 def changed_by_reuse(rows: list[Row], verdicts: list[Verdict]) -> int:
     """How many of a sample of verdicts come out otherwise when each is decided anew, in no order but its own."""
     some = random.Random(1).sample(range(len(rows)), min(400, len(rows)))
-    read = [extract(rows[place][1], MATH.ladder) for place in some]
+    read = [extract(rows[place][1], MATH.steps) for place in some]
     cases = [Case(one.answer or "", rows[place][2]) for one, place in zip(read, some, strict=True)]
     with Pool(1) as pool:
         alone = dict(pool.judge(MATH, cases))

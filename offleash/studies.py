@@ -33,8 +33,8 @@ from offleash.reporting.comparison import document
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.samplers.seeds import seed_of
-from offleash.verifying.cases import refuse_unreadable, subjects_of
-from offleash.verifying.verify import VerifiedRun, VerifyOptions, judge_of, verify_with
+from offleash.verifying.cases import problem_cases, refuse_unreadable
+from offleash.verifying.verify import VerificationResult, VerifyOptions, open_judge, verify_with
 
 NAMES = ("base", "rl")  # the folders of the two runs
 
@@ -80,7 +80,7 @@ class StudyRuns:
 
     folder: Path
     drawn: tuple[DrawSummary, ...]
-    verified: tuple[VerifiedRun, ...]
+    verified: tuple[VerificationResult, ...]
     comparison: Comparison | None
     inputs: ComparisonInputs | None = None  # of the comparison
 
@@ -126,14 +126,14 @@ def check_study(
         progress(f"looking at {model}")
         check_model(model)
     options, where = verifying or VerifyOptions(), "this study"
-    subjects = subjects_of(with_prompts(asked.problems), options.verifier, options.ladder, where)
+    cases = problem_cases(with_prompts(asked.problems), options.verifier, options.extraction, where)
     progress("reading gold answers")
-    with judge_of(options) as judge:
-        refuse_unreadable(judge, subjects, where)
+    with open_judge(options) as judge:
+        refuse_unreadable(judge, cases, where)
 
 
-def _verified(folder: Path, options: VerifyOptions, progress: Progress) -> tuple[VerifiedRun, ...]:
-    with judge_of(options, progress) as judge:
+def _verified(folder: Path, options: VerifyOptions, progress: Progress) -> tuple[VerificationResult, ...]:
+    with open_judge(options, progress) as judge:
         return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)
 
 

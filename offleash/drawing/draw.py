@@ -33,9 +33,9 @@ from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.samplers.huggingface.loading import check_folder, settings_of
 from offleash.samplers.registry import EXTRAS, Model, open_sampler
 from offleash.samplers.sampler import Sampler, SamplingParams
-from offleash.verifying.cases import refuse_unreadable, subjects_of
+from offleash.verifying.cases import problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import Subjects, VerifyOptions, judge_of, stored_name, verify_shards
+from offleash.verifying.verify import CasesByProblem, VerifyOptions, open_judge, stored_name, verify_shards
 
 
 @dataclass(frozen=True)
@@ -165,14 +165,14 @@ class _JudgeSetup:
     """A judge and all that it judges by."""
 
     judge: Judge
-    subjects: Subjects
+    cases: CasesByProblem
     opened: bool
 
     def verification(self, run: RunFolder, progress: Progress) -> Verification:
         """Who judges what is drawn, with all that stands in the run judged."""
-        name = stored_name(self.judge, [verifier for _, verifier in self.subjects.values()])
-        verify_shards(run, self.judge, self.subjects, self.opened, progress)
-        return Verification(name, lambda workers: JudgeQueue(self.judge, self.subjects, self.opened, workers.events))
+        name = stored_name(self.judge, [verifier for _, verifier in self.cases.values()])
+        verify_shards(run, self.judge, self.cases, self.opened, progress)
+        return Verification(name, lambda workers: JudgeQueue(self.judge, self.cases, self.opened, workers.events))
 
 
 @contextmanager
@@ -183,11 +183,11 @@ def _judging(
     if not until:
         yield None
         return
-    ladder = replace(options.ladder, opened=options.ladder.opened or origin.thinking)
-    subjects = subjects_of(with_prompts(problems), options.verifier, ladder, where)
-    with judge_of(replace(options, ladder=ladder)) as judge:
-        refuse_unreadable(judge, subjects, where)
-        yield _JudgeSetup(judge, subjects, ladder.opened)
+    extraction = replace(options.extraction, opened=options.extraction.opened or origin.thinking)
+    cases = problem_cases(with_prompts(problems), options.verifier, extraction, where)
+    with open_judge(replace(options, extraction=extraction)) as judge:
+        refuse_unreadable(judge, cases, where)
+        yield _JudgeSetup(judge, cases, extraction.opened)
 
 
 def _estimate(

@@ -15,7 +15,7 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import DrawnChunk, Request, Sample, Sampler, SamplingParams
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import Subjects, judged_rows
+from offleash.verifying.verify import CasesByProblem, judge_rows
 
 HELD = 4  # answers that may wait for the writer; then samplers wait: of long texts each is a hundred megabytes
 
@@ -167,8 +167,8 @@ TOGETHER = 2_000  # samples judged at a time: their distinct answers are decided
 class JudgeQueue:
     """One thread that judges what was drawn, as it comes."""
 
-    def __init__(self, judge: Judge, subjects: Subjects, opened: bool, events: queue.Queue[Event]) -> None:
-        self._judge, self._subjects, self._opened, self._events = judge, subjects, opened, events
+    def __init__(self, judge: Judge, cases: CasesByProblem, opened: bool, events: queue.Queue[Event]) -> None:
+        self._judge, self._cases, self._opened, self._events = judge, cases, opened, events
         self._waiting: queue.SimpleQueue[tuple[DrawnChunk, int] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self.backlog = 0  # bytes of text that wait
@@ -210,7 +210,7 @@ class JudgeQueue:
                 self._events.put(VerdictsReady(drawn.request, frame))
 
     def _verdicts(self, some: Sequence[DrawnChunk]) -> list[pl.DataFrame]:
-        whole = judged_rows(self._judge, self._subjects, pl.concat([rows_of(drawn) for drawn in some]), self._opened)
+        whole = judge_rows(self._judge, self._cases, pl.concat([rows_of(drawn) for drawn in some]), self._opened)
         frames, start = [], 0
         for drawn in some:
             frames.append(whole.slice(start, len(drawn.samples)))

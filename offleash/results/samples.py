@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from offleash.studies import Cost, StudyRuns
     from offleash.verifying.check_problems import ProblemCheck
     from offleash.verifying.rows import Outcome
-    from offleash.verifying.verify import VerifiedRun
+    from offleash.verifying.verify import VerificationResult
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -113,7 +113,7 @@ class StudyResult(Result):
 class VerifyResult(Result):
     """Run folders that were judged, or the rows of a file."""
 
-    runs: "tuple[VerifiedRun, ...]" = ()
+    runs: "tuple[VerificationResult, ...]" = ()
     rows: "tuple[Outcome, ...]" = ()  # in the order of the file; empty where a callback took them
     counts: Mapping[str, Counter[str]] = field(default_factory=dict)  # of rows: by verdict and by step
     failures: tuple[str, ...] = ()  # of rows: some of them
@@ -133,17 +133,17 @@ class VerifyResult(Result):
         return self.of_rows
 
     def to_dict(self) -> Any:
-        from offleash.verifying.report import outcome_document, verified_document
+        from offleash.verifying.report import outcome_json, verification_json
 
-        return [outcome_document(row) for row in self.rows] if self.of_rows else verified_document(self.runs)
+        return [outcome_json(row) for row in self.rows] if self.of_rows else verification_json(self.runs)
 
     def show(self, console: "Console | None" = None) -> None:
-        from offleash.verifying.report import outcomes_text, verified_text
+        from offleash.verifying.report import outcomes_text, verification_text
 
         if self.of_rows:
             say(console, outcomes_text(self.counts["verdicts"], self.counts["steps"], self.failures))
         else:
-            say(console, "\n".join(verified_text(run) for run in self.runs))
+            say(console, "\n".join(verification_text(run) for run in self.runs))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -202,14 +202,14 @@ class CheckResult(Result):
         return self.check.sound
 
     def to_dict(self) -> dict[str, Any]:
-        from offleash.verifying.check_problems import checked_document
+        from offleash.verifying.check_problems import check_json
 
-        return checked_document(self.check)
+        return check_json(self.check)
 
     def show(self, console: "Console | None" = None) -> None:
-        from offleash.verifying.check_problems import checked_text
+        from offleash.verifying.check_problems import check_text
 
-        say(console, checked_text(self.check))
+        say(console, check_text(self.check))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -289,6 +289,6 @@ def row_document(row: "Outcome | ScoredRow") -> dict[str, Any]:
     """One row of a file that was verified or scored, as `--json` prints it."""
     from offleash.scoring.report import row_document as scored_row
     from offleash.scoring.rows import ScoredRow
-    from offleash.verifying.report import outcome_document
+    from offleash.verifying.report import outcome_json
 
-    return scored_row(row) if isinstance(row, ScoredRow) else outcome_document(row)
+    return scored_row(row) if isinstance(row, ScoredRow) else outcome_json(row)

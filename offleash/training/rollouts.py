@@ -16,9 +16,9 @@ from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import Ints, MethodSchedule, RolloutGroup, TokenBatch
 from offleash.training.policy import Policy, Samples
-from offleash.verifying.cases import ExtractionOptions, judged_texts, refuse_unreadable, subjects_of
+from offleash.verifying.cases import ExtractionOptions, judge_texts, problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import Subjects, VerifyOptions, judge_of
+from offleash.verifying.verify import CasesByProblem, VerifyOptions, open_judge
 
 # Rewards: 1 for a sample that its verifier calls correct, 0 for any other, judged as every run is.
 
@@ -37,13 +37,13 @@ class Rewards:
     """A judge, and the problems it judges."""
 
     judge: Judge
-    subjects: Subjects
+    cases: CasesByProblem
     opened: bool
 
     def of(self, problems: Sequence[str], texts: Sequence[str], truncated: Sequence[bool]) -> RewardBatch:
         """The rewards of samples, each with the problem it answers."""
-        pairs = [self.subjects[problem] for problem in problems]
-        found = judged_texts(self.judge, pairs, texts, truncated, self.opened)
+        pairs = [self.cases[problem] for problem in problems]
+        found = judge_texts(self.judge, pairs, texts, truncated, self.opened)
         return RewardBatch(
             tuple(float(judged.verdict is Verdict.CORRECT) for _, judged in found),
             tuple(judged.solution or extraction.answer or "" for extraction, judged in found),
@@ -54,10 +54,10 @@ class Rewards:
 @contextmanager
 def rewards_for(problems: pl.DataFrame, where: str, opened: bool = False) -> Iterator[Rewards]:
     """The rewards of a set of problems; refused where one of them cannot be judged."""
-    with judge_of(VerifyOptions(cache=False)) as judge:  # samples of a policy that changes are hardly ever seen again
-        subjects = subjects_of(problems, None, ExtractionOptions(opened=opened), where)
-        refuse_unreadable(judge, subjects, where)
-        yield Rewards(judge, subjects, opened)
+    with open_judge(VerifyOptions(cache=False)) as judge:  # samples of a policy that changes are hardly ever seen again
+        cases = problem_cases(problems, None, ExtractionOptions(opened=opened), where)
+        refuse_unreadable(judge, cases, where)
+        yield Rewards(judge, cases, opened)
 
 
 # Groups: collected for a step, dropped and refilled where the method learns from mixed ones only.

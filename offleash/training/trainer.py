@@ -245,7 +245,7 @@ def _traces(recipe: Recipe, method: Method, rewards: Rewards) -> Mapping[str, Se
                 f"The method {recipe.method} learns from traces; name a JSONL of {{problem, text}}: traces=FILE."
             )
         return {}
-    found = {name: texts for name, texts in read_traces(Path(recipe.traces)).items() if name in rewards.subjects}
+    found = {name: texts for name, texts in read_traces(Path(recipe.traces)).items() if name in rewards.cases}
     if not found:
         raise OffleashError(f"No trace of {recipe.traces} is for a problem of {recipe.problems.name}.")
     pairs = [(name, text) for name, texts in found.items() for text in texts]

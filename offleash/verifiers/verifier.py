@@ -36,7 +36,7 @@ class Isolation(StrEnum):
     WORKER = "worker"  # a warm process that is killed on time or memory
     SANDBOX = "sandbox"  # a warm process without network, files or environment: it evaluates model-written text
     ALONE = "alone"  # a fresh sandbox for every case: it runs model-written programs
-    ASKS = "asks"  # waits for another model's answer
+    REMOTE = "asks"  # waits for another model's answer
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Verifier:
 
     name: str  # key in VERIFIERS and CLI word; stored with problems and verdicts
     revision: str  # raised when its verdicts change
-    ladder: tuple[str, ...]  # steps of extraction, in order: see extraction.extract.STEPS
+    steps: tuple[str, ...]  # steps of extraction, in order: see extraction.extract.STEPS
     module: str  # with `decide(case) -> Judgement` and `readable(case) -> str`, "" or why the gold cannot be read
-    room: Isolation = Isolation.HERE
+    isolation: Isolation = Isolation.HERE
     seconds: float = 4.0  # of wall clock a case
     memory: int = 2 << 30  # bytes of address space of its process
     library: str | None = None  # the distribution whose version is part of ours

@@ -32,15 +32,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offleash"
 
 
-def subject_hash(gold: str | None, question: str, details: str) -> bytes:
+def problem_hash(gold: str | None, question: str, details: str) -> bytes:
     """Hash of what a problem gives its verifier."""
     parts = [gold or "", "" if gold is not None else "no gold", question, details]
     return _hash(part.encode("utf-8", "surrogatepass") for part in parts)
 
 
-def key_of(identity: str, subject: bytes, case: Case) -> bytes:
+def key_of(identity: str, problem: bytes, case: Case) -> bytes:
     """The key of one case under one verifier and version."""
-    return _hash([identity.encode(), subject, case.answer.encode("utf-8", "surrogatepass")])
+    return _hash([identity.encode(), problem, case.answer.encode("utf-8", "surrogatepass")])
 
 
 class Cache:

@@ -13,7 +13,7 @@ from offleash.errors import OffleashError
 from offleash.verifiers.extraction.extract import Extraction, extract
 from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Judgement, Verifier
-from offleash.verifying.judge import Judge, ProblemCase, subject_of
+from offleash.verifying.judge import Judge, ProblemCase, problem_case
 
 SHOWN = 5  # problems named in a message
 UNREAD = Judgement(Verdict.UNREAD)
@@ -30,14 +30,14 @@ class ExtractionOptions:
         if not (self.last_number or self.opened):
             return verifier
         suffix = (".last_number" if self.last_number else "") + (".opened" if self.opened else "")
-        steps = verifier.ladder
+        steps = verifier.steps
         if self.last_number and "last_number" not in steps:
             steps = (*steps, "last_number")
-        return replace(verifier, name=verifier.name + suffix, ladder=steps)
+        return replace(verifier, name=verifier.name + suffix, steps=steps)
 
 
-def subjects_of(
-    problems: pl.DataFrame, wanted: str | None, ladder: ExtractionOptions, where: str
+def problem_cases(
+    problems: pl.DataFrame, wanted: str | None, extraction: ExtractionOptions, where: str
 ) -> dict[str, tuple[ProblemCase, Verifier]]:
     """Every problem of a table with its verifier: the one wanted for all, else its own."""
     chosen = named(wanted) if wanted else None
@@ -49,12 +49,12 @@ def subjects_of(
         )
     found = {}
     for row in problems.select("problem", "gold", "question", "details", "verifier").iter_rows():
-        subject = subject_of(row[0], row[1], row[2], row[3])
-        found[row[0]] = (subject, ladder.of(chosen or named(row[4])))
+        problem = problem_case(row[0], row[1], row[2], row[3])
+        found[row[0]] = (problem, extraction.of(chosen or named(row[4])))
     return found
 
 
-def told_by(problems: pl.DataFrame, fuller: pl.DataFrame, where: str) -> pl.DataFrame:
+def fill_from_problem_set(problems: pl.DataFrame, fuller: pl.DataFrame, where: str) -> pl.DataFrame:
     """A run's problems with what a set of problems says of them: found by their text, else by their id."""
     known = ["gold", "verifier", "details", "question"]
     renamed = {column: f"{column} said" for column in known}
@@ -73,27 +73,27 @@ def told_by(problems: pl.DataFrame, fuller: pl.DataFrame, where: str) -> pl.Data
     return joined.with_columns(filled).select(problems.columns)
 
 
-def refuse_unreadable(judge: Judge, subjects: dict[str, tuple[ProblemCase, Verifier]], where: str) -> None:
+def refuse_unreadable(judge: Judge, cases: dict[str, tuple[ProblemCase, Verifier]], where: str) -> None:
     """Stop before the first sample where a gold answer cannot be judged against: verdicts on it would be false."""
-    faults = unreadable(judge, list(subjects.values()))
+    faults = unreadable(judge, list(cases.values()))
     if not faults:
         return
-    lines = [f"  problem {subject.problem!r}: {why}" for subject, why in faults[:SHOWN]]
+    lines = [f"  problem {problem.id!r}: {why}" for problem, why in faults[:SHOWN]]
     more = [f"  and {len(faults) - SHOWN} more: offleash check lists them"] if len(faults) > SHOWN else []
     raise OffleashError(
-        "\n".join([f"{len(faults)} of the {len(subjects)} problems of {where} cannot be judged:", *lines, *more])
+        "\n".join([f"{len(faults)} of the {len(cases)} problems of {where} cannot be judged:", *lines, *more])
         + "\nTake gold answers from a set of problems with --problems, correct them, or choose another verifier."
     )
 
 
 def unreadable(judge: Judge, pairs: Sequence[tuple[ProblemCase, Verifier]]) -> list[tuple[ProblemCase, str]]:
     groups: dict[str, tuple[Verifier, list[ProblemCase]]] = {}
-    for subject, verifier in pairs:
-        groups.setdefault(verifier.name, (verifier, []))[1].append(subject)
-    return [fault for verifier, subjects in groups.values() for fault in judge.unreadable(verifier, subjects)]
+    for problem, verifier in pairs:
+        groups.setdefault(verifier.name, (verifier, []))[1].append(problem)
+    return [fault for verifier, problems in groups.values() for fault in judge.unreadable(verifier, problems)]
 
 
-def judged_texts(
+def judge_texts(
     judge: Judge,
     pairs: Sequence[tuple[ProblemCase, Verifier]],
     texts: Sequence[str | None],
@@ -111,13 +111,13 @@ def judged_texts(
     waiting: dict[str, tuple[Verifier, dict[tuple[bytes, str], ProblemCase]]] = {}
     known: dict[int, dict[str, Judgement]] = {}
     for pair, text, cut in zip(pairs, texts, truncated, strict=True):
-        ladder = pair[1].ladder
-        memory = read.get((ladder, cut))
+        steps = pair[1].steps
+        memory = read.get((steps, cut))
         if memory is None:
-            memory = read[ladder, cut] = {}
+            memory = read[steps, cut] = {}
         found = memory.get(text or "")
         if found is None:
-            found = memory[text or ""] = extract(text or "", ladder, cut, opened)
+            found = memory[text or ""] = extract(text or "", steps, cut, opened)
         answers.append(found)
         judged = known.get(id(pair))
         if judged is None:
@@ -127,7 +127,7 @@ def judged_texts(
             group = waiting.setdefault(pair[1].name, (pair[1], {}))[1]
             group[pair[0].key, found.answer] = pair[0]
     for verifier, group in waiting.values():
-        judge.decide(verifier, [(subject, answer) for (_, answer), subject in group.items()])
+        judge.decide(verifier, [(problem, answer) for (_, answer), problem in group.items()])
     return [
         (found, UNREAD if found.answer is None else judged[found.answer])
         for found, judged in zip(answers, decided, strict=True)

@@ -19,7 +19,7 @@ from offleash.render.escape import clean
 from offleash.verifiers.registry import verifier
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
-from offleash.verifying.judge import Judge, ProblemCase, subject_of
+from offleash.verifying.judge import Judge, ProblemCase, problem_case
 
 Tell = Callable[[str], None]
 
@@ -75,7 +75,7 @@ def check(
     """Judge gold answers and corruptions of them; `name` is the verifier of problems that name none, or of all."""
     unchecked: dict[str, int] = {}
     trials: dict[str, list[_Trial]] = {}
-    subjects: dict[str, list[tuple[int, ProblemCase]]] = {}
+    problems: dict[str, list[tuple[int, ProblemCase]]] = {}
     for place, values in enumerate(frame.iter_rows(named=True), 1):
         row = (rows or {}).get(values["problem"], place)
         chosen = name or values["verifier"]
@@ -83,17 +83,17 @@ def check(
             raise OffleashError(
                 f"Problem {shown(values['problem'])}, row {row}, names no verifier. Name one for all: --verifier math."
             )
-        if verifier(chosen).room is Isolation.ASKS:
+        if verifier(chosen).isolation is Isolation.REMOTE:
             _count(unchecked, "not checked: asks a model")
             continue
-        subject = subject_of(values["problem"], values["gold"], values["question"], values["details"])
-        subjects.setdefault(chosen, []).append((row, subject))
+        problem = problem_case(values["problem"], values["gold"], values["question"], values["details"])
+        problems.setdefault(chosen, []).append((row, problem))
         trials.setdefault(chosen, []).extend(_trials(row, values, chosen, unchecked))
     score = _Score()
     for chosen, batch in trials.items():
         tell(f"{chosen}: {len(batch):,} answers")
         with Pool(jobs or cpu_count() or 1, trust_code=trust_code) as pool:
-            unusable = _unusable(pool, verifier(chosen), subjects[chosen])
+            unusable = _unusable(pool, verifier(chosen), problems[chosen])
             score.faults += unusable.values()
             usable = [trial for trial in batch if trial.row not in unusable]
             for index, judgement in pool.judge(verifier(chosen), [trial.case for trial in usable]):
@@ -141,20 +141,22 @@ def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str,
         yield _Trial(row, problem, Case(text, gold, question, details), right=False)
 
 
-def _unusable(pool: Pool, kind: Verifier, subjects: list[tuple[int, ProblemCase]]) -> dict[int, Fault]:
+def _unusable(pool: Pool, kind: Verifier, problems: list[tuple[int, ProblemCase]]) -> dict[int, Fault]:
     """Problems that their verifier cannot judge at all, by row; those without a gold answer may still be usable."""
-    rows = {subject.problem: row for row, subject in subjects}
-    asked = [subject for _, subject in subjects if subject.gold is not None or kind.room is not Isolation.WORKER]
+    rows = {problem.id: row for row, problem in problems}
+    readable = [
+        problem for _, problem in problems if problem.gold is not None or kind.isolation is not Isolation.WORKER
+    ]
     return {
-        rows[subject.problem]: Fault(
-            rows[subject.problem],
-            subject.problem,
+        rows[problem.id]: Fault(
+            rows[problem.id],
+            problem.id,
             kind.name,
-            subject.gold,
+            problem.gold,
             why,
             "correct its gold answer or details, or choose another verifier with --verifier",
         )
-        for subject, why in Judge(pool).unreadable(kind, asked)
+        for problem, why in Judge(pool).unreadable(kind, readable)
     }
 
 
@@ -275,7 +277,7 @@ MAKERS: dict[str, Callable[[str, Details], list[str]]] = {
 SHOWN = 20
 
 
-def checked_document(found: ProblemCheck) -> dict[str, object]:
+def check_json(found: ProblemCheck) -> dict[str, object]:
     """The check as JSON."""
     return {
         "schema": 1,
@@ -299,7 +301,7 @@ def checked_document(found: ProblemCheck) -> dict[str, object]:
     }
 
 
-def checked_text(found: ProblemCheck, all_faults: bool = False) -> str:
+def check_text(found: ProblemCheck, all_faults: bool = False) -> str:
     """The check in words: counts, then one paragraph a fault."""
     lines = [
         f"{found.problems:,} problems: {found.accepted:,} gold answers accepted, "

@@ -18,7 +18,7 @@ from offleash.progress import Progress, silent
 from offleash.render.escape import clean
 from offleash.render.json import Json
 from offleash.verifying.report import notes
-from offleash.verifying.verify import VerifiedRun, VerifyOptions, judge_of, verify_with
+from offleash.verifying.verify import VerificationResult, VerifyOptions, open_judge, verify_with
 
 EXAMPLES = 20
 
@@ -42,7 +42,7 @@ class Disagreement:
 
     run: str
     tool: str | None  # whose verdicts the log had; None: it had none
-    verified: VerifiedRun
+    verified: VerificationResult
     compared: int  # samples with both verdicts
     tool_only: int  # correct for the tool alone
     ours_only: int  # correct for us alone
@@ -71,7 +71,7 @@ def verify_inputs(
     names = distinct_names([argument.name for argument in parsed])
     out: list[RunInput] = []
     found, name = [], ""
-    with judge_of(options, progress) as judge:
+    with open_judge(options, progress) as judge:
         for number, (argument, run) in enumerate(zip(parsed, names, strict=True)):
             folder = _folder(texts[number], argument, number, scratch, loading, progress)
             tool = next((known for known in verifiers(folder) if "@" not in known), None)
@@ -101,7 +101,7 @@ def _folder(
     return import_logs(text, scratch.path / str(number), replace(loading, options=options), progress).folder
 
 
-def _disagreement(run: str, folder: Path, tool: str | None, done: VerifiedRun) -> Disagreement:
+def _disagreement(run: str, folder: Path, tool: str | None, done: VerificationResult) -> Disagreement:
     if tool is None:
         return Disagreement(run, None, done, 0, 0, 0, ())
     ours, theirs = open_run(folder, verifier=done.verifier), open_run(folder, verifier=tool)

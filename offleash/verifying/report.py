@@ -7,9 +7,9 @@ from shlex import quote
 from offleash.data.verdict import Verdict
 from offleash.render.escape import clean
 from offleash.verifying.rows import Outcome
-from offleash.verifying.verify import VerifiedRun
+from offleash.verifying.verify import VerificationResult
 
-WAYS = {
+DECIDED_BY = {
     "exact": "by exact comparison",
     "cached": "decided in an earlier run",
     "decided": "by the verifier",
@@ -17,7 +17,7 @@ WAYS = {
 }
 
 
-def outcome_document(outcome: Outcome) -> dict[str, object]:
+def outcome_json(outcome: Outcome) -> dict[str, object]:
     """One row's verdict as JSON."""
     row: dict[str, object] = {
         "id": outcome.id,
@@ -33,7 +33,7 @@ def outcome_document(outcome: Outcome) -> dict[str, object]:
     return row
 
 
-def verified_document(done: Sequence[VerifiedRun]) -> dict[str, object]:
+def verification_json(done: Sequence[VerificationResult]) -> dict[str, object]:
     """Verified runs as JSON."""
     return {
         "schema": 1,
@@ -45,7 +45,7 @@ def verified_document(done: Sequence[VerifiedRun]) -> dict[str, object]:
                 "judged": one.judged,
                 "verdicts": dict(one.verdicts),
                 "steps": dict(one.steps),
-                "distinct": dict(one.ways),
+                "distinct": dict(one.decided_by),
                 "failures": [
                     {"problem": problem, "index": index, "reason": reason} for problem, index, reason in one.failures
                 ],
@@ -57,22 +57,26 @@ def verified_document(done: Sequence[VerifiedRun]) -> dict[str, object]:
     }
 
 
-def verified_text(one: VerifiedRun) -> str:
+def verification_text(one: VerificationResult) -> str:
     """A verified run in words."""
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in one.verdicts.items() if count)
     lines = [f"{one.folder}: {one.samples:,} samples by {one.verifier}: {counts or 'none'}"]
     if one.judged < one.samples:
         lines.append(f"  {one.judged:,} judged now, {one.samples - one.judged:,} had their verdict")
-    if one.ways:
-        how = ", ".join(f"{one.ways[way]:,} {words}" for way, words in WAYS.items() if one.ways.get(way))
-        lines.append(f"  {sum(one.ways.values()):,} distinct answers in {one.seconds:.1f} s: {how}")
+    if one.decided_by:
+        how = ", ".join(
+            f"{one.decided_by[decision]:,} {words}"
+            for decision, words in DECIDED_BY.items()
+            if one.decided_by.get(decision)
+        )
+        lines.append(f"  {sum(one.decided_by.values()):,} distinct answers in {one.seconds:.1f} s: {how}")
     steps = ", ".join(f"{step} {count:,}" for step, count in one.steps.items())
     lines.append(f"  answers read by: {steps}")
     lines += [f"  {clean(note)}" for note in notes(one)]
     return "\n".join([*lines, f"  next: {clean(next_step(one))}"])
 
 
-def next_step(one: VerifiedRun) -> str:
+def next_step(one: VerificationResult) -> str:
     """The command that uses the verdicts; it names their verifier, since a run may have verdicts of several."""
     name, _, version = one.verifier.partition("@")
     changed = any(option in version for option in (".last_number", ".opened"))  # beside it there may be the plain one
@@ -81,7 +85,7 @@ def next_step(one: VerifiedRun) -> str:
     )
 
 
-def notes(one: VerifiedRun) -> list[str]:
+def notes(one: VerificationResult) -> list[str]:
     """What a reader of the verdicts should know."""
     said = []
     if one.verdicts[Verdict.FAILED.value]:

@@ -13,9 +13,9 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Verifier
-from offleash.verifying.cases import judged_texts, unreadable
-from offleash.verifying.judge import Judge, ProblemCase, subject_of
-from offleash.verifying.verify import VerifyOptions, judge_of, kept
+from offleash.verifying.cases import judge_texts, unreadable
+from offleash.verifying.judge import Judge, ProblemCase, problem_case
+from offleash.verifying.verify import VerifyOptions, kept, open_judge
 
 CHUNK = 2_000  # rows judged at a time; the seconds of a row are its decision's and its share of the reading
 
@@ -26,7 +26,7 @@ class GoldRow:
 
     line: int
     id: object
-    subject: ProblemCase
+    problem: ProblemCase
     text: str
     truncated: bool
 
@@ -54,11 +54,11 @@ def verify_rows(judge: Judge, path: Path, options: VerifyOptions, progress: Prog
     """The outcomes of all rows, in order; a row whose gold answer cannot be read is `failed` with the reason."""
     if options.verifier is None:
         raise OffleashError(f"{path} names no verifier; choose one with --verifier NAME, for example --verifier math.")
-    verifier = options.ladder.of(named(options.verifier))
+    verifier = options.extraction.of(named(options.verifier))
     rows = read_rows(path)
     done = 0
     while chunk := list(islice(rows, CHUNK)):
-        yield from _outcomes(judge, verifier, chunk, options.ladder.opened)
+        yield from _outcomes(judge, verifier, chunk, options.extraction.opened)
         done += len(chunk)
         progress(f"{path.name}: {done:,} rows verified")
 
@@ -109,23 +109,25 @@ def _row(path: Path, line: int, text: str) -> GoldRow:
     written = json.dumps(details) if details is not None and not isinstance(details, str) else details
     name = row.get("id", line)
     name = float(name) if isinstance(name, Digits) else name
-    subject = subject_of(str(name), None if gold is None else str(gold), row.get("question"), written)
-    return GoldRow(line, name, subject, row["text"] or "", row.get("finish") == TRUNCATED)
+    problem = problem_case(str(name), None if gold is None else str(gold), row.get("question"), written)
+    return GoldRow(line, name, problem, row["text"] or "", row.get("finish") == TRUNCATED)
 
 
 def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: bool) -> Iterator[Outcome]:
     started = time.monotonic()
-    distinct = {row.subject.key: row.subject for row in rows}
-    faults = {subject.key: why for subject, why in unreadable(judge, [(s, verifier) for s in distinct.values()])}
-    good = [row for row in rows if row.subject.key not in faults]
-    pairs = [(row.subject, verifier) for row in good]
-    found = judged_texts(judge, pairs, [row.text for row in good], [row.truncated for row in good], opened)
+    distinct = {row.problem.key: row.problem for row in rows}
+    faults = {
+        problem.key: why for problem, why in unreadable(judge, [(problem, verifier) for problem in distinct.values()])
+    }
+    good = [row for row in rows if row.problem.key not in faults]
+    pairs = [(row.problem, verifier) for row in good]
+    found = judge_texts(judge, pairs, [row.text for row in good], [row.truncated for row in good], opened)
     spent = sum({id(judged): judged.seconds for _, judged in found}.values())
     share = max(time.monotonic() - started - spent, 0.0) / len(rows)
     by_line = dict(zip((row.line for row in good), found, strict=True))
     for row in rows:
         if row.line not in by_line:
-            yield Outcome(row.id, Verdict.FAILED, None, None, share, faults[row.subject.key], unreadable=True)
+            yield Outcome(row.id, Verdict.FAILED, None, None, share, faults[row.problem.key], unreadable=True)
             continue
         read, judged = by_line[row.line]
         seconds = share + judged.seconds
@@ -136,7 +138,7 @@ def verify_file(
     path: Path, options: VerifyOptions, each: Callable[[Outcome], None], progress: Progress = silent
 ) -> list[Outcome]:
     """Verify a file of rows; `each` gets every outcome as it is there. Returns those whose gold could not be read."""
-    with judge_of(options, progress) as judge:
+    with open_judge(options, progress) as judge:
         return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
 
 

@@ -29,13 +29,19 @@ from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Verifier
 from offleash.verifying.cache import Cache
-from offleash.verifying.cases import ExtractionOptions, judged_texts, refuse_unreadable, subjects_of, told_by
+from offleash.verifying.cases import (
+    ExtractionOptions,
+    fill_from_problem_set,
+    judge_texts,
+    problem_cases,
+    refuse_unreadable,
+)
 from offleash.verifying.judge import Ask, Judge, ProblemCase
 
 CHUNK = 20_000  # samples judged at a time: bounds memory, and paces the progress
 KEPT = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash
 EXAMPLES = 20  # failures kept to be shown
-Subjects = Mapping[str, tuple[ProblemCase, Verifier]]
+CasesByProblem = Mapping[str, tuple[ProblemCase, Verifier]]
 
 
 @dataclass(frozen=True)
@@ -43,17 +49,17 @@ class VerifyOptions:
     """How samples are to be verified."""
 
     verifier: str | None = None  # for all problems; None: each problem's own
-    ladder: ExtractionOptions = field(default_factory=ExtractionOptions)
+    extraction: ExtractionOptions = field(default_factory=ExtractionOptions)
     jobs: int = 0  # worker processes; 0: one a core
     trust_code: bool = False
     cache: Path | bool = True  # where verdicts are kept for other runs; False: nowhere
     problems: pl.DataFrame | None = None  # PROBLEMS that say more than the run does: gold answers, tests, verifiers
-    ask: Ask | None = None  # a referee
-    asked: str = ""  # its identity
+    ask_model: Ask | None = None  # a referee
+    model_identity: str = ""  # its identity
 
 
 @dataclass(frozen=True)
-class VerifiedRun:
+class VerificationResult:
     """What became of the samples of one run."""
 
     folder: Path
@@ -62,7 +68,7 @@ class VerifiedRun:
     judged: int  # in this call; the others had their verdict already
     verdicts: Mapping[str, int]
     steps: Mapping[str, int]
-    ways: Mapping[str, int]  # how the distinct answers were decided: exact, cached, decided, failed
+    decided_by: Mapping[str, int]  # how the distinct answers were decided: exact, cached, decided, failed
     failures: Sequence[tuple[str, int, str]]  # problem, index, reason: some of them
     reopened: int  # samples that close a block of reasoning which they did not open
     seconds: float
@@ -70,48 +76,48 @@ class VerifiedRun:
 
 
 @contextmanager
-def judge_of(options: VerifyOptions, progress: Progress = silent) -> Iterator[Judge]:
+def open_judge(options: VerifyOptions, progress: Progress = silent) -> Iterator[Judge]:
     """A judge with its workers and its cache, both closed at the end."""
     cache = Cache(options.cache if isinstance(options.cache, Path) else None) if options.cache else None
     try:
         with Pool(options.jobs or os.cpu_count() or 1, trust_code=options.trust_code) as pool:
-            yield Judge(pool, cache, options.ask, options.asked, progress)
+            yield Judge(pool, cache, options.ask_model, options.model_identity, progress)
     finally:
         if cache:
             cache.close()
 
 
-def verify(folder: Path, options: VerifyOptions | None = None, progress: Progress = silent) -> VerifiedRun:
+def verify(folder: Path, options: VerifyOptions | None = None, progress: Progress = silent) -> VerificationResult:
     """Judge every sample of a run folder that has no verdict yet, or whose verifier failed."""
     options = options or VerifyOptions()
-    with judge_of(options, progress) as judge:
+    with open_judge(options, progress) as judge:
         return verify_with(judge, folder, options, progress)
 
 
-def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Progress = silent) -> VerifiedRun:
+def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Progress = silent) -> VerificationResult:
     """As `verify`, with a judge that several runs share."""
-    started, before = time.monotonic(), Counter(judge.ways)
+    started, before = time.monotonic(), Counter(judge.decided_by)
     problems = read_problems(folder)
     if options.problems is not None:
-        problems = told_by(problems, options.problems, str(folder))
-    options = replace(options, ladder=ladder_for(folder, options.ladder))
-    subjects = subjects_of(problems, options.verifier, options.ladder, str(folder))
-    refuse_unreadable(judge, subjects, str(folder))
-    name = stored_name(judge, [verifier for _, verifier in subjects.values()])
+        problems = fill_from_problem_set(problems, options.problems, str(folder))
+    options = replace(options, extraction=extraction_for(folder, options.extraction))
+    cases = problem_cases(problems, options.verifier, options.extraction, str(folder))
+    refuse_unreadable(judge, cases, str(folder))
+    name = stored_name(judge, [verifier for _, verifier in cases.values()])
     with append_to_run(folder) as run:
         if not run.sample_shards():
             raise OffleashError(
                 f"{folder} keeps no texts of samples, so there is nothing to read; import with --texts."
             )
-        done = verify_shards(run, judge, subjects, options.ladder.opened, progress)
-    return VerifiedRun(
+        done = verify_shards(run, judge, cases, options.extraction.opened, progress)
+    return VerificationResult(
         folder=folder,
         verifier=name,
         samples=done.verdicts.total(),
         judged=done.judged,
         verdicts={verdict.value: done.verdicts[verdict.value] for verdict in Verdict},
         steps=dict(done.steps.most_common()),
-        ways=dict(judge.ways - before),
+        decided_by=dict(judge.decided_by - before),
         failures=done.failures,
         reopened=done.reopened,
         seconds=time.monotonic() - started,
@@ -119,23 +125,23 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
     )
 
 
-def ladder_for(folder: Path, ladder: ExtractionOptions) -> ExtractionOptions:
-    """The ladder for a run: where its prompts end inside a block of reasoning, samples begin within it."""
+def extraction_for(folder: Path, extraction: ExtractionOptions) -> ExtractionOptions:
+    """How a run is read: where its prompts end inside a block of reasoning, samples begin within that block."""
     origin = read_origin(folder)
-    return replace(ladder, opened=ladder.opened or (origin is not None and origin.thinking))
+    return replace(extraction, opened=extraction.opened or (origin is not None and origin.thinking))
 
 
 def verify_shards(
-    run: RunFolder, judge: Judge, subjects: Subjects, opened: bool, progress: Progress = silent
+    run: RunFolder, judge: Judge, cases: CasesByProblem, opened: bool, progress: Progress = silent
 ) -> "VerdictCounts":
     """Judge what has no verdict in a run that is open for writing, one shard of verdicts for each of samples."""
-    name = stored_name(judge, [verifier for _, verifier in subjects.values()])
+    name = stored_name(judge, [verifier for _, verifier in cases.values()])
     shards = run.sample_shards()
     samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
-    work, done = _Work(judge, subjects, opened, progress, samples), VerdictCounts()
+    work, done = _Work(judge, cases, opened, progress, samples), VerdictCounts()
     for shard in shards:
         _verify_shard(run, shard, name, work, done)
-    run.write_about(name, _about(judge, subjects))
+    run.write_about(name, _about(judge, cases))
     return done
 
 
@@ -150,7 +156,7 @@ def stored_name(judge: Judge, verifiers: Sequence[Verifier]) -> str:
 @dataclass
 class _Work:
     judge: Judge
-    subjects: Subjects
+    cases: CasesByProblem
     opened: bool
     progress: Progress
     samples: int
@@ -177,7 +183,7 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: Ver
     """The verdicts of one shard: those that stand are kept, those that failed or are missing are given."""
     standing = run.verdicts_on(name, shard.name)
     keys = _read(shard, ["problem", "index"])
-    stranger = keys.filter(~pl.col("problem").is_in(list(work.subjects)))
+    stranger = keys.filter(~pl.col("problem").is_in(list(work.cases)))
     if stranger.height:
         raise OffleashError(f"{shard} has samples of {stranger['problem'][0]!r}, which is no problem of its run.")
     if standing is not None:
@@ -193,7 +199,7 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: Ver
         if standing is not None:
             rows = rows.join(standing.select("problem", "index"), on=["problem", "index"], how="anti")
         if rows.height:
-            parts.append(judged_rows(work.judge, work.subjects, rows, work.opened))
+            parts.append(judge_rows(work.judge, work.cases, rows, work.opened))
             done.judged += rows.height
             texts = rows["text"].fill_null("")
             done.reopened += int(
@@ -213,11 +219,11 @@ def _read(shard: Path, columns: Sequence[str | pl.Expr], start: int = 0, rows: i
         raise damaged(shard, error) from None
 
 
-def judged_rows(judge: Judge, subjects: Subjects, rows: pl.DataFrame, opened: bool) -> pl.DataFrame:
+def judge_rows(judge: Judge, cases: CasesByProblem, rows: pl.DataFrame, opened: bool) -> pl.DataFrame:
     """Verdicts (VERDICTS) of rows of samples: problem, index, text and finish."""
-    pairs = [subjects[problem] for problem in rows["problem"]]
+    pairs = [cases[problem] for problem in rows["problem"]]
     truncated = (rows["finish"] == TRUNCATED).fill_null(False).to_list()
-    found = judged_texts(judge, pairs, rows["text"].to_list(), truncated, opened)
+    found = judge_texts(judge, pairs, rows["text"].to_list(), truncated, opened)
     return pl.DataFrame(
         {
             "problem": rows["problem"],
@@ -243,12 +249,12 @@ def kept(text: str | None) -> str | None:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _about(judge: Judge, subjects: Subjects) -> str:
+def _about(judge: Judge, cases: CasesByProblem) -> str:
     """What the verdicts of a folder were made with, for people and for later versions."""
-    verifiers = {judge.identity(verifier): verifier for _, verifier in subjects.values()}
+    verifiers = {judge.identity(verifier): verifier for _, verifier in cases.values()}
     return json.dumps(
         {
-            identity: {"ladder": verifier.ladder, "seconds": verifier.seconds, "memory": verifier.memory}
+            identity: {"ladder": verifier.steps, "seconds": verifier.seconds, "memory": verifier.memory}
             for identity, verifier in sorted(verifiers.items())
         },
         indent=2,
@@ -268,8 +274,7 @@ def verify_options(
     if verifier is not None:
         named(verifier)
     how = judging or Judging()
-    ladder = extraction or ExtractionOptions()
-    options = VerifyOptions(verifier, ladder, how.jobs, how.trust_code, how.cache, problems)
+    options = VerifyOptions(verifier, extraction or ExtractionOptions(), how.jobs, how.trust_code, how.cache, problems)
     if how.judge is None and how.judge_model is None:
         return options
     if how.judge is None or how.judge_model is None:
@@ -277,32 +282,33 @@ def verify_options(
     from offleash.samplers.endpoint.chat import Chat
     from offleash.verifiers.model_judge import identity
 
-    return replace(options, ask=Chat(how.judge, how.judge_model), asked=identity(how.judge_model))
+    return replace(options, ask_model=Chat(how.judge, how.judge_model), model_identity=identity(how.judge_model))
 
 
 def verify_folders(
     arguments: Sequence[str], options: VerifyOptions, also: Sequence[str] = (), progress: Progress = silent
-) -> list[VerifiedRun]:
+) -> list[VerificationResult]:
     """Verify run folders, with one set of workers and one memory for all of them and for every verifier."""
     folders = run_folders(arguments)
-    ways = [options, *(replace(options, verifier=named(name).name) for name in also)]
+    by_verifier = [options, *(replace(options, verifier=named(name).name) for name in also)]
     done = []
-    with judge_of(options, progress) as judge:
-        for way in ways if len(ways) * len(folders) > 1 else ():  # or what one cannot judge would stop it half done
-            for folder in folders:
-                _refuse_unreadable(judge, folder, way)
-        for way in ways:
-            done += [verify_with(judge, folder, way, progress) for folder in folders]
+    with open_judge(options, progress) as judge:
+        if len(by_verifier) * len(folders) > 1:  # refuse all before the first verdict, or the work would stop half done
+            for choice in by_verifier:
+                for folder in folders:
+                    _refuse_unreadable(judge, folder, choice)
+        for choice in by_verifier:
+            done += [verify_with(judge, folder, choice, progress) for folder in folders]
     return done
 
 
-def _refuse_unreadable(judge: Judge, folder: Path, way: VerifyOptions) -> None:
+def _refuse_unreadable(judge: Judge, folder: Path, options: VerifyOptions) -> None:
     """Refuse a run with gold answers that a verifier cannot judge against, and name the verifier."""
     problems = read_problems(folder)
-    if way.problems is not None:
-        problems = told_by(problems, way.problems, str(folder))
-    subjects = subjects_of(problems, way.verifier, ladder_for(folder, way.ladder), str(folder))
+    if options.problems is not None:
+        problems = fill_from_problem_set(problems, options.problems, str(folder))
+    cases = problem_cases(problems, options.verifier, extraction_for(folder, options.extraction), str(folder))
     try:
-        refuse_unreadable(judge, subjects, str(folder))
+        refuse_unreadable(judge, cases, str(folder))
     except OffleashError as error:
-        raise OffleashError(f"{f'By {way.verifier!r}: ' if way.verifier else ''}{error}") from None
+        raise OffleashError(f"{f'By {options.verifier!r}: ' if options.verifier else ''}{error}") from None

@@ -12,8 +12,8 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.lab.chain_sum import CHAIN_SUM, SETTINGS, SLIPS, generate, guess, lines, part_of, question, traces
 from offleash.problems.countdown import PARTS
-from offleash.verifying.cases import ExtractionOptions, judged_texts, subjects_of
-from offleash.verifying.verify import VerifyOptions, judge_of
+from offleash.verifying.cases import ExtractionOptions, judge_texts, problem_cases
+from offleash.verifying.verify import VerifyOptions, open_judge
 
 chain_sum = pytest.importorskip("reasoning_gym.arithmetic.chain_sum")
 
@@ -113,11 +113,11 @@ def test_the_guess_floor_of_three_terms_is_the_share_of_the_librarys_questions_w
 
 def test_the_expert_is_right_and_every_other_number_is_wrong() -> None:
     problems = generate("dev", 8, 0)
-    with judge_of(VerifyOptions(cache=False)) as judge:
-        subjects = subjects_of(problems, None, ExtractionOptions(), "chain_sum")
+    with open_judge(VerifyOptions(cache=False)) as judge:
+        cases = problem_cases(problems, None, ExtractionOptions(), "chain_sum")
         for name, (right,) in zip(problems["problem"], traces(problems), strict=True):
             texts = [right, *(str(int(right) + off) for off in (1, -1, 10, -100)), right + "0", "-" + right]
-            found = judged_texts(judge, [subjects[name]] * len(texts), texts, [False] * len(texts), False)
+            found = judge_texts(judge, [cases[name]] * len(texts), texts, [False] * len(texts), False)
             assert [judged.verdict for _, judged in found] == [Verdict.CORRECT] + [Verdict.WRONG] * 6
 
 

@@ -12,8 +12,8 @@ from offleash.problems.countdown import generate
 from offleash.verifiers.countdown import decide, decide_steps
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.verifier import Case
-from offleash.verifying.cases import ExtractionOptions, judged_texts, subjects_of
-from offleash.verifying.verify import VerifyOptions, judge_of
+from offleash.verifying.cases import ExtractionOptions, judge_texts, problem_cases
+from offleash.verifying.verify import VerifyOptions, open_judge
 
 NUMBERS = st.one_of(st.integers(0, 12), st.sampled_from([0, 1, 2, 10, 99, 100, 999_999_999]))
 
@@ -125,12 +125,12 @@ def test_judged_with_the_quick_way_or_without_it_samples_have_the_same_judgement
     problems, rng = generate("train", 40, 5), random.Random(2)
     corpus = lines(rng)
     texts = [next(corpus)[1] for _ in range(400)]
-    subjects = subjects_of(problems, None, ExtractionOptions(), "here")
-    pairs = [subjects[name] for name in problems["problem"] for _ in range(10)]
-    slow = [decide(subject.case(text)) for (subject, _), text in zip(pairs, texts, strict=True)]
-    with judge_of(VerifyOptions(cache=False)) as judge:
-        found = [judgement for _, judgement in judged_texts(judge, pairs, texts, [False] * 400)]
-        assert judge.ways["exact"] > 300
+    cases = problem_cases(problems, None, ExtractionOptions(), "here")
+    pairs = [cases[name] for name in problems["problem"] for _ in range(10)]
+    slow = [decide(problem.case(text)) for (problem, _), text in zip(pairs, texts, strict=True)]
+    with open_judge(VerifyOptions(cache=False)) as judge:
+        found = [judgement for _, judgement in judge_texts(judge, pairs, texts, [False] * 400)]
+        assert judge.decided_by["exact"] > 300
     assert [(one.verdict, one.reason, one.solution, one.score) for one in found] == [
         (one.verdict, one.reason, one.solution, one.score) for one in slow
     ]

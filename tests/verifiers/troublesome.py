@@ -13,8 +13,8 @@ from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 STATE: list[str] = []  # what one case leaves behind for the next
 
 
-def troublesome(room: Isolation = Isolation.WORKER, seconds: float = 1.0, memory: int = 1 << 30) -> Verifier:
-    return Verifier("troublesome", "1", (), "tests.verifiers.troublesome", room, seconds, memory)
+def troublesome(isolation: Isolation = Isolation.WORKER, seconds: float = 1.0, memory: int = 1 << 30) -> Verifier:
+    return Verifier("troublesome", "1", (), "tests.verifiers.troublesome", isolation, seconds, memory)
 
 
 def readable(case: Case) -> str:

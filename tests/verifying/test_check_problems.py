@@ -9,7 +9,7 @@ import pytest
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
-from offleash.verifying.check_problems import ProblemCheck, check, checked_document, checked_text
+from offleash.verifying.check_problems import ProblemCheck, check, check_json, check_text
 from tests.places import SHARED_DATA
 
 BENCH = SHARED_DATA / "bench"
@@ -32,7 +32,7 @@ def test_sound_problems_have_no_faults(tmp_path: Path) -> None:
     assert found.sound
     assert (found.problems, found.accepted) == (3, 3)
     assert found.rejected == found.corruptions >= 6
-    assert checked_text(found).endswith("no faults")
+    assert check_text(found).endswith("no faults")
 
 
 def test_a_gold_answer_its_verifier_cannot_read_is_a_fault_with_its_row(tmp_path: Path) -> None:
@@ -46,10 +46,10 @@ def test_a_gold_answer_its_verifier_cannot_read_is_a_fault_with_its_row(tmp_path
     assert (fault.row, fault.problem, fault.verifier, fault.gold) == (3, "b", "number", "because it rains")
     assert "gold answer" in fault.happened
     assert fault.next_step
-    text = checked_text(found)
+    text = check_text(found)
     assert "row 3, b (number, gold 'because it rains')" in text
     assert "1 faults in 1 problems" in text
-    assert json.loads(json.dumps(checked_document(found)))["faults"][0]["row"] == 3
+    assert json.loads(json.dumps(check_json(found)))["faults"][0]["row"] == 3
 
 
 def test_a_verifier_that_accepts_a_corruption_is_a_fault(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_problems_that_ask_a_model_are_not_checked(tmp_path: Path) -> None:
     found = checked(tmp_path, {"question": "Who?", "answer": "Ada", "verifier": "referee"})
     assert found.sound
     assert found.unchecked == {"not checked: asks a model": 1}
-    assert "1 not checked: asks a model" in checked_text(found)
+    assert "1 not checked: asks a model" in check_text(found)
 
 
 def test_problems_without_a_verifier_need_one(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_symbolic_problems_are_checked_in_workers(tmp_path: Path) -> None:
         for n, gold in enumerate([r"\frac{1}{2}", "73", "(1, 2)", r"x^2+1"])
     ]
     found = checked(tmp_path, *rows)
-    assert found.sound, checked_text(found)
+    assert found.sound, check_text(found)
     assert found.accepted == 4
 
 
@@ -94,7 +94,7 @@ def test_the_shared_benchmarks_are_sound(name: str, file: str) -> None:
         pytest.skip("no shared data beside the project")
     read = load_problems(name, source=path)
     found = check(read.frame, rows=read.rows, jobs=2)
-    assert found.sound, checked_text(found)
+    assert found.sound, check_text(found)
     assert found.accepted == read.frame.height
 
 

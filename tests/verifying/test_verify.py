@@ -15,10 +15,10 @@ from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement
-from offleash.verifying.cache import Cache, key_of, subject_hash
-from offleash.verifying.cases import ExtractionOptions, judged_texts
-from offleash.verifying.judge import Judge, subject_of
-from offleash.verifying.verify import KEPT, VerifyOptions, judge_of, kept, verify, verify_with
+from offleash.verifying.cache import Cache, key_of, problem_hash
+from offleash.verifying.cases import ExtractionOptions, judge_texts
+from offleash.verifying.judge import Judge, problem_case
+from offleash.verifying.verify import KEPT, VerifyOptions, kept, open_judge, verify, verify_with
 from tests.verifying.samples import run_of_texts
 
 GOLDS = {"half": "\\frac{1}{2}", "seven": "7", "root": "2\\sqrt{2}"}
@@ -120,7 +120,7 @@ def test_options_that_change_verdicts_are_part_of_the_name_they_are_stored_under
 ) -> None:
     folder = run_of_texts(tmp_path / "run", {"seven": "7"}, {"seven": ["first 3, then 5 and in the end 7 of them all"]})
     assert verify(folder, options).verdicts["unread"] == 1
-    loose = verify(folder, VerifyOptions(ladder=ExtractionOptions(last_number=True), jobs=1, cache=False))
+    loose = verify(folder, VerifyOptions(extraction=ExtractionOptions(last_number=True), jobs=1, cache=False))
     assert loose.verdicts["correct"] == 1
     assert loose.verifier.startswith("math.last_number@")
 
@@ -145,31 +145,31 @@ def test_what_was_decided_once_is_taken_from_the_cache(tmp_path: Path) -> None:
     options = VerifyOptions(jobs=1, cache=tmp_path / "cache")
     first = verify(run_of_texts(tmp_path / "a", GOLDS, TEXTS), options)
     second = verify(run_of_texts(tmp_path / "b", GOLDS, TEXTS), options)
-    assert first.ways["decided"] >= 2
-    assert second.ways.get("decided", 0) == 0
-    assert second.ways["failed"] == 1  # failures are never kept
+    assert first.decided_by["decided"] >= 2
+    assert second.decided_by.get("decided", 0) == 0
+    assert second.decided_by["failed"] == 1  # failures are never kept
     assert verdicts(tmp_path / "a").equals(verdicts(tmp_path / "b"))
 
 
 def test_several_runs_share_one_memory(tmp_path: Path) -> None:
     options = VerifyOptions(jobs=1, cache=False)
     folders = [run_of_texts(tmp_path / name, GOLDS, TEXTS) for name in ("base", "rl")]
-    with judge_of(options) as judge:
+    with open_judge(options) as judge:
         first, second = (verify_with(judge, folder, options) for folder in folders)
-    assert first.ways["decided"] >= 2
-    assert second.ways == {}  # every answer had been given by the first run
+    assert first.decided_by["decided"] >= 2
+    assert second.decided_by == {}  # every answer had been given by the first run
 
 
 def test_reuse_gives_the_verdicts_of_deciding_every_sample_anew(tmp_path: Path) -> None:
     answers = ["0.5", "1/2", "\\frac{2}{4}", "0.50", "5", "x", "50\\%", "\\frac12", ".5", "1:2", "", "\\sqrt{1/4}"]
     texts = [f"\\boxed{{{answer}}}" for answer in answers] * 3
-    subject = subject_of("half", "\\frac{1}{2}", "", None)
+    problem = problem_case("half", "\\frac{1}{2}", "", None)
     math = VERIFIERS["math"]
     with Pool(1) as pool:
-        found = judged_texts(Judge(pool), [(subject, math)] * len(texts), texts, [False] * len(texts))
+        found = judge_texts(Judge(pool), [(problem, math)] * len(texts), texts, [False] * len(texts))
         for text, (_, judged) in zip(texts, found, strict=True):
-            answer = extract(text, math.ladder).answer
-            anew = dict(pool.judge(math, [Case(answer, subject.gold)]))[0].verdict if answer else Verdict.UNREAD
+            answer = extract(text, math.steps).answer
+            anew = dict(pool.judge(math, [Case(answer, problem.gold)]))[0].verdict if answer else Verdict.UNREAD
             assert judged.verdict is anew
 
 
@@ -177,7 +177,7 @@ def test_a_damaged_cache_is_set_aside_and_verdicts_are_given_all_the_same(tmp_pa
     file = tmp_path / "verdicts-1.sqlite"
     file.write_bytes(b"this is no database, and it is long enough to be read as one" * 100)
     cache = Cache(tmp_path)
-    key = key_of("math@1", subject_hash("1", "", ""), Case("1"))
+    key = key_of("math@1", problem_hash("1", "", ""), Case("1"))
     cache.store({key: Judgement(Verdict.CORRECT, solution="1")})
     assert cache.lookup([key])[key].verdict is Verdict.CORRECT
     assert file.with_suffix(".damaged").exists()
@@ -194,7 +194,7 @@ def test_a_cache_that_cannot_be_written_is_reported_and_nothing_else(tmp_path: P
 
 def test_a_verdict_depends_on_gold_details_answer_and_verifier() -> None:
     keys = {
-        key_of(identity, subject_hash(gold, question, details), Case(answer))
+        key_of(identity, problem_hash(gold, question, details), Case(answer))
         for identity in ("math@1", "math@2")
         for gold in ("1", "2", None, "")
         for question in ("", "1")

@@ -28,9 +28,9 @@ from offleash.samplers.exact_support import Completion, Expander, Expansion, exp
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Request, Sampler, SamplingParams
 from offleash.stats.support_classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
-from offleash.verifying.cases import refuse_unreadable, subjects_of
+from offleash.verifying.cases import problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import Subjects, VerifyOptions, judge_of, judged_rows, stored_name
+from offleash.verifying.verify import CasesByProblem, VerifyOptions, judge_rows, open_judge, stored_name
 
 K = 8_192  # the budget whose threshold is taken where none is named
 
@@ -131,15 +131,15 @@ def certify(
     """Expand every problem that has no certificate yet, and judge what has no verdict."""
     started, options = time.monotonic(), verifying or VerifyOptions()
     expander = expander_of(sampler)
-    with claim_run(folder), judge_of(options, progress) as judge:
+    with claim_run(folder), open_judge(options, progress) as judge:
         origin = origin_of(sampler, model, decoding, 0, 0, problems)
         terms = CertificateSettings(above, expander.vocabulary, origin)
         asked = begin(folder, problems, terms)
-        ladder = replace(options.ladder, opened=options.ladder.opened or origin.thinking)
-        subjects = subjects_of(asked, options.verifier, ladder, str(folder))
-        refuse_unreadable(judge, subjects, str(folder))
-        name = stored_name(judge, [verifier for _, verifier in subjects.values()])
-        work = _Work(CertificateFolder(folder), asked, expander, decoding, above, judge, subjects, ladder.opened, name)
+        extraction = replace(options.extraction, opened=options.extraction.opened or origin.thinking)
+        cases = problem_cases(asked, options.verifier, extraction, str(folder))
+        refuse_unreadable(judge, cases, str(folder))
+        name = stored_name(judge, [verifier for _, verifier in cases.values()])
+        work = _Work(CertificateFolder(folder), asked, expander, decoding, above, judge, cases, extraction.opened, name)
         work.done = work.folder.done()
         announce(CertifyEstimate(folder, model, decoding, above, asked.height, len(work.done), name))
         troubles = work.all(progress)
@@ -184,7 +184,7 @@ class _Work:
     decoding: SamplingParams
     above: float
     judge: Judge
-    subjects: Subjects
+    cases: CasesByProblem
     opened: bool
     name: str
     done: set[str] = field(default_factory=set)
@@ -227,7 +227,7 @@ class _Work:
             if standing.height == rows.height:
                 return
             rows = rows.join(standing, on=["problem", "index"], how="anti")
-        given = judged_rows(self.judge, self.subjects, rows, self.opened)
+        given = judge_rows(self.judge, self.cases, rows, self.opened)
         whole = given if standing is None else pl.concat([standing.select(*VERDICTS), given])
         self.folder.write_verdicts(self.name, shard, whole)
 

@@ -19,7 +19,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifying.judge import subject_of
+from offleash.verifying.judge import problem_case
 
 KEY = ["problem", "index"]
 TEXTS, BYTES = 128, 1 << 20  # per request to a worker: enough to hide the cost of a request, too few to fill a pipe
@@ -229,7 +229,7 @@ def _solved_problems(folder: Path) -> dict[str, SolvedProblem]:
     for problem, gold, question, details in (
         read_problems(folder).select("problem", "gold", "question", "details").iter_rows()
     ):
-        subject = subject_of(problem, gold, question, details)
+        subject = problem_case(problem, gold, question, details)
         out[problem] = SolvedProblem(problem, subject.question, subject.gold, subject.details)
     return out
 

@@ -22,9 +22,9 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.samplers.registry import SAMPLERS, Model, fingerprint, open_sampler
 from offleash.samplers.sampler import Sampler, SamplingParams
-from offleash.verifying.cases import refuse_unreadable, subjects_of
+from offleash.verifying.cases import problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import VerifyOptions, judge_of, verify_with
+from offleash.verifying.verify import VerifyOptions, open_judge, verify_with
 
 USUAL = (0.6, 0.8, 1.0, 1.2)  # temperatures where none is named
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # it is a folder's name: never '.' or '..', nor below another
@@ -184,8 +184,8 @@ class RunFamily:
             for decoding in decodings:
                 refuse_other_weights(place(self.folder, member.label, decoding), member.model)
         options, where = self.verifying, "this sweep"
-        subjects = subjects_of(with_prompts(self.problems), options.verifier, options.ladder, where)
-        refuse_unreadable(self.judge, subjects, where)
+        cases = problem_cases(with_prompts(self.problems), options.verifier, options.extraction, where)
+        refuse_unreadable(self.judge, cases, where)
 
     def run(self, member: SweepModel, decoding: SamplingParams, name: str, told: str) -> Run:
         """A member at a decoding as a run: drawn to k and judged, as far as that is missing."""
@@ -244,7 +244,7 @@ def family(
 ) -> Iterator[RunFamily]:
     """A family with its workers, which are closed at the end with the last model."""
     with ExitStack() as stack:
-        judge = stack.enter_context(judge_of(verifying, progress))
+        judge = stack.enter_context(open_judge(verifying, progress))
         made = RunFamily(folder, problems, k, seed, verifying, judge, progress)
         stack.callback(made.close)
         yield made

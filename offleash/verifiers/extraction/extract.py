@@ -36,20 +36,20 @@ class SearchRegion(NamedTuple):
     truncated: bool
 
 
-def extract(text: str, ladder: Sequence[str], truncated: bool = False, opened: bool = False) -> Extraction:
+def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bool = False) -> Extraction:
     """The answer of a text; `opened`: the prompt had already opened the block of reasoning."""
     end = text.rfind(THOUGHT) if THOUGHT in text else -1
     start = text.rfind(THINK) if THINK in text else -1
     if start > end or (opened and end < 0):
         return Extraction(None, UNFINISHED)
     place = SearchRegion(text[end + len(THOUGHT) :] if end >= 0 else text, end >= 0, truncated)
-    for step in ladder:
+    for step in steps:
         answer = _tidy(STEPS[step](place), step)
         if answer:
             return Extraction(answer, step)
     if end >= 0:  # the reasoning was finished and nothing was said after it: its last marked answer stands
         inside = SearchRegion(text, True, truncated)
-        for step in ladder:
+        for step in steps:
             answer = _tidy(STEPS[step](inside), step) if step in MARKED else None
             if answer:
                 return Extraction(answer, step)

@@ -55,12 +55,12 @@ class Pool:
     def judge(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """The index of each case and its judgement, as they are decided: one for every case, in any order."""
         assert not self._closed, "a closed pool judges nothing"
-        assert verifier.room is not Isolation.ASKS, "a verifier that asks another model is not the pool's to run"
+        assert verifier.isolation is not Isolation.REMOTE, "a verifier that asks another model is not the pool's to run"
         if not cases:
             return iter(())
-        if verifier.room is Isolation.HERE:
+        if verifier.isolation is Isolation.HERE:
             return self._here(verifier, cases)
-        if verifier.room is Isolation.ALONE:
+        if verifier.isolation is Isolation.ALONE:
             return self._alone(verifier, cases)
         return self._warm(verifier, cases)
 
@@ -227,7 +227,7 @@ def _module(verifier: Verifier) -> ModuleType:
 
 
 def _key(verifier: Verifier) -> Key:
-    return verifier.module, verifier.room, verifier.memory, verifier.seconds
+    return verifier.module, verifier.isolation, verifier.memory, verifier.seconds
 
 
 def _end_all(idle: dict[Key, list[VerifierWorker]]) -> None:

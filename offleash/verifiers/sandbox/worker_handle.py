@@ -44,7 +44,7 @@ class VerifierWorker:
         self._inbox = bytearray()
         self._outbox = memoryview(b"")
         self._held: SandboxedProcess | _TiedProcess
-        if verifier.room is Isolation.SANDBOX:
+        if verifier.isolation is Isolation.SANDBOX:
             route = chosen_route(trust_code)
             manner = "forks" if route == "trusted" else "alone"
             command = interpreter.start(
@@ -66,7 +66,7 @@ class VerifierWorker:
         """When it will have taken too long for what it is doing."""
         if self.state is State.STARTING:
             return self.since + SECONDS_TO_START
-        grace = GRACE if self.verifier.room is Isolation.SANDBOX else 0.0
+        grace = GRACE if self.verifier.isolation is Isolation.SANDBOX else 0.0
         return self.since + self.verifier.seconds + grace if self.state is State.BUSY else float("inf")
 
     @property

@@ -1,4 +1,4 @@
-"""The ladder: what is taken for an answer, by which step, and what is not."""
+"""The steps: what is taken for an answer, by which step, and what is not."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from offleash.verifiers.extraction.sentences import last_number
 from offleash.verifiers.registry import VERIFIERS
 from tests.places import SHARED_DATA
 
-MATH = VERIFIERS["math"].ladder
+MATH = VERIFIERS["math"].steps
 VECTORS = SHARED_DATA / "vectors" / "extract_vectors.jsonl"
 
 
@@ -121,7 +121,7 @@ def test_a_truncated_sample_has_no_closing_sentence() -> None:
     ],
 )
 def test_programs_are_kept_to_the_letter(text: str, code: str) -> None:
-    assert extract(text, VERIFIERS["program"].ladder).answer == code
+    assert extract(text, VERIFIERS["program"].steps).answer == code
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,15 @@ def test_programs_are_kept_to_the_letter(text: str, code: str) -> None:
     ],
 )
 def test_the_letter_of_a_choice_is_found(text: str, letter: str) -> None:
-    answer = extract(text, VERIFIERS["choice"].ladder).answer
+    answer = extract(text, VERIFIERS["choice"].steps).answer
     assert answer is not None
     assert answer.startswith(letter)
 
 
 @given(st.text(max_size=300), st.booleans(), st.booleans())
-def test_any_text_is_read_by_any_ladder_without_an_error(text: str, truncated: bool, opened: bool) -> None:
+def test_any_text_is_read_by_any_verifier_without_an_error(text: str, truncated: bool, opened: bool) -> None:
     for verifier in VERIFIERS.values():
-        found = extract(text, verifier.ladder, truncated, opened)
+        found = extract(text, verifier.steps, truncated, opened)
         assert found.step in {*STEPS, UNFINISHED, None}
         assert (found.answer is None) == (found.step in {UNFINISHED, None})
 
@@ -152,7 +152,7 @@ def test_any_text_is_read_by_any_ladder_without_an_error(text: str, truncated: b
 @given(st.text(alphabet=st.sampled_from("\\boxedfx{}$<answer>/think#A: is9.\n`"), max_size=200))
 def test_marks_in_any_disorder_are_read_without_an_error(text: str) -> None:
     for verifier in VERIFIERS.values():
-        extract(text, verifier.ladder)
+        extract(text, verifier.steps)
 
 
 @given(st.text(alphabet="0123456789abx+-^ ", min_size=1).map(str.strip).filter(bool), st.text(max_size=100))
@@ -170,8 +170,8 @@ def test_ten_megabytes_of_any_mark_are_read_in_linear_time(unit: str) -> None:
     text = unit * (10_000_000 // len(unit))
     started = time.monotonic()
     for verifier in VERIFIERS.values():
-        extract(text, verifier.ladder)
-    assert time.monotonic() - started < 20  # all eight ladders; quadratic time would take hours
+        extract(text, verifier.steps)
+    assert time.monotonic() - started < 20  # the steps of all eight verifiers; quadratic time would take hours
 
 
 def test_the_vectors_of_other_tools_that_our_conventions_cover() -> None:
@@ -193,7 +193,7 @@ def test_the_vectors_of_other_tools_that_our_conventions_cover() -> None:
         row = json.loads(line)
         read = ours.get(row["func"])
         if read is None or row["xid"] in apart:
-            continue  # normalise_answer, split_tuple: inside our verifiers, not in the ladder
+            continue  # normalise_answer, split_tuple: inside our verifiers, not in the steps
         covered += 1
         found, expected = read(row["text"]), row["expected"]
         plain = found.replace(",", "") if found and row["func"] != "extract_boxed" else found

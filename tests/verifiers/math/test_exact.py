@@ -59,10 +59,10 @@ def test_neighbours_are_judged_as_algebra_judges_them(number: int, step: int) ->
 
 
 def test_they_never_differ_from_algebra_on_the_vectors_and_on_real_outputs() -> None:
-    ladder = VERIFIERS["math"].ladder
-    pairs = {(str(row["gold"]), extract(str(row["pred"]), ladder).answer) for row in equality_vectors()}
+    steps = VERIFIERS["math"].steps
+    pairs = {(str(row["gold"]), extract(str(row["pred"]), steps).answer) for row in equality_vectors()}
     for row in rows("outputs/qwen25math.math100x8.jsonl") + rows("outputs/openai_gsm8k.4models.jsonl")[:400]:
-        pairs.add((str(row["gold"]), extract(str(row["completion"]), ladder).answer))
+        pairs.add((str(row["gold"]), extract(str(row["completion"]), steps).answer))
     decided = 0
     for gold, answer in pairs:
         quick = decide_exactly(Case(answer, gold)) if answer is not None else None

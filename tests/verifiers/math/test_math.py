@@ -9,7 +9,7 @@ from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.verifier import Case
 from tests.verifiers.vectors import STRICT, equality_vectors, rows
 
-LADDER = VERIFIERS["math"].ladder
+STEPS = VERIFIERS["math"].steps
 
 
 def verdict(gold: str, answer: str) -> Verdict:
@@ -131,7 +131,7 @@ def test_a_gold_answer_that_is_no_answer_is_refused_with_what_was_found() -> Non
 def test_every_strict_vector_of_math_verify_and_lighteval_gets_the_expected_verdict() -> None:
     wrong, apart, strict = [], 0, 0
     for row in equality_vectors():
-        answer = extract(str(row["pred"]), LADDER).answer
+        answer = extract(str(row["pred"]), STEPS).answer
         correct = answer is not None and verdict(str(row["gold"]), answer) is Verdict.CORRECT
         if row["class"] in STRICT:
             strict += 1
@@ -148,7 +148,7 @@ def test_the_verdicts_agree_with_those_of_real_outputs_but_for_the_error_of_the_
         apart = []
         known: dict[tuple[str, str], Verdict] = {}
         for row in rows(f"outputs/{name}.jsonl"):
-            answer, gold = extract(str(row["completion"]), LADDER).answer, str(row["gold"])
+            answer, gold = extract(str(row["completion"]), STEPS).answer, str(row["gold"])
             if answer is not None and (gold, answer) not in known:
                 known[gold, answer] = verdict(gold, answer)
             if (answer is not None and known[gold, answer] is Verdict.CORRECT) != row["file_correct"]:

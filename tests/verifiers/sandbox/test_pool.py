@@ -20,7 +20,7 @@ from tests.verifiers.sandbox.outside import children, gone
 from tests.verifiers.troublesome import troublesome
 
 ISOLATED = not run.refusal("bwrap") or not run.refusal("namespaces")
-ROOMS = [
+ISOLATIONS = [
     Isolation.WORKER,
     pytest.param(Isolation.SANDBOX, marks=pytest.mark.skipif(not ISOLATED, reason="no sandbox can be built here")),
 ]
@@ -44,21 +44,21 @@ def pool() -> Iterator[Pool]:
     assert children() <= before, "a pool leaves no process behind"
 
 
-@pytest.mark.parametrize("room", [Isolation.HERE, *ROOMS])
-def test_a_case_is_judged_with_all_it_holds(pool: Pool, room: Isolation) -> None:
+@pytest.mark.parametrize("isolation", [Isolation.HERE, *ISOLATIONS])
+def test_a_case_is_judged_with_all_it_holds(pool: Pool, isolation: Isolation) -> None:
     case = Case("é\ud800\x00\ud83d\ude00", "é\ud800\x00\ud83d\ude00", "?", {"note": "n"})
     wrong = replace(case, gold=None)
-    right, other = judged(pool, troublesome(room), [case, wrong])
+    right, other = judged(pool, troublesome(isolation), [case, wrong])
     assert right.verdict is Verdict.CORRECT
     assert right.score == len(case.answer)
     assert right.solution == "n"
     assert other.verdict is Verdict.WRONG
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_trouble_is_failed_for_its_case_alone_and_told_in_words(pool: Pool, room: Isolation) -> None:
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_trouble_is_failed_for_its_case_alone_and_told_in_words(pool: Pool, isolation: Isolation) -> None:
     words = ["fine", *HARMFUL, "raise some words", "leave", "nonsense", "fine"]
-    found = dict(zip(words, judged(pool, troublesome(room), [Case(word, "fine") for word in words]), strict=True))
+    found = dict(zip(words, judged(pool, troublesome(isolation), [Case(word, "fine") for word in words]), strict=True))
     assert found.pop("fine").verdict is Verdict.CORRECT
     assert {judgement.verdict for judgement in found.values()} == {Verdict.FAILED}
     expected = {
@@ -85,9 +85,9 @@ def test_a_verifier_that_raises_here_is_failed_for_its_case_alone(pool: Pool) ->
     assert fine.verdict is Verdict.CORRECT
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_hung_case_costs_its_limit_and_little_more(room: Isolation) -> None:
-    verifier = troublesome(room, seconds=2.0)
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_hung_case_costs_its_limit_and_little_more(isolation: Isolation) -> None:
+    verifier = troublesome(isolation, seconds=2.0)
     with Pool(1) as pool:
         judged(pool, verifier, [Case("warm")])
         started = time.monotonic()
@@ -98,10 +98,10 @@ def test_a_hung_case_costs_its_limit_and_little_more(room: Isolation) -> None:
     assert first.seconds == pytest.approx(2.0, abs=0.5)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_ten_megabytes_go_there_and_back(pool: Pool, room: Isolation) -> None:
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_ten_megabytes_go_there_and_back(pool: Pool, isolation: Isolation) -> None:
     text = "\ud800x\x00é" * 2_500_000
-    (found,) = judged(pool, troublesome(room, seconds=30.0), [Case("echo " + text)])
+    (found,) = judged(pool, troublesome(isolation, seconds=30.0), [Case("echo " + text)])
     assert found.solution == text
 
 
@@ -149,14 +149,14 @@ def test_a_module_that_cannot_be_loaded_is_an_error_with_the_next_step(pool: Poo
     with pytest.raises(OffleashError, match=r"could not be loaded: ModuleNotFoundError.*pip install 'offleash\[gym\]'"):
         judged(pool, verifier, [Case("a")])
     with pytest.raises(OffleashError, match=r"could not be loaded.*pip install 'offleash\[gym\]'"):
-        judged(pool, replace(verifier, room=Isolation.HERE), [Case("a")])
+        judged(pool, replace(verifier, isolation=Isolation.HERE), [Case("a")])
 
 
 def test_without_a_sandbox_nothing_runs_unless_the_code_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "refusal", lambda _: "not to be had")
-    for room in (Isolation.SANDBOX, Isolation.ALONE):
+    for isolation in (Isolation.SANDBOX, Isolation.ALONE):
         with Pool(1) as pool, pytest.raises(OffleashError, match="--trust-code"):
-            judged(pool, troublesome(room), [Case("a")])
+            judged(pool, troublesome(isolation), [Case("a")])
     words = ["fine", "hang", "grab", "leave_behind x", "left", "crash"]
     with Pool(1, trust_code=True) as pool:
         found = judged(pool, troublesome(Isolation.SANDBOX), [Case(word, "fine") for word in words])
@@ -175,7 +175,7 @@ def test_no_jobs_is_an_error_and_no_cases_are_no_judgements() -> None:
 
 def test_a_verifier_that_asks_a_model_is_not_the_pools() -> None:
     with Pool(1) as pool, pytest.raises(AssertionError, match="asks another model"):
-        pool.judge(troublesome(Isolation.ASKS), [Case("a")])
+        pool.judge(troublesome(Isolation.REMOTE), [Case("a")])
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -186,12 +186,12 @@ def test_a_verifier_that_asks_a_model_is_not_the_pools() -> None:
     ),
     st.sampled_from([Isolation.WORKER, Isolation.SANDBOX] if ISOLATED else [Isolation.WORKER]),
 )
-def test_any_sequence_of_texts_gives_one_judgement_each_within_limits(texts: list[str], room: Isolation) -> None:
+def test_any_sequence_of_texts_gives_one_judgement_each_within_limits(texts: list[str], isolation: Isolation) -> None:
     seconds = 0.3
     before = children()
     started = time.monotonic()
     with Pool(2) as pool:
-        found = judged(pool, troublesome(room, seconds=seconds), [Case(text, text) for text in texts])
+        found = judged(pool, troublesome(isolation, seconds=seconds), [Case(text, text) for text in texts])
     assert children() <= before
     assert time.monotonic() - started < 10 + 5 * len(texts)
     for text, judgement in zip(texts, found, strict=True):

@@ -15,7 +15,7 @@ from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement
 from tests.places import ROOT
 from tests.verifiers.sandbox.outside import children, processes_with
-from tests.verifiers.sandbox.test_pool import ROOMS, judged, pool
+from tests.verifiers.sandbox.test_pool import ISOLATIONS, judged, pool
 from tests.verifiers.troublesome import troublesome
 
 __all__ = ["pool"]  # the fixture
@@ -100,15 +100,16 @@ from offleash.verifiers.verifier import Case, Isolation
 from tests.verifiers.troublesome import troublesome
 print("started", flush=True)
 with Pool(2) as pool:
-    for index, judgement in pool.judge(troublesome(Isolation.{room}, seconds=60.0), [Case("a")] + [Case("{word}")] * 3):
+    verifier = troublesome(Isolation.{isolation}, seconds=60.0)
+    for index, judgement in pool.judge(verifier, [Case("a")] + [Case("{word}")] * 3):
         print("judging", flush=True)
 """
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("room", ROOMS)
-def test_workers_end_with_their_parent_even_in_the_middle_of_a_multiplication(room: Isolation, how: int) -> None:
-    script = KILLED.format(room=room.name, word="multiply")
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_workers_end_with_their_parent_even_in_the_middle_of_a_multiplication(isolation: Isolation, how: int) -> None:
+    script = KILLED.format(isolation=isolation.name, word="multiply")
     root = ROOT
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=root) as parent:

@@ -14,7 +14,7 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
     It is the solution that the verifier `countdown` reports, so that support per strategy and support per solution
     (`compare --per solution`) agree on what is the same.
     """
-    answer = extract(text, VERIFIERS["countdown"].ladder).answer
+    answer = extract(text, VERIFIERS["countdown"].steps).answer
     if answer is None:
         return None
     case = Case(answer, details=problem.details)

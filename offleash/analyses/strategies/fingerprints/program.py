@@ -306,7 +306,7 @@ _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast
 
 def strategy(problem: SolvedProblem, text: str) -> str | None:
     """The program in one writing; None where there is no program that can be read."""
-    source = extract(text, VERIFIERS["program"].ladder).answer
+    source = extract(text, VERIFIERS["program"].steps).answer
     if source is None or len(source) > LONGEST:
         return None
     tree = _read(source)

@@ -26,7 +26,7 @@ Read = Callable[[SolvedProblem, str], str | None]
 def server(by: Fingerprint) -> Verifier:
     """A fingerprint as the pool of workers runs it; a case may take one slice and one slow text."""
     seconds = by.seconds + SLICE
-    return Verifier(by.name, by.revision, ladder=(), module=MODULE, room=by.isolation, seconds=seconds)
+    return Verifier(by.name, by.revision, steps=(), module=MODULE, isolation=by.isolation, seconds=seconds)
 
 
 def request(by: Fingerprint, rows: Sequence[Row]) -> Case:
