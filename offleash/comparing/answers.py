@@ -108,15 +108,15 @@ class RunDiversity:
 
 @dataclass(frozen=True)
 class Diversity:
-    """Answers of two runs, their number made equal, and the difference of entropies with its interval."""
+    """Answers of two runs at equal numbers of samples; the fields are the keys of its JSON."""
 
     n: int  # readable answers that half of the problems have in both runs
     votes: int
+    problems: int  # with two or more readable answers in both runs
+    entropy_difference: float
+    entropy_difference_interval: Interval
     before: RunDiversity
     after: RunDiversity
-    entropy_difference: float
-    entropy_interval: Interval
-    problems: int  # with two or more readable answers in both runs
 
 
 def diversity(told: list[Answers], tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> Diversity:
@@ -138,7 +138,7 @@ def diversity(told: list[Answers], tally: Tally, replicates: int = REPLICATES, s
         interval = percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([mean]))[0]
     if known_P.sum() < FEW:  # so few problems cannot show their own spread
         interval = Interval(np.nan, np.nan)
-    return Diversity(n, votes, before, after, mean, interval, int(known_P.sum()))
+    return Diversity(n, votes, int(known_P.sum()), mean, interval, before, after)
 
 
 def _readable(run: Answers) -> tuple[Integer, Integer]:

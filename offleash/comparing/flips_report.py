@@ -12,23 +12,26 @@ from rich.text import Text
 from offleash.comparing.flip_samples import DecidingSample, VerifierOpinion
 from offleash.comparing.flips import Alternative, Flip, Flips
 from offleash.render.escape import clean
-from offleash.render.json import Json, number
+from offleash.render.json import Json, encode
 from offleash.stats.change import METRICS
 
 MOST = 20  # problems shown
 CELLS = ("P", "E", "S", "O")
 
 
-def flips_json(found: Flips) -> Json:
+def flips_json(flips: Flips) -> Json:
     """The flips of a comparison for `compare --flips --json`."""
-    return {
-        "k": found.k,
-        "now": _table_json(found.now),
-        "alternatives": [_table_json(way) for way in found.alternatives],
-        "not_tried": [vars(missing) for missing in found.untried],
-        "to_review": len(found.to_review),
-        "problems": [_flip_json(flip) for flip in found.problems],
-    }
+    section: Json = encode(
+        {
+            "k": flips.k,
+            "now": _table_json(flips.now),
+            "alternatives": [_table_json(alternative) for alternative in flips.alternatives],
+            "not_tried": flips.untried,
+            "to_review": len(flips.to_review),
+            "problems": [_flip_json(flip) for flip in flips.problems],
+        }
+    )
+    return section
 
 
 def show_flips(console: Console, turned: Sequence[Flips]) -> None:
@@ -67,35 +70,30 @@ def cautions(found: Flips) -> list[str]:
     ]
 
 
-def _table_json(way: Alternative) -> Json:
-    cells: Json = {name: way.cells[name] for name in CELLS}
+def _table_json(alternative: Alternative) -> Json:
     return {
-        "name": way.name,
-        "kind": "now" if way.kind is None else way.kind.value,
-        **cells,
-        "undetermined": way.cells["U"],
-        **{name: number(way.value[name]) for name in METRICS},
-        "flips": way.flips,
-        "review": way.review,
-        "unchecked": way.unchecked,
+        "name": alternative.name,
+        "kind": alternative.kind or "now",
+        **{name: alternative.cells[name] for name in CELLS},
+        "undetermined": alternative.cells["U"],
+        **{name: alternative.value[name] for name in METRICS},
+        "flips": alternative.flips,
+        "review": alternative.review,
+        "unchecked": alternative.unchecked,
     }
 
 
 def _flip_json(flip: Flip) -> Json:
-    return {
-        "problem": flip.problem,
-        "gold": flip.gold,
-        "now": flip.now,
+    """A list of named pairs where Python has a mapping: names of verifiers are data, and keys of JSON are not."""
+    samples = [
+        vars(sample) | {"others": [{"verifier": name} | vars(view) for name, view in sample.others.items()]}
+        for sample in flip.samples
+    ]
+    return vars(flip) | {
         "under": [{"alternative": name, "class": letter} for name, letter in flip.under.items()],
-        "review": flip.review,
         "correct": {"before": flip.correct[0], "after": flip.correct[1]},
-        "deciding": flip.deciding,
-        "samples": [_sample_json(sample) for sample in flip.samples],
+        "samples": samples,
     }
-
-
-def _sample_json(sample: DecidingSample) -> Json:
-    return vars(sample) | {"others": [{"verifier": name} | vars(said) for name, said in sample.others.items()]}
 
 
 def _table(found: Flips) -> Table:

@@ -46,6 +46,8 @@ def encode(value: object) -> Any:
         return encode(value.value)
     if isinstance(value, np.integer | np.bool_):
         return value.item()
+    if isinstance(value, np.ndarray):  # tolist serves arrays without axes too, which cannot be iterated
+        return encode(value.tolist())
     if isinstance(value, HasJson):
         return encode(value.to_json())
     if is_dataclass(value) and not isinstance(value, type):

@@ -11,32 +11,12 @@ from rich.text import Text
 
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.json_sections import (
-    benchmark_section,
-    chance_section,
-    crossing_section,
-    curve_section,
-    diversity_section,
-    equivalent_budget_section,
-    forecast_section,
-    guessing_section,
-    least_drawn,
-    macro_section,
-    max_at_k_section,
-    notes_section,
-    pass_at_k_section,
-    portfolio_section,
-    run_section,
-    sensitivity_section,
-    support_section,
-    union_section,
-)
+from offleash.comparing.json_sections import comparison_json, union_section
 from offleash.comparing.sentences import MEANING, finding, warnings
 from offleash.data.tables import Note
 from offleash.data.tally import Per
-from offleash.render.json import Json, number
+from offleash.render.json import Json, encode
 from offleash.stats.change import METRICS
-from offleash.stats.support_classes import epsilon
 
 if TYPE_CHECKING:
     from offleash.comparing.flips import Flips
@@ -47,58 +27,39 @@ SCHEMA = 1
 
 def document(
     comparisons: Sequence[Comparison],
-    together: Union | None = None,
-    turned: "Sequence[Flips]" = (),
-    judged: "Sequence[Disagreement]" = (),
+    union: Union | None = None,
+    flips: "Sequence[Flips]" = (),
+    verified: "Sequence[Disagreement]" = (),
 ) -> Json:
-    """The document of one comparison, or of the last of several with all of them under `comparisons`.
+    """The JSON of `compare`: one comparison, or the last of several with all of them under `comparisons`.
 
-    `turned` has the flips of each comparison and `judged` the runs that were verified first, where asked for.
+    Args:
+        comparisons: each against the same first run.
+        union: what several checkpoints reach together.
+        flips: those of each comparison, where they were computed; else empty.
+        verified: the runs whose samples were judged first, with `--verifier`.
     """
-    every = [_comparison_json(one) for one in comparisons]
-    if turned:
-        from offleash.comparing.flips_report import flips_json
-
-        for one, found in zip(every, turned, strict=True):
-            one["flips"] = flips_json(found)
-    whole: Json = {"schema": SCHEMA} | every[-1]
-    if len(comparisons) > 1:
-        whole["comparisons"] = every
-        whole["notes"] = notes_section(dict.fromkeys(note for one in comparisons for note in one.notes))
-    if together is not None:
-        whole["union"] = union_section(together)
-    if judged:
-        from offleash.verifying.logs import disagreements_json
-
-        whole["verified"] = disagreements_json(judged)
-    return whole
-
-
-def _comparison_json(one: Comparison) -> Json:
     from offleash.analyses.entropy.entropy import entropies_of
     from offleash.analyses.entropy.report import entropy_section
 
-    sides = ((one.before, "before", 0), (one.after, "after", 1))
-    return {
-        "support": support_section(one.change),
-        "pass_at_k": pass_at_k_section(one),
-        "curves": {name: curve_section(one.curves[name]) for name in METRICS},
-        "chance": chance_section(one),
-        "guessing": guessing_section(one),
-        "crossing": crossing_section(one),
-        "equivalent_budget": equivalent_budget_section(one),
-        "portfolio": portfolio_section(one),
-        "forecast": forecast_section(one),
-        "diversity": diversity_section(one.diversity),
-        "entropy": entropy_section(entropies_of(one)),
-        "max_at_k": max_at_k_section(one),
-        "sensitivity": sensitivity_section(one),
-        "epsilon": {name: number(float(epsilon(least_drawn(one.tally, r)))) for _, name, r in sides},
-        "runs": {name: run_section(run, one.tally, r) for run, name, r in sides},
-        "benchmarks": {part.name or "all": benchmark_section(part) for part in one.benchmarks},
-        "macro": macro_section(one.macro),
-        "notes": notes_section(one.notes),
-    }
+    sections = [comparison_json(comparison, entropy_section(entropies_of(comparison))) for comparison in comparisons]
+    if flips:
+        from offleash.comparing.flips_report import flips_json
+
+        for section, flipped in zip(sections, flips, strict=True):
+            section["flips"] = flips_json(flipped)
+    whole: Json = {"schema": SCHEMA} | sections[-1]
+    if len(comparisons) > 1:
+        whole["comparisons"] = sections
+        # several comparisons repeat the notes on their first run
+        whole["notes"] = encode(dict.fromkeys(note for comparison in comparisons for note in comparison.notes).keys())
+    if union is not None:
+        whole["union"] = union_section(union)
+    if verified:
+        from offleash.verifying.logs import disagreements_json
+
+        whole["verified"] = disagreements_json(verified)
+    return whole
 
 
 MOST = 20  # benchmarks shown, those with most problems

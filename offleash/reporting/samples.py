@@ -1,7 +1,7 @@
 """The samples of two compared runs by problem, and as JSON for the page and the viewer; texts are read on demand."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import polars as pl
@@ -10,7 +10,7 @@ from offleash.comparing.compare import Comparison
 from offleash.data.run import Run
 from offleash.data.tables import SAMPLES, VERDICT
 from offleash.data.verdict import Verdict
-from offleash.render.json import Json
+from offleash.render.json import Json, encode
 
 UNVERIFIED = "unverified"
 AT_ONCE = 1_000_000  # verdicts held at a time
@@ -301,31 +301,18 @@ def _run(store: SampleStore, row: int, r: int, told: RunAnswers) -> Json:
         "drawn": int(tally.drawn_PR[row, r]),
         "correct": int(tally.correct_PR[row, r]),
         "kinds": told.kinds,
-        "answers": [_answer(one) for one in told.answers],
+        "answers": [encode(replace(answer, answer=_clipped(answer.answer, ANSWER))) for answer in told.answers],
         "answers_left_out": told.different - len(told.answers),
         "texts": any(one.head is not None for one in told.samples),
         "samples": [_sample(one) for one in told.samples],
     }
 
 
-def _answer(one: AnswerCount) -> Json:
-    return {"answer": _clipped(one.answer, ANSWER), "verdict": one.verdict, "count": one.count}
-
-
-def _sample(one: SampleView) -> Json:
-    """One sample: both ends of its text, and what was said of it."""
-    return {
-        "index": one.index,
-        "verdict": one.verdict,
-        "answer": _clipped(one.answer, ANSWER),
-        "reason": _clipped(one.reason, ANSWER),
-        "step": one.step,
-        "finish": one.finish,
-        "tokens": one.tokens,
-        "head": one.head,
-        "tail": one.tail,
-        "letters": one.letters,
-    }
+def _sample(sample: SampleView) -> Json:
+    """One sample: both ends of its text, its verdict and where that came from."""
+    shortened = replace(sample, answer=_clipped(sample.answer, ANSWER), reason=_clipped(sample.reason, ANSWER))
+    document: Json = encode(shortened)
+    return document
 
 
 def _clipped(text: str | None, most: int) -> str | None:

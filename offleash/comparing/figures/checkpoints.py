@@ -132,7 +132,7 @@ def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:
         order = f"of {before} and of each checkpoint in the order named"
-        read = f"First facet: {_shown(steps, kinds)}, {order}. Second facet, each {ratios}"
+        read = f"First plot: {_shown(steps, kinds)}, {order}. Second plot, each {ratios}"
     else:
         read = f"Each {ratios}"
     union = ""
@@ -151,7 +151,7 @@ def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
 
 
 def _shown(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
-    """What the first facet shows."""
+    """What the first plot shows."""
     if SHARE_REACHED in kinds:
         which = "determined problems" if any(one.change.undetermined for one in steps) else "problems"
         return f"pass@1, the chance that a sample is right, and the share of {which} reached by the rule in force"

@@ -136,8 +136,8 @@ def _ratios(one: Comparison, look: FigureFormat) -> Chart:
 def _words(one: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
     again, change, (before, _) = one.evidence.retest, one.change, names(one)
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
-    read = f"First facet: how many {unit(one)} each class holds when k samples are drawn of each ({CELLS})"
-    second = f"Second facet: {metrics}. Bands hold a whole curve at once with 95% confidence"
+    read = f"First plot: how many {unit(one)} each class holds when k samples are drawn of each ({CELLS})"
+    second = f"Second plot: {metrics}. Bands hold a whole curve at once with 95% confidence"
     note = "" if one.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
     rule = "" if change.rule is Rule.SEEN else f" Both facets use the rule seen at every k, not {change.rule.value}."
     chance = ""
