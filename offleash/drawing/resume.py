@@ -5,17 +5,18 @@ Certificates and sweeps use the same checks, and fsck the same spans of sample i
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import polars as pl
 
+from offleash.data.identity import differences, origin_differences, problem_differences, refuse_differences, resume_step
 from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
 from offleash.data.run_folder import RunFolder, is_run, read_problems, refuse_certificate
 from offleash.data.shards import DAMAGE, check_schema, damaged
-from offleash.data.tables import PROBLEMS, SAMPLES, TRUNCATED, as_problems
+from offleash.data.tables import SAMPLES, TRUNCATED, as_problems
 from offleash.data.verdict import Verdict
 from offleash.drawing.schedule import Chunks, Span, StoredProblem, chunks_for, overlap
 from offleash.errors import OffleashError
@@ -23,7 +24,7 @@ from offleash.samplers.chat_template import opens_reasoning
 from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 
-OTHER_GOLD = "; other gold answers can be judged against with `offleash verify RUN --problems PROBLEMS`"
+OTHER_GOLD = "Other gold answers need no new samples: offleash verify RUN --problems PROBLEMS."
 PROBE = "What is 1 + 1?"  # the prompt by which a template is known
 
 
@@ -49,8 +50,9 @@ def open_for_drawing(run: RunFolder, problems: pl.DataFrame, origin: Origin, bud
         run.begin(run.path.resolve().name, problems, facts, budget, origin)
         return OpenRun(problems, origin, _grid(origin), budget)
     if read_origin(run.path) is not None:
-        # before their hashes are compared: it tells which problem
-        refuse_other_problems(run.path, read_problems(run.path), problems, "run", "draw", OTHER_GOLD)
+        # before the hashes of their prompts are compared: this names the problem
+        differing = problem_differences(read_problems(run.path), problems)
+        refuse_differences(run.path, "samples", differing, f"{resume_step('draw')} {OTHER_GOLD}")
     old = refuse_changes(run.path, origin, budget.until)
     was = budget_in(read_facts(run.path))
     now = Budget(max(was.k or 0, budget.k or 0), budget.until)
@@ -84,7 +86,7 @@ def origin_of(
     """All that the samples of a draw depend on."""
     about = sampler.about
     chunks = chunks_for(until)
-    document = _plain(decoding)
+    document = stored_decoding(decoding)
     key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw)
     prompts = with_prompts(problems).sort("problem").select("problem", "prompt").rows()
     rendered = sampler.asked(PROBE)
@@ -107,14 +109,8 @@ def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
     if old is None:
         raise _imported(folder)
     known = budget_in(read_facts(folder))
-    pairs = [*differences(old, new)]
-    if known.until != until:
-        pairs.append(("--until", known.until or "not set", until or "not set"))
-    if pairs:
-        raise OffleashError(
-            f"{folder} was drawn in another way, and a run is one model with one decoding:\n{told(pairs, 'run')}\n"
-            "Give what is in the run to go on with it, or draw into another folder with -o."
-        )
+    differing = [*origin_differences(old, new), *differences({"--until": known.until}, {"--until": until})]
+    refuse_differences(folder, "samples", differing, resume_step("draw"))
     return old
 
 
@@ -126,7 +122,7 @@ def refuse_other_options(folder: Path, model: str, decoding: SamplingParams, see
         raise _imported(folder)
     if is_empty_draw(folder):
         return
-    refuse_changes(folder, replace(old, model=model, decoding=_plain(decoding), seed=seed), until)
+    refuse_changes(folder, replace(old, model=model, decoding=stored_decoding(decoding), seed=seed), until)
 
 
 def problem_seed(key: str, problem: str) -> int:
@@ -134,7 +130,7 @@ def problem_seed(key: str, problem: str) -> int:
     return seed_of(key, problem)
 
 
-def _plain(decoding: SamplingParams) -> dict[str, object]:
+def stored_decoding(decoding: SamplingParams) -> dict[str, object]:
     """A decoding as it is stored: 1 and 1.0 are the same temperature, and must give the same samples."""
     numbers = {"temperature": decoding.temperature, "top_p": decoding.top_p, "min_p": decoding.min_p}
     return {**decoding.document(), **{name: float(value) for name, value in numbers.items()}}
@@ -155,62 +151,6 @@ def _imported(folder: Path) -> OffleashError:
 
 def _hash(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-
-
-# What differs between a folder and a command that would resume it: model, decoding, prompts, problems.
-
-
-Difference = tuple[str, object, object]  # of what, in the folder, now
-SHOWN = 160  # characters of a value in a message
-FREE = {"versions", "model"}  # of who answers: versions may change, the model is compared by its full name
-
-
-def differences(old: Origin, new: Origin) -> Iterator[Difference]:
-    """Everything that would change who answers, or how."""
-    yield from changed("", {"model": old.model, "seed": old.seed}, {"model": new.model, "seed": new.seed})
-    yield from changed("decoding: ", old.decoding, new.decoding)
-    was, now = ({name: value for name, value in one.about.items() if name not in FREE} for one in (old, new))
-    yield from changed("model: ", was, now)
-    named = (("chat template (hash)", "template"), ("reasoning opened by the prompt", "thinking"))
-    for words, name in (*named, ("prompts (hash)", "prompts")):
-        yield from changed("", {words: asdict(old)[name]}, {words: asdict(new)[name]})
-
-
-def changed(prefix: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Difference]:
-    for name in dict.fromkeys([*old, *new]):
-        if old.get(name) != new.get(name):
-            yield prefix + name, old.get(name), new.get(name)
-
-
-def told(pairs: Iterable[Difference], where: str) -> str:
-    """Differences, one a line."""
-    return "\n".join(f"  {name}: {shown(was)} in the {where}, {shown(now)} now" for name, was, now in pairs)
-
-
-def refuse_other_problems(
-    folder: Path, old: pl.DataFrame, new: pl.DataFrame, where: str, verb: str, more: str = ""
-) -> None:
-    """Refuse problems that are not those of the folder; `more` is a way out where the text is the same."""
-    old, new = old.sort("problem"), new.sort("problem")
-    step = f"Give the same problems to go on, or {verb} into another folder with -o"
-    strangers = sorted(set(old["problem"]) ^ set(new["problem"]))
-    if strangers:
-        raise OffleashError(
-            f"{folder} holds {old.height} problems and this command asks {new.height}; {strangers[0]!r} is in one of "
-            f"them only. {step}."
-        )
-    for column in [name for name in PROBLEMS if name not in ("problem", "hash")]:  # the hash is the question's
-        for problem, was, now in zip(old["problem"], old[column].to_list(), new[column].to_list(), strict=True):
-            if was != now:
-                raise OffleashError(
-                    f"{folder}: problem {problem!r} has another {column} now: {shown(was)} in the {where}, "
-                    f"{shown(now)} now. {step}{more}."
-                )
-
-
-def shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
-    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"
 
 
 # What a run folder holds: which samples, and how many were correct, read shard by shard.

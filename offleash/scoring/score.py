@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from offleash.data.identity import differences, refuse_differences
 from offleash.data.run import Origin, Run, read_origin
 from offleash.data.run_folder import RunFolder, append_to_run, folder_name, open_run
 from offleash.data.scores import (
@@ -113,22 +114,9 @@ def _decoded(decoding: SamplingParams) -> dict[str, object]:
 
 
 def _refuse(folder: Path, name: str, old: Words, new: Words) -> None:
-    differing = list(_differing("", {key: old.get(key) for key in new}, new))
-    if differing:
-        lines = "\n".join(f"  {key}: {was!r} in the scores, {now!r} now" for key, was, now in differing)
-        raise OffleashError(
-            f"{scores_folder(folder, name)} holds scores that were made in another way:\n{lines}\n"
-            "Keep these under another name with --name NAME, or delete that folder."
-        )
-
-
-def _differing(prefix: str, old: Words, new: Words) -> Iterator[tuple[str, object, object]]:
-    for key in dict.fromkeys([*old, *new]):
-        was, now = old.get(key), new.get(key)
-        if isinstance(was, Mapping) and isinstance(now, Mapping):
-            yield from _differing(f"{prefix}{key}: ", was, now)
-        elif was != now:
-            yield f"{prefix}{key}", was, now
+    differing = differences({key: old.get(key) for key in new}, new)
+    step = "Keep the new scores under another name with --name NAME, or delete that folder."
+    refuse_differences(scores_folder(folder, name), "scores", differing, step)
 
 
 # Summaries: log-probability and entropy per token, and perplexity, of all traces and by verdict.

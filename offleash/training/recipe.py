@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from offleash.data.identity import SettingDifference, differences
 from offleash.errors import OffleashError, unknown
 from offleash.training.methods.registry import METHODS, method
 
@@ -195,13 +196,13 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
         raise OffleashError(f"{path} could not be written ({error.strerror}).") from None
 
 
-def differences(old: Recipe, new: Recipe) -> list[str]:
-    """Dotted names of what differs and makes another training; steps, checkpoints and validation may change."""
-    before, after = _flat(old), _flat(new)
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    if "method" in names:  # another method has other options: naming them would say nothing
-        names = [name for name in names if not name.startswith("method.")]
-    return names
+def recipe_differences(stored: Recipe, requested: Recipe) -> list[SettingDifference]:
+    """What makes it another training, by dotted name; steps, checkpoints and validation may change."""
+    differing = differences(_flat(stored), _flat(requested))
+    if any(difference.name == "method" for difference in differing):
+        # another method has other options: naming them would say nothing
+        differing = [difference for difference in differing if not difference.name.startswith("method.")]
+    return differing
 
 
 def _method(section: object) -> tuple[object, dict[str, object]]:

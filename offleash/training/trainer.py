@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import torch
 
+from offleash.data.identity import refuse_differences
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress
@@ -25,7 +26,7 @@ from offleash.training.checkpoints import Checkpoint
 from offleash.training.method import Method
 from offleash.training.methods.registry import method as method_of
 from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
-from offleash.training.recipe import ProblemSource, Recipe, differences, read_recipe, write_recipe
+from offleash.training.recipe import ProblemSource, Recipe, read_recipe, recipe_differences, write_recipe
 from offleash.training.rollouts import Rewards, RolloutCollector, StepRollouts, TrainingProblem, rewards_for
 from offleash.training.traces import read_traces
 
@@ -195,12 +196,8 @@ def _going_on(recipe: Recipe, folder: Path) -> Checkpoint | None:
     last = checkpoints.newest(folder)
     if last is None:
         return None
-    before = read_recipe(folder / RECIPE)
-    if different := differences(before, recipe):
-        raise OffleashError(
-            f"{folder} holds a training by another recipe, which differs in {', '.join(different)}. "
-            "Choose another folder with -o, or delete that one."
-        )
+    differing = recipe_differences(read_recipe(folder / RECIPE), recipe)
+    refuse_differences(folder, "a training", differing, "Choose another folder with -o, or delete that one.")
     return last
 
 

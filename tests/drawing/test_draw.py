@@ -78,19 +78,19 @@ def test_what_would_mix_two_models_or_decodings_is_refused_with_both_values(tmp_
     run = tmp_path / "run"
     drawn(run, base, 20, until=2)
     for more, words in (
-        ({"decoding": SamplingParams(temperature=0.6)}, r"temperature: 1.0 in the run, 0.6 now"),
-        ({"seed": 1}, r"seed: 0 in the run, 1 now"),
-        ({"until": 0}, r"--until: 2 in the run, \"?not set"),
-        ({"until": 3}, r"--until: 2 in the run, 3 now"),
-        ({"settings": {"copies": "yes"}}, r"settings: {} in the run, {\"copies\": \"yes\"} now"),
-        ({"count": 3}, r"holds 7 problems and this command asks 3; 'p3'"),
+        ({"decoding": SamplingParams(temperature=0.6)}, r"temperature: stored 1.0, requested 0.6"),
+        ({"seed": 1}, r"seed: stored 0, requested 1"),
+        ({"until": 0}, r"--until: stored 2, requested 0"),
+        ({"until": 3}, r"--until: stored 2, requested 3"),
+        ({"settings": {"copies": "yes"}}, r"settings.copies: stored null, requested yes"),
+        ({"count": 3}, r"problems: stored 7, requested 3\n  has problem 'p3': stored true, requested false"),
     ):
         with pytest.raises(OffleashError, match=words):
             drawn(run, base, **{"k": 20, "until": 2, **more})  # type: ignore[arg-type]
-    with pytest.raises(OffleashError, match=r"other\.json now"):
+    with pytest.raises(OffleashError, match=r"requested .*other\.json"):
         drawn(run, script(tmp_path / "other.json", RATES), 20, 2)
     asked = problems(len(RATES)).with_columns(prompt=pl.col("question") + "!")
-    with pytest.raises(OffleashError, match=r"(?s)problem 'p0' has another prompt.*number is 0\?!"):
+    with pytest.raises(OffleashError, match=r"(?s)prompt of problem 'p0': stored .*number is 0\?!"):
         draw(run, asked, sampler_of(base), PLAIN, DrawRequest(f"scripted:{base}", 20, 2), QUIET)
     script(base, RATES, template="Q: {prompt}\nA:")  # the same file, changed
     with pytest.raises(OffleashError, match=r"(?s)fingerprint.*chat template"):
@@ -332,7 +332,7 @@ def test_a_draw_without_a_sample_binds_the_next_to_nothing(tmp_path: Path, base:
     assert not (run / "failures.jsonl").exists()
     assert open_run(run).budget.k == 50
     assert open_run(run).problems.height == 5
-    with pytest.raises(OffleashError, match="seed: 1 in the run, 0 now"):
+    with pytest.raises(OffleashError, match="seed: stored 1, requested 0"):
         drawn(run, base, 50, decoding=SamplingParams(temperature=0.5), count=5)
 
 

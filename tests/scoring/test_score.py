@@ -130,7 +130,7 @@ def test_another_model_or_decoding_under_the_same_name_is_refused_with_what_diff
     other = scorer_of(tiny_model(tmp_path / "other", seed=1))
     with pytest.raises(OffleashError, match=r"(?s)fingerprint.*--name"):
         score_run(run, other, Scoring(f"hf:{scorer.about.model}", PLAIN, "m"))
-    with pytest.raises(OffleashError, match=r"temperature: 1\.0 in the scores, 0\.5 now"):
+    with pytest.raises(OffleashError, match=r"temperature: stored 1\.0, requested 0\.5"):
         scored(run, scorer, SamplingParams(temperature=0.5))
     assert scored(run, scorer, SamplingParams(max_tokens=7)).new == 0  # has no bearing on given texts
     scored(run, scorer, SamplingParams(temperature=0.5), name="cooler")

@@ -1,7 +1,7 @@
 """Certify: the exact support of a model above epsilon, problem by problem, resumable after a kill."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,10 +17,17 @@ from offleash.data.certificates import (
     open_certificate,
     read_terms,
 )
+from offleash.data.identity import (
+    differences,
+    origin_differences,
+    problem_differences,
+    refuse_differences,
+    resume_step,
+)
 from offleash.data.run_folder import claim_run, is_run, read_problems
 from offleash.data.tables import VERDICTS, as_problems
 from offleash.data.verdict import Verdict
-from offleash.drawing.resume import Difference, differences, origin_of, refuse_other_problems, told
+from offleash.drawing.resume import origin_of, stored_decoding
 from offleash.errors import OffleashError
 from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.render.numbers import duration
@@ -279,8 +286,8 @@ def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> p
     if not here.whole():
         here.keep_problems(asked)
     old = read_problems(folder)
-    refuse_other_problems(folder, old, asked, "folder", "certify")
-    _refuse(folder, [*_differences(read_terms(folder), terms)])
+    refuse_differences(folder, "a certificate", problem_differences(old, asked), resume_step("certify"))
+    _refuse_other_settings(folder, read_terms(folder), terms)
     return old
 
 
@@ -289,13 +296,7 @@ def refuse_words(folder: Path, model: str, decoding: SamplingParams, epsilon: fl
     _refuse_run(folder)
     old = read_terms(folder)
     changed = replace(old.origin, model=model, decoding=stored_decoding(decoding))
-    _refuse(folder, [*_differences(old, replace(old, epsilon=epsilon, origin=changed))])
-
-
-def stored_decoding(decoding: SamplingParams) -> dict[str, object]:
-    """A decoding as it is stored: 1 and 1.0 are the same temperature."""
-    numbers = {"temperature": decoding.temperature, "top_p": decoding.top_p, "min_p": decoding.min_p}
-    return {**decoding.document(), **{name: float(value) for name, value in numbers.items()}}
+    _refuse_other_settings(folder, old, replace(old, epsilon=epsilon, origin=changed))
 
 
 def _refuse_run(folder: Path) -> None:
@@ -303,16 +304,7 @@ def _refuse_run(folder: Path) -> None:
         raise OffleashError(f"{folder} holds the samples of a run, not a certificate; choose another folder with -o.")
 
 
-def _differences(old: CertificateSettings, new: CertificateSettings) -> Iterator[Difference]:
-    for name in ("epsilon", "vocabulary"):
-        if getattr(old, name) != getattr(new, name):
-            yield name, getattr(old, name), getattr(new, name)
-    yield from differences(old.origin, new.origin)
-
-
-def _refuse(folder: Path, pairs: list[Difference]) -> None:
-    if pairs:
-        raise OffleashError(
-            f"{folder} certifies something else:\n{told(pairs, 'folder')}\n"
-            "Give what is in the folder to go on with it, or certify into another folder with -o."
-        )
+def _refuse_other_settings(folder: Path, stored: CertificateSettings, requested: CertificateSettings) -> None:
+    own = [{"epsilon": settings.epsilon, "vocabulary": settings.vocabulary} for settings in (stored, requested)]
+    differing = [*differences(*own), *origin_differences(stored.origin, requested.origin)]
+    refuse_differences(folder, "a certificate", differing, resume_step("certify"))

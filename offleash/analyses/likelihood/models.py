@@ -1,9 +1,10 @@
 """The law of a run, that is the model and decoding it was drawn from, and the stored scores that were made by it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from offleash.data.identity import SettingDifference, differences, refuse_differences
 from offleash.data.run import Origin, read_origin
 from offleash.data.run_folder import folder_name, is_run, refuse_certificate
 from offleash.data.scores import read_about, scored_models, scores_folder
@@ -120,7 +121,8 @@ def scores_under(folder: Path, law: RunModel) -> ScoreFolder:
     read as those of the law.
     """
     word, wanted = str(law.model), {name: law.decoding.document()[name] for name in DECODED}
-    taken, other = scored_models(folder), ""
+    taken = scored_models(folder)
+    refusals: list[tuple[Path, list[SettingDifference]]] = []  # raised only if no other name holds scores by this law
     for name in taken:
         told = read_about(folder, name) or {}
         about = told.get("about")
@@ -128,13 +130,13 @@ def scores_under(folder: Path, law: RunModel) -> ScoreFolder:
         same_weights = known.get("fingerprint") == law.weights != ""
         if told.get("decoding") != wanted or not (told.get("model") == word or same_weights):
             continue
-        differing = list(differences(law, known))
+        differing = score_differences(law, known)
         if not differing:
             return ScoreFolder(name, str(told["model"]))
-        if told.get("model") == word and not other:
-            other = refusal(scores_folder(folder, name), law, differing)
-    if other:
-        raise OffleashError(other)
+        if told.get("model") == word:
+            refusals.append((scores_folder(folder, name), differing))
+    for place, differing in refusals:
+        refuse_other_scores(place, law, differing)
     plain = folder_name(word)
     return ScoreFolder(
         plain if plain not in taken else f"{plain}-{'-'.join(f'{one:g}' for one in _numbers(wanted))}", word
@@ -153,27 +155,27 @@ def _drew(side: str, folder: Path, origin: Origin, given: ModelOverride) -> Mode
     return replace(model, sampler="hf" if model.sampler == "vllm" else model.sampler, settings=settings, raw=raw)
 
 
-def differences(law: RunModel, about: Mapping[str, object]) -> Iterator[str]:
-    """In what scores, by what is told about them, were made otherwise than the law's model would make them now."""
-    was = str(about.get("fingerprint") or "")
-    if law.weights and was != law.weights:
-        yield f"weights: fingerprint {was!r} in the scores, {law.weights!r} now"
-    raw = bool(about.get("raw"))
-    if raw != law.model.raw:
-        yield f"raw prompts: {raw} in the scores, {law.model.raw} now"
-    settings, dtype = about.get("settings"), law.model.settings.get("dtype", AUTO)
+def score_differences(law: RunModel, about: Mapping[str, object]) -> list[SettingDifference]:
+    """What differs between the model that made stored scores and the law's model as it would be loaded now.
+
+    Weights whose fingerprint is not known, and a dtype that is left to the loader, are not compared.
+    """
+    fingerprint, settings = str(about.get("fingerprint") or ""), about.get("settings")
     made = settings.get("dtype") if isinstance(settings, Mapping) else None
-    if made is not None and dtype not in (AUTO, made):
-        yield f"dtype: {made!r} in the scores, {dtype!r} now"
+    dtype = law.model.settings.get("dtype", AUTO)
+    stored = {"fingerprint": fingerprint, "raw": bool(about.get("raw")), "dtype": made}
+    requested = {
+        "fingerprint": law.weights or fingerprint,
+        "raw": law.model.raw,
+        "dtype": made if made is None or dtype == AUTO else dtype,
+    }
+    return differences(stored, requested)
 
 
-def refusal(place: Path, law: RunModel, differing: list[str]) -> str:
-    """What is said where scores stand that were made otherwise."""
-    lines = "".join(f"\n  {one}" for one in differing)
-    return (
-        f"{place} holds scores under the name {law.model} that were made in another way:{lines}\nDelete it to score "
-        f"again, or name the model that made them (--model-{law.side}, --set, --raw)."
-    )
+def refuse_other_scores(place: Path, law: RunModel, differing: Sequence[SettingDifference]) -> None:
+    """Refuse scores under the model's own name that another model, or the same loaded otherwise, made."""
+    step = f"Delete it to score again, or name the model that made them (--model-{law.side}, --set, --raw)."
+    refuse_differences(place, f"scores under the name {law.model},", differing, step)
 
 
 def _numbers(decoded: Mapping[str, object]) -> list[float]:

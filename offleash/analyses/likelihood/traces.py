@@ -11,7 +11,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offleash.analyses.likelihood.models import RunModel, differences, refusal
+from offleash.analyses.likelihood.models import RunModel, refuse_other_scores, score_differences
+from offleash.data.identity import differences
 from offleash.data.run_folder import append_to_run, folder_name
 from offleash.data.scores import Sums, Trace
 from offleash.errors import OffleashError, unknown
@@ -197,9 +198,8 @@ def standing(law: RunModel) -> dict[str, Sums]:
     """Scores of traces that a run's model has given before, by trace; refused if they were made in another way."""
     found: dict[str, Sums] = {}
     rows = _lines(_file(law))
-    differing = list(differences(law, rows[0])) if rows else []
-    if differing:
-        raise OffleashError(refusal(_file(law), law, differing))
+    if rows:
+        refuse_other_scores(_file(law), law, score_differences(law, rows[0]))
     for row in rows:
         key, sums = row.get("trace"), row.get("sums")
         if isinstance(key, str) and isinstance(sums, dict):
@@ -258,13 +258,8 @@ def _claim(file: Path, law: RunModel, scorer: "Scorer") -> None:
         _append(file, [{"schema": 1, "model": str(law.model), **told}])
         return
     first = rows[0]
-    differing = [
-        f"{name}: {first[name]!r} in the scores, {now!r} now"
-        for name, now in told.items()
-        if name in first and first[name] != now
-    ]
-    if differing:
-        raise OffleashError(refusal(file, law, differing))
+    compared = [name for name in told if name in first]  # older files lack some
+    refuse_other_scores(file, law, differences(*({name: of[name] for name in compared} for of in (first, told))))
     text = file.read_bytes()
     if not text.endswith(b"\n"):
         file.write_bytes(text[: text.rfind(b"\n") + 1])

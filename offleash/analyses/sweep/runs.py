@@ -12,12 +12,13 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.data.identity import problem_differences, refuse_differences, resume_step
 from offleash.data.run import Run, read_origin
 from offleash.data.run_folder import folder_name, is_run, open_run, read_problems
 from offleash.data.shards import scan_shards
 from offleash.data.tables import SAMPLES
 from offleash.drawing.draw import DrawRequest, DrawSummary, budget, check_draw, check_model, draw
-from offleash.drawing.resume import is_empty_draw, refuse_changes, refuse_other_problems, with_prompts
+from offleash.drawing.resume import is_empty_draw, refuse_changes, with_prompts
 from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.samplers.registry import SAMPLERS, Model, fingerprint, open_sampler
@@ -224,7 +225,8 @@ class RunFamily:
         """Whether a folder holds k samples of every problem from this very model, so that none need be loaded."""
         if not refuse_other_weights(folder, model):
             return False  # it is loaded, and `draw` tells what differs
-        refuse_other_problems(folder, read_problems(folder), with_prompts(self.problems), "run", "sweep")
+        differing = problem_differences(read_problems(folder), with_prompts(self.problems))
+        refuse_differences(folder, "samples", differing, resume_step("sweep"))
         held = scan_shards(folder / "samples", SAMPLES).group_by("problem").agg(pl.len()).collect()
         return held.height == self.problems.height and int(held["len"].to_numpy().min()) >= self.budget
 

@@ -119,18 +119,20 @@ def test_what_a_kill_left_halfway_is_done_again(tmp_path: Path, sampler: Hugging
 def test_what_would_mix_two_certificates_is_refused_with_both_values(tmp_path: Path, sampler: HuggingFace) -> None:
     folder = tmp_path / "cert"
     certified(folder, sampler)
-    with pytest.raises(OffleashError, match=r"epsilon: 0.004 in the folder, 0.01 now"):
+    with pytest.raises(OffleashError, match=r"epsilon: stored 0.004, requested 0.01"):
         certified(folder, sampler, epsilon=0.01)
-    with pytest.raises(OffleashError, match=r"temperature: 1.0 in the folder, 0.6 now"):
+    with pytest.raises(OffleashError, match=r"temperature: stored 1.0, requested 0.6"):
         certified(folder, sampler, decoding=replace(WAY, temperature=0.6))
-    with pytest.raises(OffleashError, match=r"model: hf:tiny in the folder, hf:other now"):
+    with pytest.raises(OffleashError, match=r"model: stored hf:tiny, requested hf:other"):
         certified(folder, sampler, model="hf:other")
-    with pytest.raises(OffleashError, match=r"holds 4 problems and this command asks 3; 'p3'"):
+    with pytest.raises(
+        OffleashError, match=r"problems: stored 4, requested 3\n  has problem 'p3': stored true, requested false"
+    ):
         certified(folder, sampler, problems(3))
-    with pytest.raises(OffleashError, match=r"problem 'p0' has another gold now: 1 in the folder, 7 now"):
+    with pytest.raises(OffleashError, match=r"gold of problem 'p0': stored 1, requested 7"):
         certified(folder, sampler, problems().with_columns(gold=pl.lit("7")))
     about = replace(sampler.about, fingerprint="other weights")
-    with pytest.raises(OffleashError, match=r"fingerprint: .* in the folder, other weights now"):
+    with pytest.raises(OffleashError, match=r"fingerprint: stored .*, requested other weights"):
         certified(folder, HuggingFace(about, sampler.loaded, sampler.network, sampler.asking, sampler.limits))
 
 

@@ -174,7 +174,7 @@ def test_another_model_or_seed_in_the_folder_is_refused_before_anything_is_drawn
 ) -> None:
     swept(tmp_path, scripts[:1], (1.0,))
     asked = SweepRequest(problems(5), (("", model_of(scripts[0])),), grid(PLAIN, (0.5, 1.0), (1.0,)), "40", seed=7)
-    with pytest.raises(OffleashError, match=r"seed: 0 in the run, 7 now"):
+    with pytest.raises(OffleashError, match=r"seed: stored 0, requested 7"):
         sweep(asked, tmp_path, QUIET)
     assert not place(tmp_path, "base", SamplingParams(temperature=0.5)).exists()
     with pytest.raises(OffleashError, match="is a run, and a sweep is a folder of runs"):
@@ -263,8 +263,8 @@ def test_killed_in_the_middle_a_sweep_ends_with_the_samples_it_would_have_had(la
 
 def test_runs_of_another_precision_are_not_taken_for_those_asked_for(lab: Path) -> None:
     asked = lab_words(lab / "runs", lab / "problems.jsonl", "0.5,1")
-    refused(offleash(*asked, "--set", "dtype=bfloat16"), '"float32"', '"bfloat16"} now')
-    refused(offleash(*asked, "--raw"), "raw: false in the run, true now")
+    refused(offleash(*asked, "--set", "dtype=bfloat16"), "dtype: stored float32, requested bfloat16")
+    refused(offleash(*asked, "--raw"), "raw: stored false, requested true")
     assert not place(lab / "runs", "base", SamplingParams(temperature=0.5)).exists()
     again = offleash(*lab_words(lab / "runs", lab / "problems.jsonl", "1", "--set", "dtype=float32"))
     assert again.json["new"] == 0, again.err
