@@ -14,9 +14,19 @@ from typing import BinaryIO
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.files.lines import Repairs, array_rows, decode, document, reading, text_lines
-from offleash.files.rows import fields_of, shown
-from offleash.files.tabular import SEPARATORS, csv_records, damage
+from offleash.files.lines import (
+    LOG,
+    FileKind,
+    Repairs,
+    array_rows,
+    decode,
+    document,
+    jsonl_rows,
+    reading,
+    text_lines,
+)
+from offleash.files.rows import Row, fields_of, shown
+from offleash.files.tabular import SEPARATORS, csv_records, csv_rows, damage, parquet_rows
 
 
 class Container(StrEnum):
@@ -41,28 +51,59 @@ class Head:
 PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
 
 
-def head_of(path: Path) -> Head:
-    """The container, the columns and the first row of a file, told by its first bytes."""
-    if path.is_dir():
-        raise OffleashError(f"{path} is a folder. Give the log file itself, for example {path}/*.jsonl.")
-    if not path.exists():
-        raise OffleashError(f"There is no file {path}. Check the path.")
-    with reading(path), path.open("rb") as file:
-        start = file.read(4)
+def read_rows(path: Path, kind: FileKind, repairs: Repairs | None = None) -> Iterator[Row]:
+    """The rows of a file, whatever its name says it is: JSONL, a JSON array or object, CSV or Parquet.
+
+    Args:
+        path: The file.
+        kind: What the caller reads; see `FileKind`.
+        repairs: Where repairs are noted. None: a damaged row is refused.
+
+    Yields:
+        Rows in order, numbered as lines, as records with the header as 1 (CSV), or as entries (arrays, Parquet).
+    """
+    return rows_of(head_of(path, kind, strict=repairs is None), kind, repairs)
+
+
+def rows_of(head: Head, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
+    """The rows of a file whose head is known. A zip file has none: its members are read by name, see `members`."""
+    match head.container:
+        case Container.JSONL:
+            return jsonl_rows(head.path, kind, repairs)
+        case Container.JSON:
+            return array_rows(head.path, kind, repairs)
+        case Container.CSV:
+            return csv_rows(head.path, kind, repairs)
+        case Container.PARQUET:
+            return parquet_rows(head.path, kind)
+        case Container.ZIP:
+            return iter(())
+
+
+def head_of(path: Path, kind: FileKind = LOG, *, strict: bool = False) -> Head:
+    """The container, the columns and the first row of a file, by its first bytes. Names lie: .json is often JSONL.
+
+    Repairs made on the way are not noted: the rows are read again, and repaired then. `strict` refuses them at once.
+    """
+    with reading(path, kind), path.open("rb") as file:
+        start = file.read(len(PARQUET))
     if not start:
-        raise OffleashError(f"{path} is empty. Was the run that wrote it stopped before its first sample?")
+        raise OffleashError(f"{path} is empty. {kind.empty}")
     if start == PARQUET:
         return _parquet_head(path)
+    if start == ZIP and not kind.archives:
+        raise OffleashError(f"{path} is a zip archive. Unpack it and give {kind.what} from it.")
     if start == ZIP:
-        return _zip_head(path)
-    return _text_head(path)
+        with unzipping(path) as archive:
+            return Head(path, Container.ZIP, tuple(archive.namelist()), {})
+    return _text_head(path, kind, None if strict else Repairs())
 
 
 def _parquet_head(path: Path) -> Head:
     with path.open("rb") as file:
-        file.seek(-4, 2)
-        if file.read(4) != PARQUET:
-            raise OffleashError(f"{path}: the Parquet file is cut off: its end is missing. Copy it again.")
+        file.seek(-len(PARQUET), 2)
+        if file.read() != PARQUET:  # a Parquet file ends as it begins; polars would say something about a footer
+            raise OffleashError(f"{path}: the Parquet file is cut off or damaged: its end is missing. Copy it again.")
     with damage(path):
         first = pl.scan_parquet(path, glob=False).head(1).collect()
     if first.is_empty():
@@ -70,47 +111,41 @@ def _parquet_head(path: Path) -> Head:
     return Head(path, Container.PARQUET, tuple(first.columns), first.row(0, named=True))
 
 
-def _zip_head(path: Path) -> Head:
-    with unzipping(path) as archive:
-        return Head(path, Container.ZIP, tuple(archive.namelist()), {})
-
-
-def _text_head(path: Path) -> Head:
-    line = next((line for line in text_lines(path, Repairs()) if line.strip()), "").strip()
+def _text_head(path: Path, kind: FileKind, repairs: Repairs | None) -> Head:
+    line = next((line for line in text_lines(path, kind, repairs) if line.strip()), "").strip()
     if not line:
-        raise OffleashError(f"{path} has only blank lines, no rows.")
+        raise OffleashError(f"{path} is empty: it has only blank lines. {kind.empty}")
     if line.startswith("{"):
-        return _object_head(path, line)
+        return _object_head(path, line, kind)
     if line.startswith("["):
-        row = next(array_rows(path, Repairs()), None)
+        row = next(array_rows(path, kind, repairs), None)
         if row is None:
-            raise OffleashError(f"{path} is an empty JSON array: no rows.")
+            raise OffleashError(f"{path} is an empty JSON array: no rows. {kind.empty}")
         return Head(path, Container.JSON, tuple(row.values), row.values)
-    return _csv_head(path, line)
+    return _csv_head(path, line, kind, repairs)
 
 
-def _object_head(path: Path, line: str) -> Head:
+def _object_head(path: Path, line: str, kind: FileKind) -> Head:
+    """JSONL where the first line is an object by itself, one object over many lines otherwise."""
     try:
-        value = decode(line, path, 1)
+        value = decode(line, path, 1, kind)
     except ValueError:
         value = None
     if isinstance(value, dict):
         return Head(path, Container.JSONL, tuple(value), value)
-    fields = fields_of(document(path))
+    fields = fields_of(document(path, kind))
     return Head(path, Container.JSON, tuple(fields), fields)
 
 
-def _csv_head(path: Path, line: str) -> Head:
+def _csv_head(path: Path, line: str, kind: FileKind, repairs: Repairs | None) -> Head:
     if "\x00" in line or "\ufffd" in line or not any(mark in line for mark in SEPARATORS):
-        raise OffleashError(
-            f"{path} is neither JSON, JSONL, CSV, Parquet nor zip: it begins with {shown(line[:40])}. "
-            "`offleash formats` lists what can be read."
-        )
-    records = csv_records(path, Repairs())
+        containers = "JSON, JSONL, CSV, Parquet nor zip" if kind.archives else "JSON, JSONL, CSV nor Parquet"
+        raise OffleashError(f"{path} is neither {containers}: it begins with {shown(line[:40])}. Is it {kind.what}?")
+    records = csv_records(path, kind, repairs)
     _, header = next(records)
-    twice = {name for name in header if header.count(name) > 1}
-    if twice:
-        raise OffleashError(f"{path}: the header has the column {min(twice)!r} more than once. Rename one of them.")
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        raise OffleashError(f"{path}: the header has the column {min(repeated)!r} more than once. Rename one of them.")
     first = next(records, None)
     if first is None:
         raise OffleashError(f"{path} has the columns {', '.join(header)} and no rows.")

@@ -1,4 +1,9 @@
-"""Rows of JSONL and JSON logs: encodings, gzip, blank lines and cut-off ends, with notes on what was repaired."""
+"""Text and JSON of users' files, read in one way: encodings, gzip, blank lines, damaged rows.
+
+A verb says what it reads by a `FileKind`. Whoever hands in `Repairs` (logs) gets a damaged file repaired and a note of
+every repair; without it (problems, traces, rows to judge) damage is refused, because a row that goes missing there
+would change a result without a word. Rows are numbered as an editor numbers lines, from 1, blank lines included.
+"""
 
 import gzip
 import io
@@ -8,32 +13,62 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.files.rows import Row
+from offleash.files.rows import Row, WrittenFloat, shown
 
 GZIP = b"\x1f\x8b"
-BLOCK = 1 << 20
-GAP = re.compile(r"[\s,]*")
+UTF16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks; UTF-16 without one is taken for binary data
+UTF8_MARK = b"\xef\xbb\xbf"
+BLOCK = 1 << 20  # bytes decoded at once: large enough to be fast, small enough that a log of any size fits in memory
+GAP = re.compile(r"[\s,]*")  # between the entries of an array
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What a verb reads: the words of its refusals, and what it accepts inside a row."""
+
+    what: str  # completes "Is it ...?"
+    example: str  # a row, in JSON
+    missing: str = "Check the path."  # next step where there is no such file
+    empty: str = ""  # next step where the file has no row; "" shows the example
+    fix: str = ""  # next step where a line is not JSON; "" is to copy or correct it
+    written_floats: bool = False  # fractions are WrittenFloat: a gold answer of 10.0 is compared as "10.0"
+    constants: bool = True  # NaN and Infinity, which Python writes and JSON does not know
+    keep_bytes: bool = False  # bytes that are not UTF-8 become lone surrogates instead of an error
+    archives: bool = False  # zip files have members that the reader knows
+    sparse: bool = False  # objects in Parquet without their null fields: Parquet gives every row the fields of all
+
+
+LOG = FileKind(
+    what="a log of samples",
+    example='{"problem": ..., "text": ..., "verdict": ...}',
+    empty="Was the run that wrote it stopped before its first sample?",
+    fix="Correct or delete that line; only a cut-off last line is left out automatically.",
+    archives=True,
+)
 
 
 @dataclass
 class Repairs:
-    """What had to be mended while the lines of one file were read."""
+    """What was repaired while one file was read. Complete only after its last row."""
 
     notes: list[Note] = field(default_factory=list)
-    replaced: int = 0
+    replaced: int = 0  # lines with bytes that are not UTF-8
     first_replaced: int = 0
 
     def replace(self, number: int) -> None:
+        """Count a line whose bad bytes were replaced."""
         self.replaced += 1
         self.first_replaced = self.first_replaced or number
 
     def all_notes(self, path: Path) -> list[Note]:
+        """Every repair; the lines with bad bytes, which may be thousands, are one note."""
         if not self.replaced:
             return self.notes
         where = f"{path.name}: {self.replaced} lines, the first is line {self.first_replaced}"
@@ -43,136 +78,195 @@ class Repairs:
         ]
 
 
-def jsonl_rows(path: Path, repairs: Repairs) -> Iterator[Row]:
-    """One JSON object a line. A last line that was cut off is left out and noted."""
-    broken = 0
-    for number, line in enumerate(text_lines(path, repairs), 1):
+# Rows of JSON.
+
+
+def jsonl_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
+    """One JSON object per line.
+
+    Args:
+        path: The file, compressed with gzip or not.
+        kind: What the caller reads: which values are accepted, and the words of errors.
+        repairs: Where repairs are noted. A last line that is not JSON is then left out (a killed run leaves half a
+            line), and bad bytes are replaced. None: both are refused, and so is a file without rows.
+
+    Yields:
+        The rows in order. Blank lines are skipped and counted, so that `Row.number` is the line in an editor.
+    """
+    broken: OffleashError | None = None
+    number, last, empty = 0, 0, True
+    for number, line in enumerate(text_lines(path, kind, repairs), 1):
         if not line.strip():
             continue
-        if broken:
-            raise OffleashError(
-                f"{path}: row {broken} is not JSON. Mend or delete that line; "
-                "only a cut-off last line is left out by itself."
-            )
+        if broken is not None:  # a line follows, so it was not the end that was cut off
+            raise broken
+        empty = False
         try:
-            value = decode(line, path, number)
-        except ValueError:
-            broken = number
+            value = decode(line, path, number, kind)
+        except ValueError as error:
+            broken = _not_json(f"{path}: row {number}", line, error, kind.fix)
+            if repairs is None:
+                raise broken from None
+            last = number
             continue
-        yield Row(path, number, _object(value, path, number))
-    if broken:
-        repairs.notes.append(
-            Note(
-                f"{path.name}: the last line, row {broken}, is cut off or not JSON and was left out.", 1, left_out=True
-            )
-        )
+        yield Row(path, number, _object(value, path, number, kind))
+    if broken is not None and repairs is not None:
+        text = f"{path.name}: the last line, row {last}, is cut off or not JSON and was left out."
+        repairs.notes.append(Note(text, 1, left_out=True))
+    if empty and repairs is None:
+        raise OffleashError(f"{path} is empty. {kind.empty or f'It should hold one row {kind.example} per line.'}")
 
 
-def array_rows(path: Path, repairs: Repairs) -> Iterator[Row]:
-    """The objects of a JSON array, without holding the whole array in memory."""
-    blocks, decoder = text_blocks(path, repairs), json.JSONDecoder()
+def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
+    """The objects of a JSON array, without holding the whole array in memory; one object is an array of one."""
+    blocks, decoder = text_blocks(path, kind, repairs), _decoder(kind)
     text = "".join(islice(blocks, 1)).lstrip()
-    opened = text.startswith("[")  # a single object counts as an array of one
+    opened = text.startswith("[")
     number, place, wanted = 0, int(opened), 1
     while True:
         place = GAP.match(text, place).end()  # type: ignore[union-attr]
-        if text.startswith("]", place):
+        if opened and text.startswith("]", place):
+            _refuse_more(path, text[place + 1 :], blocks)
             return
         try:
             value, place = decoder.raw_decode(text, place)
         except RecursionError:
-            raise _too_deep(path, number + 1) from None
-        except ValueError:
+            raise _too_deep(path, number + 1, kind) from None
+        except ValueError as error:
+            # The entry may go on in the next block. Twice as many blocks each time: an entry of many megabytes is
+            # parsed again a few times, not once per block.
             more = "".join(islice(blocks, wanted))
             if not more:
-                raise OffleashError(
-                    f"{path}: row {number + 1} of the array is cut off or not JSON. Copy the file again, or mend it."
-                ) from None
+                raise _not_json(f"{path}: row {number + 1} of the array", text[place:], error) from None
             text, place, wanted = text[place:] + more, 0, wanted * 2
             continue
         number, wanted = number + 1, 1
-        yield Row(path, number, _object(value, path, number))
+        yield Row(path, number, _object(value, path, number, kind))
         if not opened:
+            _refuse_more(path, text[place:], blocks)
             return
 
 
-def document(path: Path) -> object:
+def document(path: Path, kind: FileKind = LOG) -> object:
     """A whole JSON file as one value."""
-    text = "".join(text_lines(path, Repairs()))
+    text = "".join(text_lines(path, kind, Repairs()))
     try:
-        return decode(text, path, 1)
+        return decode(text, path, 1, kind)
     except ValueError as error:
-        raise OffleashError(f"{path} is cut off or not JSON ({error}). Copy the file again, or mend it.") from None
+        raise OffleashError(f"{path} is cut off or not JSON ({error}). Copy the file again, or correct it.") from None
 
 
-def text_lines(path: Path, repairs: Repairs) -> Iterator[str]:
-    """Decoded lines of a file with their ends; only a line feed ends a line, U+2028 and its like do not."""
-    for block in text_blocks(path, repairs):
+def decode(text: str, path: Path, number: int, kind: FileKind = LOG) -> object:
+    """One JSON value of row `number`. ValueError when it is not JSON."""
+    try:
+        value: object = _decoder(kind).decode(text)
+    except RecursionError:
+        raise _too_deep(path, number, kind) from None
+    return value
+
+
+def _not_json(where: str, text: str, error: ValueError, fix: str = "") -> OffleashError:
+    """The refusal of a row, with its beginning: a file of another format is known by it."""
+    fix = fix or "Copy the file again, or correct that row."
+    return OffleashError(f"{where} is cut off or not JSON ({error}): {shown(text.strip()[:60])}. {fix}")
+
+
+@cache
+def _decoder(kind: FileKind) -> json.JSONDecoder:
+    parse_float = WrittenFloat if kind.written_floats else None
+    parse_constant = parse_float if kind.constants else _refuse_constant
+    return json.JSONDecoder(parse_float=parse_float, parse_constant=parse_constant)
+
+
+def _refuse_constant(constant: str) -> object:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _refuse_more(path: Path, rest: str, blocks: Iterator[str]) -> None:
+    """Two arrays written one after the other are one file to `cat` and half a file to a reader: say so."""
+    after = rest.strip() or next((block for block in blocks if block.strip()), "").strip()
+    if after:
+        raise OffleashError(f"{path} goes on after the end of its JSON: {shown(after[:60])}. Delete what follows it.")
+
+
+def _object(value: object, path: Path, number: int, kind: FileKind) -> dict[str, object]:
+    if isinstance(value, dict):
+        return value
+    given = "null" if value is None else type(value).__name__
+    raise OffleashError(f"{path}: row {number} is a JSON {given}, not an object such as {kind.example}.")
+
+
+def _too_deep(path: Path, number: int, kind: FileKind) -> OffleashError:
+    return OffleashError(f"{path}: row {number} is nested too deeply to be read. Is it {kind.what}?")
+
+
+# Decoded text.
+
+
+def text_lines(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[str]:
+    """Decoded lines with their ends. Only a line feed ends a line: JSON strings may hold U+2028 and its like."""
+    for block in text_blocks(path, kind, repairs):
         yield from io.StringIO(block, newline="\n")
 
 
-def text_blocks(path: Path, repairs: Repairs) -> Iterator[str]:
-    """Decoded blocks of whole lines, of a file compressed or not; bad bytes become U+FFFD and are counted."""
-    with reading(path), _opened(path) as file:
+def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[str]:
+    """Decoded blocks of whole lines, about a megabyte each, of a file compressed or not."""
+    with reading(path, kind), _opened(path) as file:
         start = file.peek(4)[:4]  # type: ignore[attr-defined]
-        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if start.startswith(UTF16):
             with io.TextIOWrapper(file, encoding="utf-16", newline="\n") as text_file:
                 while text := text_file.read(BLOCK) + text_file.readline():
                     yield text
             return
-        if start.startswith(b"\xef\xbb\xbf"):
-            file.read(3)
+        if start.startswith(UTF8_MARK):
+            file.read(len(UTF8_MARK))
         number = 1
         while data := file.read(BLOCK) + file.readline():
             try:
-                yield data.decode("utf-8")
-            except UnicodeDecodeError:
-                yield "".join(_replaced(data, number, repairs))
+                text = data.decode("utf-8", "surrogateescape" if kind.keep_bytes else "strict")
+            except UnicodeDecodeError as error:
+                if repairs is None and b"\x00" in data[:1000]:
+                    raise OffleashError(f"{path} holds binary data. Is it {kind.what}?") from None
+                if repairs is None:
+                    row = number + data[: error.start].count(b"\n")
+                    raise OffleashError(f"{path}: row {row} is not valid UTF-8. Save the file as UTF-8.") from None
+                text = "".join(_replaced(data, number, repairs))
+            yield text
             number += data.count(b"\n")
 
 
-def decode(text: str, path: Path, number: int) -> object:
-    """One JSON value. ValueError when it is not JSON; NaN and Infinity are accepted."""
-    try:
-        value: object = json.loads(text)
-    except RecursionError:
-        raise _too_deep(path, number) from None
-    return value
-
-
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Errors of the file system and of compression, as ones a user can act on."""
+def reading(path: Path, kind: FileKind = LOG) -> Iterator[None]:
+    """Errors of the file system, of compression and of UTF-16, as ones a user can act on."""
+    if "\x00" in str(path):  # a ValueError of open()
+        raise OffleashError(f"{str(path)!r} is not the name of a file. {kind.missing}")
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise OffleashError(f"{path}: the gzip file is cut off or damaged ({error}). Copy it again.") from None
     except UnicodeDecodeError as error:
         raise OffleashError(f"{path} starts as UTF-16 and is not ({error.reason}). Save it as UTF-8.") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise OffleashError(f"There is no file {path}. {kind.missing}") from None
+    except IsADirectoryError:
+        raise OffleashError(f"{path} is a folder. Give {kind.what}, for example {path}/FILE.jsonl.") from None
     except OSError as error:
         raise OffleashError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
-def _opened(path: Path) -> BinaryIO:
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file's bytes, unpacked where its first two say gzip, whatever its name."""
     with path.open("rb") as file:
-        compressed = file.read(2) == GZIP
-    return io.BufferedReader(gzip.open(path, "rb")) if compressed else path.open("rb")
-
-
-def _object(value: object, path: Path, number: int) -> dict[str, object]:
-    if isinstance(value, dict):
-        return value
-    kind = type(value).__name__
-    raise OffleashError(
-        f"{path}: row {number} is a JSON {kind}, not an object with named fields such as problem, verdict."
-    )
-
-
-def _too_deep(path: Path, number: int) -> OffleashError:
-    return OffleashError(f"{path}: row {number} is nested too deeply to be read. Is it a log of samples?")
+        if file.peek(2)[:2] != GZIP:
+            yield file
+            return
+        with io.BufferedReader(gzip.GzipFile(fileobj=file)) as unpacked:  # type: ignore[type-var]
+            yield unpacked
 
 
 def _replaced(data: bytes, number: int, repairs: Repairs) -> Iterator[str]:
+    """Lines with U+FFFD for bad bytes; a line that held U+FFFD before is not counted as repaired."""
     for line_number, line in enumerate(data.split(b"\n"), number):
         text = line.decode("utf-8", "replace")
         if text.count("\ufffd") != line.count("\ufffd".encode()):

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.files.lines import Repairs, text_blocks, text_lines
+from offleash.files.lines import LOG, FileKind, Repairs, text_blocks, text_lines
 from offleash.files.rows import Row
 
 CHUNK = 50_000
@@ -21,9 +21,9 @@ Record = tuple[int, list[str]]  # its number, from 1 for the header, and its fie
 Table = tuple[pl.Series, pl.DataFrame]  # the numbers of the rows, and their fields
 
 
-def csv_records(path: Path, repairs: Repairs) -> Iterator[Record]:
-    """The records of a file, the header first."""
-    lines = text_lines(path, repairs)
+def csv_records(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Record]:
+    """The records of a file, the header first; records of empty fields only, as spreadsheets add them, are skipped."""
+    lines = text_lines(path, kind, repairs)
     before = []
     for line in lines:
         before.append(line)
@@ -32,9 +32,9 @@ def csv_records(path: Path, repairs: Repairs) -> Iterator[Record]:
     return _records(path, chain(before, lines), _separator("".join(before)))
 
 
-def csv_rows(path: Path, repairs: Repairs) -> Iterator[Row]:
+def csv_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
     """The records after the header, with the header's names; an empty field is null."""
-    records = csv_records(path, repairs)
+    records = csv_records(path, kind, repairs)
     _, header = next(records, (1, []))
     for number, record in records:
         yield Row(path, number, {name: value or None for name, value in zip(header, record, strict=True)})
@@ -42,7 +42,7 @@ def csv_rows(path: Path, repairs: Repairs) -> Iterator[Row]:
 
 def csv_tables(path: Path, columns: tuple[str, ...], repairs: Repairs) -> Iterator[Table]:
     """The records after the header as frames of text with their numbers; Polars cuts up blocks without a quote."""
-    blocks = text_blocks(path, repairs)
+    blocks = text_blocks(path, LOG, repairs)
     first = next(blocks, "")
     body = first.lstrip("\r\n")
     separator, before = _separator(body.partition("\n")[0]), first.count("\n") - body.count("\n")
@@ -66,14 +66,14 @@ def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, 
     number = before
     try:
         for number, record in enumerate(csv.reader(lines, delimiter=separator, strict=True), before + 1):
-            if not record:
+            if not any(record):
                 continue
             width = width or len(record)
             if len(record) != width:
                 raise _uneven(path, number, len(record), width)
             yield number, record
     except csv.Error as error:
-        raise OffleashError(f"{path}: row {number + 1} is not CSV ({error}). Mend its quotes.") from None
+        raise OffleashError(f"{path}: row {number + 1} is not CSV ({error}). Correct its quotes.") from None
 
 
 def _collected(columns: tuple[str, ...], records: Iterator[Record]) -> Iterator[Table]:
@@ -86,7 +86,9 @@ def _collected(columns: tuple[str, ...], records: Iterator[Record]) -> Iterator[
 def _cut(path: Path, columns: tuple[str, ...], block: str, separator: str, before: int, header: int) -> Iterator[Table]:
     lines = pl.Series("line", [block]).str.split("\n").explode().str.strip_suffix("\r")
     numbers = pl.Series(range(before + 1, before + 1 + len(lines)), dtype=pl.Int64)
-    table = pl.DataFrame({"row": numbers, "line": lines}).filter((pl.col("line") != "") & (pl.col("row") > header))
+    table = pl.DataFrame({"row": numbers, "line": lines}).filter(
+        (pl.col("line").str.strip_chars(separator) != "") & (pl.col("row") > header)
+    )
     width = table["line"].str.count_matches(separator, literal=True) + 1
     uneven = width != len(columns)
     if uneven.any():
@@ -99,7 +101,7 @@ def _cut(path: Path, columns: tuple[str, ...], block: str, separator: str, befor
 
 def _uneven(path: Path, number: int, found: int, width: int) -> OffleashError:
     return OffleashError(
-        f"{path}: row {number} has {found} fields and the header {width}. Quote fields that hold a comma."
+        f"{path}: row {number} has {found} fields and the header {width}. Quote fields that hold a separator."
     )
 
 
@@ -128,8 +130,19 @@ def slices(path: Path, columns: Iterable[str] | None, size: int) -> Iterator[tup
         yield start, frame
 
 
-def parquet_rows(path: Path, columns: Iterable[str] | None = None) -> Iterator[Row]:
-    """One row at a time, from 1."""
-    for start, frame in slices(path, columns, SLICE):
+def parquet_rows(path: Path, kind: FileKind = LOG) -> Iterator[Row]:
+    """One row at a time, numbered from 1."""
+    for start, frame in slices(path, None, SLICE):
         for number, values in enumerate(frame.iter_rows(named=True), start + 1):
-            yield Row(path, number, values)
+            yield Row(path, number, _without_nulls_inside(values) if kind.sparse else values)
+
+
+def _without_nulls_inside(values: dict[str, object]) -> dict[str, object]:
+    """The columns, with objects in them (verl's reward_model) reduced to the fields that this row has."""
+    return {name: _without_nulls(value) for name, value in values.items()}
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nulls(field) for name, field in value.items() if field is not None}
+    return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value

@@ -3,123 +3,10 @@
 from collections.abc import Mapping
 
 from offleash.data.tables import COUNTS, ENTRIES, Note
+from offleash.files.columns import COUNT_COLUMNS, SAMPLE_COLUMNS, Names, columns_note, guess_columns, require_column
 from offleash.files.detect import Head
 from offleash.files.rows import text_of, whole_of
 from offleash.logs.format import Options
-from offleash.logs.frames import require
-
-# In order of preference. A name of several meanings stands last in each list it is in, and is used once.
-NAMES: dict[str, tuple[str, ...]] = {
-    "problem": (
-        "problem_id",
-        "task_id",
-        "question_id",
-        "qid",
-        "doc_id",
-        "prompt_id",
-        "example_id",
-        "unique_id",
-        "id",
-        "idx",
-    ),
-    "question": (
-        "question",
-        "problem",
-        "prompt",
-        "problem_text",
-        "question_text",
-        "problem_statement",
-        "question_content",
-        "query",
-        "instruction",
-        "input",
-    ),
-    "text": (
-        "completion",
-        "completions",
-        "response",
-        "responses",
-        "generation",
-        "generations",
-        "generated_text",
-        "model_output",
-        "output",
-        "outputs",
-        "output_list",
-        "text",
-        "texts",
-        "samples",
-        "code",
-    ),
-    "verdict": (
-        "verdict",
-        "verdicts",
-        "correct",
-        "is_correct",
-        "file_correct",
-        "passed",
-        "correctness",
-        "success",
-        "graded_list",
-        "exact_match",
-        "accuracy",
-        "acc",
-        "score",
-        "scores",
-        "reward",
-        "rewards",
-    ),
-    "gold": (
-        "gold",
-        "gold_answer",
-        "ground_truth",
-        "target",
-        "label",
-        "expected_answer",
-        "reference_answer",
-        "reference",
-        "gt",
-    ),
-    "answer": (
-        "predicted_answer",
-        "extracted_answer",
-        "model_answer",
-        "parsed_answer",
-        "pred",
-        "prediction",
-        "extracted",
-        "file_pred",
-        "answers",
-    ),
-    "sample": (
-        "sample",
-        "sample_id",
-        "sample_index",
-        "sample_idx",
-        "completion_id",
-        "rollout",
-        "rollout_id",
-        "attempt",
-        "trial",
-        "repeat",
-        "index",
-        "seed",
-    ),
-    "benchmark": ("benchmark", "dataset", "dataset_name", "data_source", "task", "task_name", "source"),
-    "guess": ("guess", "guess_rate", "chance"),
-    "tokens": ("tokens", "num_tokens", "n_tokens", "completion_tokens", "output_tokens", "num_generated_tokens"),
-    "finish": ("finish", "finish_reason", "stop_reason"),
-}
-
-COUNT_NAMES: dict[str, tuple[str, ...]] = {
-    "problem": (*NAMES["problem"], "problem"),
-    "question": NAMES["question"],
-    "gold": NAMES["gold"],
-    "benchmark": NAMES["benchmark"],
-    "guess": NAMES["guess"],
-    "n": ("n", "total", "num_samples", "n_samples", "trials", "samples", "attempts"),
-    "c": ("c", "correct", "num_correct", "n_correct", "passes", "successes", "passed"),
-}
 
 NUMBERS = ("sample", "tokens")
 RUNS = ("model", "model_name", "checkpoint", "step", "policy")  # columns that often hold several runs
@@ -127,7 +14,7 @@ RUNS = ("model", "model_name", "checkpoint", "step", "policy")  # columns that o
 
 def sample_columns(head: Head, options: Options) -> dict[str, str]:
     """Our name -> theirs, for a table of samples."""
-    chosen = _chosen(NAMES, head, options, tuple(ENTRIES))
+    chosen = _chosen(SAMPLE_COLUMNS, head, options, tuple(ENTRIES))
     first = {ours: head.first.get(theirs) for ours, theirs in chosen.items()}
     if "question" in chosen and not {"problem"} & {*chosen, *options.columns} and _is_id(first["question"]):
         chosen["problem"] = chosen.pop("question")
@@ -145,33 +32,24 @@ def sample_columns(head: Head, options: Options) -> dict[str, str]:
 
 def count_columns(head: Head, options: Options) -> dict[str, str]:
     """Our name -> theirs, for a table of counts."""
-    return _chosen(COUNT_NAMES, head, options, tuple(COUNTS))
+    return _chosen(COUNT_COLUMNS, head, options, tuple(COUNTS))
 
 
 def mapping_note(head: Head, chosen: Mapping[str, str]) -> Note:
-    """Says what was read from where; a wrong guess shows here and is mended with --map."""
+    """What was read from where, with a hint where an unused column looks like the name of a run."""
     unused = [name for name in head.columns if name not in chosen.values()]
-    pairs = ", ".join(f"{ours} <- {theirs}" for ours, theirs in chosen.items())
-    rest = f"; not used: {', '.join(unused[:12])}" if unused else ""
     several = next((f" --split-by {name} keeps several apart." for name in unused if name.lower() in RUNS), "")
-    return Note(f"{head.path.name}: read {pairs}{rest}. --map NAME=COLUMN changes it.{several}")
+    return columns_note(head.path, chosen, unused, several)
 
 
-def _chosen(
-    names: Mapping[str, tuple[str, ...]], head: Head, options: Options, known: tuple[str, ...]
-) -> dict[str, str]:
-    asked = {ours: theirs for ours, theirs in options.columns.items() if ours in known}
-    chosen = {ours: require(theirs, head, f"--map {ours}={theirs}") for ours, theirs in asked.items() if theirs}
-    taken = {*chosen.values(), options.split_by}
-    plain = {name.strip().lower().replace("-", "_").replace(" ", "_"): name for name in reversed(head.columns)}
-    for ours, candidates in names.items():
-        if ours in asked:  # --map sample= leaves the column unread
-            continue
-        theirs = next((plain[name] for name in candidates if name in plain and plain[name] not in taken), None)
-        if theirs is not None:
-            chosen[ours] = theirs
-            taken.add(theirs)
-    return {ours: chosen[ours] for ours in known if ours in chosen}
+def _chosen(names: Names, head: Head, options: Options, roles: tuple[str, ...]) -> dict[str, str]:
+    """Columns by role, in the order of `roles`; what --map names must exist."""
+    mapped = {role: column for role, column in options.columns.items() if role in roles}
+    for role, column in mapped.items():
+        if column:
+            require_column(column, head.columns, head.path, f"--map {role}={column}")
+    chosen = guess_columns(names, head.columns, mapped, used=[options.split_by] if options.split_by else [])
+    return {role: chosen[role] for role in roles if role in chosen}
 
 
 def _is_id(value: object) -> bool:

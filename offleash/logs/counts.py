@@ -7,12 +7,13 @@ import polars as pl
 
 from offleash.data.tables import COUNTS
 from offleash.errors import OffleashError
-from offleash.files.detect import Container, Head
-from offleash.files.lines import Repairs
+from offleash.files.columns import SAMPLE_COLUMNS
+from offleash.files.detect import Container, Head, rows_of
+from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, shown, whole_of
-from offleash.logs.columns import NAMES, count_columns, mapping_note
+from offleash.logs.columns import count_columns, mapping_note
 from offleash.logs.format import Format, Log, Options
-from offleash.logs.frames import check_maps, check_split, mend, rows
+from offleash.logs.frames import check_maps, check_split, mend
 
 CHUNK = 20_000
 
@@ -26,7 +27,7 @@ def recognise(head: Head) -> bool:
     chosen = count_columns(head, Options())
     if not {"problem", "n", "c"} <= chosen.keys():
         return False
-    texts = set(NAMES["text"]) & set(head.columns) - set(chosen.values())
+    texts = set(SAMPLE_COLUMNS["text"]) & set(head.columns) - set(chosen.values())
     plain = (chosen["n"].lower(), chosen["c"].lower()) == (
         "n",
         "c",
@@ -51,7 +52,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 def _frames(log: Log, head: Head, options: Options, chosen: dict[str, str]) -> Iterator[pl.DataFrame]:
     repairs = Repairs()
-    source = rows(head, repairs)
+    source = rows_of(head, LOG, repairs)
     columns: dict[str, list[object]] = {name: [] for name in COUNTS}
     seen: dict[Place, int] = {}
     for row in source:

@@ -4,7 +4,6 @@ The readers of row formats go through `row_log`; options that a reader would not
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
@@ -12,22 +11,14 @@ import polars as pl
 
 from offleash.data.tables import ENTRIES, Note, entries
 from offleash.errors import OffleashError
-from offleash.files.detect import Container, Head
-from offleash.files.lines import Repairs, array_rows, jsonl_rows
+from offleash.files.columns import require_column
+from offleash.files.detect import Head, rows_of
+from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, text_of
-from offleash.files.tabular import csv_rows, parquet_rows
 from offleash.logs.format import Entry, Log, Options
 from offleash.logs.own_verdicts import VerdictReader
 
 CHUNK = 10_000
-
-READERS: dict[Container, Callable[[Path, Repairs], Iterator[Row]]] = {
-    Container.JSONL: jsonl_rows,
-    Container.JSON: array_rows,
-    Container.CSV: csv_rows,
-    Container.PARQUET: lambda path, _: parquet_rows(path),
-    Container.ZIP: lambda path, _: iter(()),  # its members are read by name, not in rows
-}
 
 Convert = Callable[[Row, VerdictReader], Iterable[Entry]]
 Closing = Callable[[], list[Note]]  # what is known only after the last row
@@ -46,17 +37,12 @@ def row_log(
     check_maps(format_name, options, maps)
     check_split(head, options)
     repairs = Repairs()
-    source = rows(head, repairs)
+    source = rows_of(head, LOG, repairs)
     log = Log(format_name, verifier, iter(()))
     log.frames = converted(
         log, source, head.path, options, convert, lambda: [*closing(), *repairs.all_notes(head.path)]
     )
     return log
-
-
-def rows(head: Head, repairs: Repairs) -> Iterator[Row]:
-    """The rows of a file; what had to be mended is told to `repairs`."""
-    return READERS[head.container](head.path, repairs)
 
 
 def converted(
@@ -113,18 +99,7 @@ def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> N
 
 def check_split(head: Head, options: Options) -> None:
     if options.split_by is not None:
-        require(options.split_by, head, "--split-by")
-
-
-def require(name: str, head: Head, asked_by: str) -> str:
-    """A column the user named; an error with the columns there are when it is absent."""
-    if name in head.columns:
-        return name
-    near = get_close_matches(name, head.columns, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise OffleashError(
-        f"{head.path} has no column {name!r} ({asked_by}).{hint} Columns: {', '.join(head.columns[:40])}."
-    )
+        require_column(options.split_by, head.columns, head.path, "--split-by")
 
 
 def split_entries(source: Iterable[Row], options: Options, convert: Convert, judge: VerdictReader) -> Iterator[Entry]:

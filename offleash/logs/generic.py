@@ -8,13 +8,13 @@ import polars as pl
 
 from offleash.data.tables import ENTRIES, question_hash
 from offleash.errors import OffleashError
-from offleash.files.detect import Container, Head
-from offleash.files.lines import Repairs
+from offleash.files.detect import Container, Head, rows_of
+from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, chat_text, shown, text_of
 from offleash.files.tabular import csv_tables, slices
 from offleash.logs.columns import mapping_note, sample_columns
 from offleash.logs.format import Entry, Format, Log, Options
-from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, rows, split_entries
+from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, split_entries
 from offleash.logs.own_verdicts import VerdictReader
 
 PLAIN = {str, int, float, bool}
@@ -61,7 +61,7 @@ def _check(head: Head, chosen: Mapping[str, str]) -> None:
 def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]) -> Iterator[pl.DataFrame]:
     """Frames of JSON rows: by columns where the values are plain and of one kind, by rows where they are not."""
     repairs, judge, total = Repairs(), VerdictReader(head.path, options.threshold), 0
-    source = rows(head, repairs)
+    source = rows_of(head, LOG, repairs)
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         return _entries(row, judge, chosen)

@@ -7,10 +7,11 @@ import polars as pl
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
+from offleash.files.columns import require_column
 from offleash.files.detect import Container, Head
 from offleash.files.tabular import damage
 from offleash.logs.format import Format, Log, Options
-from offleash.logs.frames import check_maps, check_split, require
+from offleash.logs.frames import check_maps, check_split
 from offleash.logs.generic import parquet_frames
 
 KEYS = {"step", "prompt", "completion", "advantage"}
@@ -35,7 +36,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 def _reward(head: Head, options: Options) -> str:
     """The reward that says whether a sample is correct: the only one, or the only one named so."""
     if "verdict" in options.columns:
-        return require(options.columns["verdict"], head, "--map verdict")
+        return require_column(options.columns["verdict"], head.columns, head.path, "--map verdict")
     with damage(head.path):
         schema = pl.scan_parquet(head.path, glob=False).collect_schema()
     rewards = [name for name, kind in schema.items() if name not in KEYS and (kind.is_numeric() or kind == pl.Boolean)]

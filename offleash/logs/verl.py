@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offleash.data.tables import Note
+from offleash.files.columns import require_column
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row
 from offleash.logs.format import Entry, Format, Log, Options
-from offleash.logs.frames import require, row_log
+from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"input", "output", "score", "step"}
@@ -20,7 +21,7 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     own = "acc" if "acc" in head.columns else "score"
-    mark = require(options.columns.get("verdict", own), head, "--map verdict")
+    mark = require_column(options.columns.get("verdict", own), head.columns, head.path, "--map verdict")
     steps = _Steps(path, options.split_by == "step")
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:

@@ -1,21 +1,23 @@
 """Problem files: any table with questions and answers, verl and TRL data sets, copies of benchmarks.
 
 In order: the gold answer inside a written solution (after `####`, or in the last box), images, rows to problems, and
-values of columns. Rows come from files/rows.py, the choice of columns from files/columns.py.
+values of columns. Rows come from files/detect.py, the choice of columns from files/columns.py.
 """
 
 import json
 import math
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
 
 from offleash.data.tables import Note
-from offleash.errors import OffleashError
-from offleash.files.columns import all_columns, chosen_columns, value_at
-from offleash.files.rows import NumberedRow, read_rows, shown
+from offleash.errors import OffleashError, unknown
+from offleash.files.columns import PROBLEM_COLUMNS, all_columns, columns_note, guess_columns, require_column, value_at
+from offleash.files.detect import read_rows
+from offleash.files.lines import FileKind
+from offleash.files.rows import Row, WrittenFloat, shown
 from offleash.problems.problem import GOLDLESS, Benchmark, Derived, Fields, Problem, ProblemSet, table
 from offleash.problems.prompts import prompt
 
@@ -106,7 +108,17 @@ ASKED_ALREADY = ("\\boxed", "<answer>", "####")  # a question that says itself h
 STYLES = {"choice": "choice", "number": "number", "string": "tagged", "countdown": "tagged", "program": "plain"}
 
 
-def problem_of(path: Path, row: NumberedRow, place: int, chosen: Columns, benchmark: Benchmark | None) -> Problem:
+# Strict: a problem that went missing, or an answer with other digits, would change every result.
+PROBLEM_FILE = FileKind(
+    what="a file of problems",
+    example='{"question": ..., "answer": ...}',
+    empty="Was the file written to its end?",
+    written_floats=True,
+    sparse=True,
+)
+
+
+def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Benchmark | None) -> Problem:
     """The problem of a row; errors say what is wrong with it, not where it stands."""
     cells = {ours: value_at(row.values, theirs) for ours, theirs in chosen.items()}
     question = asked(cells["question"], "question")
@@ -138,7 +150,7 @@ def problem_of(path: Path, row: NumberedRow, place: int, chosen: Columns, benchm
     )
 
 
-def _gold(cells: Cells, row: NumberedRow, chosen: Columns, *, joined: bool) -> tuple[str | None, dict[str, object]]:
+def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str | None, dict[str, object]]:
     """The gold answer; a fraction keeps the digits of the file, and a written solution gives what it boxes.
 
     Several answers of a benchmark (OlympiadBench) are all asked for; in a user's file they may be alternatives.
@@ -147,7 +159,7 @@ def _gold(cells: Cells, row: NumberedRow, chosen: Columns, *, joined: bool) -> t
     if joined and isinstance(value, list) and len(value) > 1:
         value = ", ".join((text_of(one, "answer") or "").strip().strip("$") for one in value)
     if isinstance(value, float):
-        value = value_at(row.exact(), column) if value == value else None
+        value = None if math.isnan(value) else value.written if isinstance(value, WrittenFloat) else value
     gold, extra = gold_of(value)
     if gold is None or column in ("gold", "canonical_solution"):
         return gold, extra
@@ -181,7 +193,7 @@ def _asked(made: Derived, details: Cells, chosen: Columns, verifier: str | None,
     return prompt(style, made.question, details)
 
 
-def _name(path: Path, row: NumberedRow, cells: Cells, chosen: Columns, place: int, benchmark: Benchmark | None) -> str:
+def _name(path: Path, row: Row, cells: Cells, chosen: Columns, place: int, benchmark: Benchmark | None) -> str:
     """The problem's id: its own, that of a verl data set, or its place in the file."""
     own = text_of(cells.get("problem"), "id")
     if own is not None:
@@ -211,9 +223,9 @@ def _storable(details: dict[str, object]) -> dict[str, object]:
 
 def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benchmark | None = None) -> ProblemSet:
     """Every problem of a file; with a benchmark, its verifier, guess floor, prompt and derivations apply."""
-    rows = read_rows(path)
+    rows = list(read_rows(path, PROBLEM_FILE))
     known = all_columns(row.values for row in rows)
-    chosen = chosen_columns(known, columns or {}, benchmark.columns if benchmark else {})
+    chosen = _columns(path, known, columns or {}, benchmark.columns if benchmark else {})
     if "question" not in chosen:
         raise OffleashError(
             f"{path} has the columns {', '.join(known[:20])}; none of them is known as a question. "
@@ -229,9 +241,20 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
     return ProblemSet(table(one for _, one in found), notes, rows_of)
 
 
-def _distinct(
-    path: Path, rows: list[NumberedRow], chosen: Columns, benchmark: Benchmark | None
-) -> list[tuple[int, Problem]]:
+def _columns(path: Path, known: Sequence[str], mapped: Columns, hub: Columns) -> Columns:
+    """Role -> column: as --map says, else the hub's own names where the file has them, else the usual ones."""
+    for role, column in mapped.items():
+        if role not in PROBLEM_COLUMNS:
+            raise unknown("column to map", role, PROBLEM_COLUMNS)
+        if column:
+            require_column(column, known, path, f"--map {role}={column}")
+    if {"question", "problem"} <= {name.strip().lower() for name in known}:
+        hub = {}  # a file that `offleash problems` wrote: its columns have our names, whatever the hub calls them
+    names = {role: (hub[role], *usual) if role in hub else usual for role, usual in PROBLEM_COLUMNS.items()}
+    return guess_columns(names, known, mapped)
+
+
+def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark | None) -> list[tuple[int, Problem]]:
     """The problems in the order of the file with their rows, each once; two that share an id and differ are refused."""
     found: dict[str, tuple[int, Problem]] = {}
     for place, row in enumerate(rows):
@@ -249,11 +272,9 @@ def _distinct(
 
 
 def _notes(path: Path, known: tuple[str, ...], chosen: Columns, left: int, twice: int) -> tuple[Note, ...]:
-    pairs = ", ".join(f"{ours} <- {theirs}" for ours, theirs in chosen.items())
     used = {part for theirs in chosen.values() for part in (theirs, theirs.partition(".")[0])}
     unused = [name for name in known if name not in used and "." not in name]
-    rest = f"; not used: {', '.join(unused[:12])}" if unused else ""
-    notes = [Note(f"{path.name}: read {pairs}{rest}. --map NAME=COLUMN changes it.")]
+    notes = [columns_note(path, chosen, unused)]
     if left:
         notes.append(Note(f"{path.name}: rows that do not belong to the benchmark were left out.", left, left_out=True))
     if twice:

@@ -1,6 +1,5 @@
 """Scoring a JSONL file of prompts and texts: log-probability and entropy of every row, in the same order."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from offleash.data.scores import Sums, Trace
 from offleash.errors import OffleashError, unknown
+from offleash.files.lines import FileKind, jsonl_rows
+from offleash.files.rows import Row
 from offleash.progress import Progress, silent
 from offleash.samplers.sampler import FINISHED, SamplingParams
 
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 
 NAMES = ("id", "prompt", "text", "finish")
 ROWS_AT_A_TIME, LETTERS_AT_A_TIME = 1_024, 16 << 20
-EXAMPLE = '{"id": ..., "prompt": ..., "text": ...}'
+# Bad bytes are kept: the tokenizer decides what to make of them. NaN is refused, because ids are printed as JSON again.
+TEXT_FILE = FileKind(
+    what="a file of prompts and texts",
+    example='{"id": ..., "prompt": ..., "text": ...}',
+    missing="Give a run folder, or a JSONL file of prompts and texts.",
+    constants=False,
+    keep_bytes=True,
+)
 
 
 @dataclass(frozen=True)
@@ -56,51 +64,22 @@ def check_rows(path: Path, columns: Mapping[str, str]) -> int:
 
 
 def read_rows(path: Path, columns: Mapping[str, str]) -> Iterator[TextRow]:
-    """The rows of a JSONL file; a bad one is an error that names its line and what was found."""
-    try:
-        file = path.open(encoding="utf-8-sig", errors="surrogateescape")
-    except FileNotFoundError:
-        raise OffleashError(f"There is no file {path}; score takes run folders and JSONL files of {EXAMPLE}.") from None
-    found = 0
-    with file:
-        for line, text in enumerate(file, 1):
-            if text.strip():
-                found += 1
-                yield _row(path, line, text, columns)
-    if not found:
-        raise OffleashError(f"{path} is empty; it should hold a row {EXAMPLE} a line.")
+    """The rows of a JSONL file; a bad one is an error that names its row and what was found."""
+    return (_text_row(row, columns) for row in jsonl_rows(path, TEXT_FILE))
 
 
-def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> TextRow:
-    try:
-        row = json.loads(text, parse_constant=_refused)
-    except ValueError as error:
-        raise OffleashError(f"{path}, line {line}: not JSON ({error}): {text[:60].strip()!r}.") from None
-    except RecursionError:
-        raise OffleashError(f"{path}, line {line}: JSON nested too deep to be read.") from None
-    if not isinstance(row, dict):
-        raise OffleashError(f"{path}, line {line}: a row is {EXAMPLE}; found a {type(row).__name__}.")
-    prompt, written = (_text(path, line, row, name, columns.get(name, name)) for name in ("prompt", "text"))
-    finish = row.get(columns.get("finish", "finish"))
-    return TextRow(row.get(columns.get("id", "id"), line), Trace(prompt, written, finish == FINISHED))
+def _text_row(row: Row, columns: Mapping[str, str]) -> TextRow:
+    prompt, written = (_text(row, name, columns) for name in ("prompt", "text"))
+    finish = row.values.get(columns.get("finish", "finish"))
+    return TextRow(row.values.get(columns.get("id", "id"), row.number), Trace(prompt, written, finish == FINISHED))
 
 
-def _refused(constant: str) -> object:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-def _text(path: Path, line: int, row: dict[str, object], name: str, column: str) -> str:
-    if column not in row:
-        keys = ", ".join(map(str, row))[:100] or "nothing"
-        raise OffleashError(
-            f"{path}, line {line}: there is no {column!r}; found {keys}. A row is {EXAMPLE}; "
-            f"other names: --map {name}=COLUMN."
-        )
-    value = row[column]
-    if value is None and name == "text":  # a log's word for an empty text
+def _text(row: Row, name: str, columns: Mapping[str, str]) -> str:
+    value = row.column(name, columns, TEXT_FILE.example)
+    if value is None and name == "text":  # an empty text, as some logs write it
         return ""
     if not isinstance(value, str):
-        raise OffleashError(f"{path}, line {line}: {column!r} should be a string; found {str(value)[:60]!r}.")
+        raise OffleashError(f"{row.where}: {columns.get(name, name)!r} should be a string; found {str(value)[:60]!r}.")
     return value
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from offleash.data.tables import TRUNCATED
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
+from offleash.files.lines import FileKind, jsonl_rows
+from offleash.files.rows import Row, WrittenFloat
 from offleash.progress import Progress, silent
 from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Verifier
@@ -17,6 +19,16 @@ from offleash.verifying.cases import judge_texts, unreadable
 from offleash.verifying.judge import Judge, ProblemCase, problem_case
 from offleash.verifying.verify import VerifyOptions, kept, open_judge
 
+# Bad bytes are kept: a sample with a broken character in it still has an answer. NaN is refused, because ids are
+# printed as JSON again.
+GOLD_FILE = FileKind(
+    what="a file of gold answers and texts",
+    example='{"id": ..., "gold": ..., "text": ...}',
+    missing="Give a run folder, or a JSONL file of gold answers and texts.",
+    written_floats=True,
+    constants=False,
+    keep_bytes=True,
+)
 CHUNK = 2_000  # rows judged at a time; the seconds of a row are its decision's and its share of the reading
 
 
@@ -64,53 +76,35 @@ def verify_rows(judge: Judge, path: Path, options: VerifyOptions, progress: Prog
 
 
 def read_rows(path: Path) -> Iterator[GoldRow]:
-    """The rows of a JSONL file; a bad one is an error that names its line and what was found."""
-    try:
-        file = path.open(encoding="utf-8-sig", errors="surrogateescape")
-    except FileNotFoundError:
-        raise OffleashError(f"There is no file {path}; verify takes run folders and JSONL files.") from None
-    found = 0
-    with file:
-        for line, text in enumerate(file, 1):
-            if text.strip():
-                found += 1
-                yield _row(path, line, text)
-    if not found:
-        raise OffleashError(f'{path} is empty; it should hold a row {{"id": ..., "gold": ..., "text": ...}} a line.')
+    """The rows of a JSONL file; a bad one is an error that names its row and what was found."""
+    return (_gold_row(row) for row in jsonl_rows(path, GOLD_FILE))
 
 
-class Digits(str):
-    """A number of the file, digit for digit: a float would round a gold answer."""
-
-
-def _refused(constant: str) -> object:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-def _row(path: Path, line: int, text: str) -> GoldRow:
-    try:
-        row = json.loads(text, parse_float=Digits, parse_constant=_refused)
-    except ValueError as error:
-        raise OffleashError(f"{path}, line {line}: not JSON ({error}): {text[:60].strip()!r}.") from None
-    except RecursionError:
-        raise OffleashError(f"{path}, line {line}: JSON nested too deep to be read.") from None
-    if not isinstance(row, dict) or "text" not in row:
-        keys = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+def _gold_row(row: Row) -> GoldRow:
+    values = row.values
+    if "text" not in values:
+        keys = ", ".join(map(str, values))[:100] or "nothing"
         raise OffleashError(
-            f'{path}, line {line}: a row is {{"id": ..., "gold": ..., "text": ...}}; found {keys[:100] or "nothing"}. '
+            f"{row.where} should be {GOLD_FILE.example}; found {keys}. "
             "Logs of other tools: offleash import LOG -o RUN, then verify RUN; or offleash compare --verifier NAME."
         )
-    if not isinstance(row["text"], str | None):
-        raise OffleashError(f'{path}, line {line}: "text" should be a string; found {str(row["text"])[:60]!r}.')
-    gold = row.get("gold")
+    text, gold, details = values["text"], values.get("gold"), values.get("details")
+    if not isinstance(text, str | None):
+        raise OffleashError(f'{row.where}: "text" should be a string; found {str(text)[:60]!r}.')
     if isinstance(gold, bool | list | dict):
-        raise OffleashError(f'{path}, line {line}: "gold" should be a string or a number; found {str(gold)[:60]!r}.')
-    details = json.loads(text).get("details")  # numbers here are numbers
-    written = json.dumps(details) if details is not None and not isinstance(details, str) else details
-    name = row.get("id", line)
-    name = float(name) if isinstance(name, Digits) else name
-    problem = problem_case(str(name), None if gold is None else str(gold), row.get("question"), written)
-    return GoldRow(line, name, problem, row["text"] or "", row.get("finish") == TRUNCATED)
+        raise OffleashError(f'{row.where}: "gold" should be a string or a number; found {str(gold)[:60]!r}.')
+    if details is not None and not isinstance(details, str):
+        details = json.dumps(details)
+    name = values.get("id", row.number)
+    problem = problem_case(str(name), _as_written(gold), _as_written(values.get("question")), details)
+    return GoldRow(row.number, name, problem, text or "", values.get("finish") == TRUNCATED)
+
+
+def _as_written(value: object) -> str | None:
+    """A text or number with the digits of the file."""
+    if isinstance(value, WrittenFloat):
+        return value.written
+    return None if value is None else str(value)
 
 
 def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: bool) -> Iterator[Outcome]:

@@ -53,7 +53,7 @@ def test_columns_of_other_names_are_mapped(tmp_path: Path, model: str) -> None:
     file = rows(tmp_path / "traces.jsonl", {"key": 5, "question": "a b", "response": "c d a"})
     mapped = ["--map", "id=key", "--map", "prompt=question", "--map", "text=response"]
     assert json.loads(offleash("score", file, "--model", model, "--json", *mapped).out)["id"] == 5
-    refused(offleash("score", file, "--model", model), "line 1", "'prompt'", "key, question", "--map prompt=COLUMN")
+    refused(offleash("score", file, "--model", model), "row 1", "'prompt'", "key, question", "--map prompt=COLUMN")
     refused(offleash("score", file, "--model", model, "--map", "txt=response"), "'txt'", "Did you mean 'text'?")
     refused(offleash("score", file, "--model", model, "--map", "text"), "NAME=COLUMN")
 
@@ -85,12 +85,12 @@ def test_a_file_of_rows_is_summed_up_in_a_table(tmp_path: Path, model: str) -> N
     ("content", "words"),
     [
         ("", ["empty", '"prompt"']),
-        ('{"prompt": "a", "text": "b"}\n{not json\n', ["line 2", "not JSON"]),
-        ('{"prompt": "a"}\n', ["line 1", "no 'text'"]),
-        ('\n{"prompt": 5, "text": "b"}\n', ["line 2", "'prompt' should be a string", "5"]),
-        ('{"prompt": "a", "text": ["b"]}\n', ["line 1", "'text' should be a string"]),
-        ("[1]\n", ["line 1", "list"]),
-        ('{"id": NaN, "prompt": "a", "text": "b"}\n', ["line 1", "NaN"]),
+        ('{"prompt": "a", "text": "b"}\n{not json\n', ["row 2", "not JSON"]),
+        ('{"prompt": "a"}\n', ["row 1", "no 'text'"]),
+        ('\n{"prompt": 5, "text": "b"}\n', ["row 2", "'prompt' should be a string", "5"]),
+        ('{"prompt": "a", "text": ["b"]}\n', ["row 1", "'text' should be a string"]),
+        ("[1]\n", ["row 1", "list"]),
+        ('{"id": NaN, "prompt": "a", "text": "b"}\n', ["row 1", "NaN"]),
     ],
 )
 def test_bad_rows_are_named_before_a_model_is_loaded(tmp_path: Path, content: str, words: list[str]) -> None:

@@ -56,7 +56,7 @@ def test_a_training_ends_with_a_model_and_its_metrics(recipe: Path, tmp_path: Pa
         ("steps=0", "steps must be a whole number of 1 or more; found 0"),
         ("model=vllm:x", "Only models of transformers can be trained here"),
         ("method=mixed_policy", "name a JSONL"),
-        ("traces=nowhere.jsonl", "There is no file of traces nowhere.jsonl"),
+        ("traces=nowhere.jsonl", "There is no file nowhere.jsonl"),
     ],
 )
 def test_what_is_wrong_with_a_recipe_is_said_with_the_nearest_name(

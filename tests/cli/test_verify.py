@@ -61,11 +61,11 @@ def test_a_row_whose_gold_cannot_be_read_fails_and_the_others_are_judged(tmp_pat
     ("content", "words"),
     [
         ("", ["empty", '"gold"']),
-        ("{not json\n", ["line 1", "not JSON"]),
-        ('{"id": 1, "gold": "5"}\n', ["line 1", "id, gold"]),
-        ('{"id": 1, "gold": "5", "text": 7}\n', ["line 1", '"text" should be a string', "7"]),
-        ('{"id": 1, "gold": ["5"], "text": "7"}\n', ["line 1", '"gold"']),
-        ("[1]\n", ["line 1", "list"]),
+        ("{not json\n", ["row 1", "not JSON"]),
+        ('{"id": 1, "gold": "5"}\n', ["row 1", "id, gold"]),
+        ('{"id": 1, "gold": "5", "text": 7}\n', ["row 1", '"text" should be a string', "7"]),
+        ('{"id": 1, "gold": ["5"], "text": "7"}\n', ["row 1", '"gold"']),
+        ("[1]\n", ["row 1", "list"]),
     ],
 )
 def test_bad_rows_are_named_with_what_was_found(tmp_path: Path, content: str, words: list[str]) -> None:
@@ -141,7 +141,7 @@ def test_numbers_of_the_file_are_taken_digit_for_digit(tmp_path: Path) -> None:
     found = [json.loads(line) for line in offleash("verify", file, "--verifier", "string", "--json").out.splitlines()]
     assert [(row["id"], row["verdict"]) for row in found] == [(1, "correct"), (2.5, "correct")]
     file.write_text('{"id": 1, "gold": NaN, "text": "5"}', encoding="utf-8")
-    refused(offleash("verify", file, "--verifier", "math", "--json"), "line 1", "NaN")
+    refused(offleash("verify", file, "--verifier", "math", "--json"), "row 1", "NaN")
 
 
 def test_what_could_steer_a_terminal_is_not_printed(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_options_for_logs_are_refused_where_there_are_only_run_folders(
     tmp_path: Path, verb: tuple[str, ...], option: tuple[str, str]
 ) -> None:
     runs = [run_of_texts(tmp_path / name, {"a": "1"}, {"a": ["1"]}) for name in ("base", "rl")]
-    refused(offleash(*verb, *runs, *option), " ".join(option), "run folders", "leave it out")
+    refused(offleash(*verb, *runs, *option), " ".join(option), "run folders", "Leave it out")
     if "format" in option[0]:
         refused(offleash(*verb, *runs, option[0], "lm_evl"), "'lm_evl'", "Did you mean 'lm_eval'?")
 

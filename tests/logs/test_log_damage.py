@@ -30,11 +30,11 @@ def wrote(folder: Path, data: bytes) -> Path:
 REFUSED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is empty"),
     "blank": (b"\n  \n\n", "only blank lines"),
-    "malformed line in the middle": (f"{GOOD}{{oops\n{GOOD}".encode(), "row 2 is not JSON"),
+    "malformed line in the middle": (f"{GOOD}{{oops\n{GOOD}".encode(), "row 2 is cut off or not JSON"),
     "row that is no object": (f"{GOOD}[1]\n{GOOD}".encode(), "row 2 is a JSON list"),
     "nested too deeply": (f"{GOOD}{'[' * 100_000}\n{GOOD}".encode(), "row 2 is nested too deeply"),
     "first line nested too deeply": (b'{"a":' * 100_000, "nested too deeply"),
-    "number of too many digits": (f'{GOOD}{{"id": {"9" * 5000}}}\n{GOOD}'.encode(), "row 2 is not JSON"),
+    "number of too many digits": (f'{GOOD}{{"id": {"9" * 5000}}}\n{GOOD}'.encode(), "row 2 is cut off or not JSON"),
     "truncated parquet": ((FIXTURES / "trl/completions_00001.parquet").read_bytes()[:-20], "Parquet file is cut off"),
     "parquet of nothing": (b"PAR1 xxxx PAR1", "Parquet file is cut off or damaged"),
     "truncated zip": ((FIXTURES / "inspect/tiny_sums.eval").read_bytes()[:-200], "zip file is cut off or damaged"),

@@ -43,7 +43,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "prose": (b"Dear all\nhere are the problems\n", "neither JSON, JSONL, CSV nor Parquet"),
     "bad bytes": (GOOD.encode() + b'{"question": "\xff"}\n', "row 2 is not valid UTF-8"),
     "header alone": (b"question,answer\n", "no rows"),
-    "column twice": (b"question,answer,answer\na,1,1\n", "'answer' twice"),
+    "column twice": (b"question,answer,answer\na,1,1\n", "'answer' more than once"),
     "too few fields": (b"question,answer\na,1\nb\n", "row 3 has 1 fields and the header 2"),
     "open quote": (b'question,answer\na,1\n"b,1\n', "not CSV"),
     "unknown columns": (b'{"colour": "red"}\n', "none of them is known as a question.*--map question="),

@@ -25,14 +25,14 @@ def test_traces_of_one_problem_may_stand_apart_and_empty_lines_do_not_count(tmp_
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"problem": "a", "text": "1"}\n{"problem": "a"', "line 2 of .* is no JSON: "),
-        ('{"problem": "a"}', "line 1 of .* must be an object with problem and text"),
+        ('{"problem": "a", "text": "1"}\n{"problem": "a"', "row 2 is cut off or not JSON"),
+        ('{"problem": "a"}', "row 1 must be an object with problem and text"),
         ('{"problem": "a", "text": " "}', "both not empty"),
         ('{"problem": 3, "text": "1"}', "problem and text"),
-        ('["a", "1"]', "problem and text"),
-        ("null", "problem and text"),
-        ("\n\n", "holds no trace"),
-        ("", "holds no trace"),
+        ('["a", "1"]', "row 1 is a JSON list, not an object such as"),
+        ("null", "row 1 is a JSON null"),
+        ("\n\n", "is empty.*problem.*text.*per line"),
+        ("", "is empty"),
     ],
 )
 def test_a_line_that_is_no_trace_is_named(tmp_path: Path, text: str, why: str) -> None:
@@ -43,18 +43,18 @@ def test_a_line_that_is_no_trace_is_named(tmp_path: Path, text: str, why: str) -
 
 
 def test_what_cannot_be_read_is_told_with_the_form(tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match=r"no file of traces .*; it is a JSONL of \{problem, text\}"):
+    with pytest.raises(OffleashError, match=r"no file .*none.jsonl\. Traces are a JSONL file of \{problem, text\}"):
         read_traces(tmp_path / "none.jsonl")
-    with pytest.raises(OffleashError, match="cannot be read"):
+    with pytest.raises(OffleashError, match="is a folder"):
         read_traces(tmp_path)
     (tmp_path / "t.jsonl").write_bytes(b'\xff\xfe{"problem"')
-    with pytest.raises(OffleashError, match="cannot be read"):
+    with pytest.raises(OffleashError, match="row 1 is cut off or not JSON"):
         read_traces(tmp_path / "t.jsonl")
 
 
 def test_a_line_of_a_hundred_thousand_brackets_is_no_trace(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text("[" * 100_000)
-    with pytest.raises(OffleashError, match="line 1"):
+    with pytest.raises(OffleashError, match="row 1 is nested too deeply"):
         read_traces(tmp_path / "t.jsonl")
 
 

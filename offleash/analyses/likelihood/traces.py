@@ -4,7 +4,7 @@ Scores are kept beside the run whose model gave them, so each trace is scored on
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -16,6 +16,8 @@ from offleash.data.identity import differences
 from offleash.data.run_folder import append_to_run, folder_name
 from offleash.data.scores import Sums, Trace
 from offleash.errors import OffleashError, unknown
+from offleash.files.lines import FileKind, Repairs, jsonl_rows
+from offleash.files.rows import Row
 from offleash.progress import Progress
 from offleash.render.escape import valid_utf8
 from offleash.samplers.sampler import FINISHED, SamplingParams
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import Scorer
 
 NAMES = ("problem", "text", "author", "correct", "finish")
-EXAMPLE = '{"problem": ..., "text": ..., "author": ...}'
+TRACE_FILE = FileKind(
+    what="a file of traces",
+    example='{"problem": ..., "text": ..., "author": ...}',
+    missing='Traces are a JSONL file of {"problem": ..., "text": ..., "author": ...}.',
+    keep_bytes=True,  # replaced in texts, refused in names
+)
 NAMED = 5  # unknown problems that are named
 LIKE = 2_000  # ids among which the nearest is looked for
 
@@ -61,9 +68,7 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
     for name in columns or {}:
         if name not in NAMES:
             raise unknown("column of traces", name, NAMES)
-    rows = list(_rows(path, columns or {}))
-    if not rows:
-        raise OffleashError(f"{path} is empty; it should hold a row {EXAMPLE} a line.")
+    rows = [_trace(row, columns or {}) for row in jsonl_rows(path, TRACE_FILE)]
     seen: dict[tuple[int, str, str], ExternalTrace] = {}
     strangers: dict[str, str] = {}
     unknown_rows = empty = duplicates = 0
@@ -89,7 +94,7 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
 def _refuse_two_words(path: Path, first: ExternalTrace, row: ExternalTrace) -> None:
     if first.correct is not row.correct and None not in (first.correct, row.correct):
         raise OffleashError(
-            f"{path}, lines {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is once "
+            f"{path}: rows {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is once "
             "'correct' and once not; keep one of them."
         )
 
@@ -116,61 +121,40 @@ def _refuse_nothing(
     )
 
 
-def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[ExternalTrace]:
-    try:
-        file = path.open(encoding="utf-8-sig", errors="surrogateescape")
-    except OSError as error:
-        raise OffleashError(
-            f"{path} cannot be read ({error.strerror}); traces are a JSONL file of {EXAMPLE}."
-        ) from None
-    with file:
-        for line, text in enumerate(file, 1):
-            if text.strip():
-                yield _row(path, line, text, columns)
-
-
-def _row(path: Path, line: int, text: str, columns: Mapping[str, str]) -> ExternalTrace:
-    try:
-        row = json.loads(text)
-    except ValueError as error:
-        raise OffleashError(f"{path}, line {line}: not JSON ({error}): {text[:60].strip()!r}.") from None
-    except RecursionError:
-        raise OffleashError(f"{path}, line {line}: JSON nested too deep to be read.") from None
-    if not isinstance(row, dict):
-        raise OffleashError(f"{path}, line {line}: a row is {EXAMPLE}; found a {type(row).__name__}.")
+def _trace(row: Row, columns: Mapping[str, str]) -> ExternalTrace:
+    """The trace of a row, whose problem has no place yet."""
+    problem, written, author = (row.column(name, columns, TRACE_FILE.example) for name in ("problem", "text", "author"))
     named = {name: columns.get(name, name) for name in NAMES}
-    for name in ("problem", "text", "author"):
-        if named[name] not in row:
-            keys = ", ".join(map(str, row))[:100] or "nothing"
-            raise OffleashError(
-                f"{path}, line {line}: there is no {named[name]!r}; found {keys}. A row is {EXAMPLE}; other names: "
-                f"--map {name}=COLUMN."
-            )
-    problem, written, author = (row[named[name]] for name in ("problem", "text", "author"))
-    correct, finish = row.get(named["correct"]), row.get(named["finish"])
+    correct, finish = row.values.get(named["correct"]), row.values.get(named["finish"])
     if isinstance(problem, bool) or not isinstance(problem, str | int):
-        raise _wrong(path, line, named["problem"], "the id of a problem", problem)
+        raise _wrong(row, named["problem"], "the id of a problem", problem)
     if written is not None and not isinstance(written, str):
-        raise _wrong(path, line, named["text"], "a string", written)
+        raise _wrong(row, named["text"], "a string", written)
     if not isinstance(author, str) or not author.strip():
-        raise _wrong(path, line, named["author"], "who wrote the trace", author)
+        raise _wrong(row, named["author"], "who wrote the trace", author)
     for name, value in (("problem", str(problem)), ("author", author)):
-        if valid_utf8(value) != value:
-            raise _wrong(path, line, named[name], "text in UTF-8", value)
+        if valid_utf8(value) != value:  # a name with a replaced character would be another name
+            raise _wrong(row, named[name], "text in UTF-8", value)
     if correct is not None and correct not in (True, False):
-        raise _wrong(path, line, named["correct"], "true, false or null", correct)
+        raise _wrong(row, named["correct"], "true, false or null", correct)
     right = None if correct is None else bool(correct)
-    return ExternalTrace(line, str(problem), -1, valid_utf8(written or ""), author.strip(), right, finish == FINISHED)
+    text = valid_utf8(written or "")
+    return ExternalTrace(row.number, str(problem), -1, text, author.strip(), right, finish == FINISHED)
 
 
-def _wrong(path: Path, line: int, name: str, what: str, found: object) -> OffleashError:
-    return OffleashError(f"{path}, line {line}: {name!r} should be {what}; found {str(found)[:60]!r}.")
+def _wrong(row: Row, name: str, expected: str, value: object) -> OffleashError:
+    return OffleashError(f"{row.where}: {name!r} should be {expected}; found {str(value)[:60]!r}.")
 
 
 # Scores of external traces, stored in the folder of the run whose model gave them.
 
 
 FOLDER = "traces"
+SCORE_FILE = FileKind(
+    what="a file of scores",
+    example='{"trace": ..., "sums": ...}',
+    fix="Delete the file to score the traces again.",
+)
 AT_A_TIME, LETTERS_AT_A_TIME = 256, 4 << 20
 NO_PROMPT = "its problem has no text to ask, or images"
 
@@ -262,7 +246,8 @@ def _claim(file: Path, law: RunModel, scorer: "Scorer") -> None:
     refuse_other_scores(file, law, differences(*({name: of[name] for name in compared} for of in (first, told))))
     text = file.read_bytes()
     if not text.endswith(b"\n"):
-        file.write_bytes(text[: text.rfind(b"\n") + 1])
+        whole = len(rows) > text.count(b"\n")  # only the line feed was lost: the row was read, and is kept
+        file.write_bytes(text + b"\n" if whole else text[: text.rfind(b"\n") + 1])
 
 
 def _append(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
@@ -274,23 +259,9 @@ def _append(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
         raise OffleashError(f"{file} could not be written ({error.strerror}); make room for it.") from None
 
 
-def _lines(file: Path) -> list[dict[str, object]]:
-    if not file.is_file():
-        return []
-    rows = []
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    for number, line in enumerate(lines, 1):
-        if not line.endswith("\n"):
-            continue  # a kill cut it off
-        try:
-            row = json.loads(line)
-        except ValueError:
-            raise OffleashError(
-                f"{file}, line {number} is damaged; delete the file to score the traces again."
-            ) from None
-        if isinstance(row, dict):
-            rows.append(row)
-    return rows
+def _lines(file: Path) -> list[Mapping[str, object]]:
+    """The rows of a file of scores; without the last one where a kill cut it off."""
+    return [row.values for row in jsonl_rows(file, SCORE_FILE, Repairs())] if file.is_file() else []
 
 
 def _file(law: RunModel) -> Path:

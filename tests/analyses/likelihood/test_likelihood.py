@@ -72,13 +72,13 @@ def test_what_is_no_trace_is_counted_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("{not json", "line 1: not JSON"),
-        ("[1]", "found a list"),
+        ("{not json", "row 1 is cut off or not JSON"),
+        ("[1]", "row 1 is a JSON list"),
         ({"problem": "p0", "text": "a"}, r"no 'author'; found problem, text.*--map author=COLUMN"),
         ({**GOOD, "text": 5}, "'text' should be a string; found '5'"),
         ({**GOOD, "author": " "}, "'author' should be who wrote"),
-        ({**GOOD, "author": "x\ud800"}, r"line 1: 'author' should be text in UTF-8; found 'x\\ud800'"),
-        ({**GOOD, "problem": "p0\udcff"}, "line 1: 'problem' should be text in UTF-8"),
+        ({**GOOD, "author": "x\ud800"}, r"row 1: 'author' should be text in UTF-8; found 'x\\ud800'"),
+        ({**GOOD, "problem": "p0\udcff"}, "row 1: 'problem' should be text in UTF-8"),
         ({**GOOD, "correct": "yes"}, "'correct' should be true, false or null; found 'yes'"),
         ({**GOOD, "problem": ["p0"]}, "'problem' should be the id"),
         ({**GOOD, "problem": "p00"}, r"none of its 1 traces is for a problem of the runs.*Did you mean 'p0'"),
@@ -96,16 +96,16 @@ def test_bytes_that_are_no_text_are_refused_in_names_and_replaced_in_traces(tmp_
     file.write_bytes(json.dumps(GOOD).encode().replace(b"a b", b"a \xff b") + b"\n")
     assert [one.text for one in read_traces(file, PLACES).traces] == ["a ? b"]
     file.write_bytes(json.dumps(GOOD).encode() + b"\n" + json.dumps(GOOD).encode().replace(b'"x"', b'"\xff"') + b"\n")
-    with pytest.raises(OffleashError, match="line 2: 'author' should be text in UTF-8"):
+    with pytest.raises(OffleashError, match="row 2: 'author' should be text in UTF-8"):
         read_traces(file, PLACES)
 
 
 def test_the_same_trace_cannot_be_right_and_wrong(tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match="lines 1 and 2"):
+    with pytest.raises(OffleashError, match="rows 1 and 2"):
         read(tmp_path / "traces.jsonl", {**GOOD, "correct": True}, {**GOOD, "correct": False})
     with pytest.raises(OffleashError, match="Did you mean 'text'"):
         read_traces(lines(tmp_path / "traces.jsonl", GOOD), PLACES, {"txt": "text"})
-    with pytest.raises(OffleashError, match="cannot be read"):
+    with pytest.raises(OffleashError, match="There is no file"):
         read_traces(tmp_path / "none.jsonl", PLACES)
 
 
