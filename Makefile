@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint docs test-slow test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
+.PHONY: install demo test lint docs test-readme test-slow test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
 
 install: .venv/.installed
 
@@ -18,6 +18,9 @@ demo: install          ## train a small model with GRPO and measure what it can 
 
 test: install          ## everything a change must pass, under ten minutes on two cores
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not hub and not real and not vllm" --ignore tests/browser
+
+test-readme: install   ## what a newcomer pastes: every command of the README in order, every Python block of the documents
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m tests.readme
 
 test-slow: install     ## the long simulations: coverage and size of every interval and test
 	$(BIN)/pytest -n 2 -m slow
