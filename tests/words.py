@@ -65,6 +65,8 @@ def strings(path: Path) -> Iterator[Word]:
         if isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in ast.walk(node) if isinstance(part, ast.Constant)}
     for node in ast.walk(tree):
+        if not isinstance(node, ast.expr):
+            continue
         text = ""
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
