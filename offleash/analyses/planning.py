@@ -16,6 +16,7 @@ from scipy import special, stats
 from offleash.comparing.tally import tally
 from offleash.data.run import Run
 from offleash.errors import OffleashError
+from offleash.render.json import Json, encode
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.significance import chance_of_detection, smallest_certain_loss
 from offleash.stats.support_classes import beta_prior
@@ -47,7 +48,9 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int |
     rate_PQ: Float = np.asarray(special.betaincinv(wins_P[:, None], rest_P[:, None], level), dtype=np.float64)
     problems = len(drawn_P)
     least = [smallest_certain_loss(int(k), problems) for k in k_K]
-    least_K = np.array([int(k) + 1 if one is None else one for k, one in zip(k_K, least, strict=True)])
+    least_K = np.array(
+        [int(k) + 1 if successes is None else successes for k, successes in zip(k_K, least, strict=True)]
+    )
     chance_PK = np.stack(
         [chance_of_detection(rate_PQ, k, need).mean(axis=1) for k, need in zip(k_K, least_K, strict=True)], axis=1
     )
@@ -133,34 +136,35 @@ def _tokens(run: Run) -> float | None:
 # The plan as JSON and as a table.
 
 
-def plan_document(plan: PilotPlan) -> dict[str, object]:
+def plan_document(plan: PilotPlan) -> Json:
     """The plan as JSON."""
     table = plan.table
-    return {
+    document: Json = {
         "schema": 1,
         "run": plan.run,
         "pilot": plan.pilot,
         "problems": table.problems,
         "never_reached": plan.never,
-        "open": list(plan.open),
+        "open": plan.open,
         "target": plan.target,
         "advised_k": plan.advised,
         "reason": None if plan.advised else f"no budget up to {int(table.k_K[-1])} settles that share",
         "tokens_a_sample": plan.tokens,
         "budgets": [
             {
-                "k": int(k),
-                "settled": float(plan.settled_K[i]),
-                "successes_needed": int(table.least_K[i]),
-                "samples": int(table.samples_K[i]),
-                "until": int(table.until_K[i]),
-                "samples_with_until": float(table.stopped_K[i]),
-                "tokens": None if plan.tokens is None else plan.tokens * float(table.samples_K[i]),
-                "tokens_with_until": None if plan.tokens is None else plan.tokens * float(table.stopped_K[i]),
+                "k": k,
+                "settled": plan.settled_K[i],
+                "successes_needed": table.least_K[i],
+                "samples": table.samples_K[i],
+                "until": table.until_K[i],
+                "samples_with_until": table.stopped_K[i],
+                "tokens": None if plan.tokens is None else plan.tokens * table.samples_K[i],
+                "tokens_with_until": None if plan.tokens is None else plan.tokens * table.stopped_K[i],
             }
             for i, k in enumerate(table.k_K)
         ],
     }
+    return encode(document)
 
 
 def plan_table(plan: PilotPlan) -> RenderableType:

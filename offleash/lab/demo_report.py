@@ -12,6 +12,7 @@ from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, DemoRu
 from offleash.lab.pretrain import base_of
 from offleash.lab.registry import world
 from offleash.progress import Progress, silent
+from offleash.render.json import Json, encode
 from offleash.render.output import write_text
 from offleash.reporting.comparison import document
 from offleash.reporting.figures import subject
@@ -133,18 +134,18 @@ def write_report(done: DemoRuns, command: str = "", progress: Progress = silent)
     return path
 
 
-def demo_document(done: DemoRuns, path: Path) -> dict[str, object]:
+def demo_document(done: DemoRuns, path: Path) -> Json:
     """The JSON of `compare` (per problem, temperature 1), with the rest of what was measured beside it."""
-    return {
-        **document([done.plain]),
+    beside: Json = {
         "seconds": round(done.seconds, 1),
-        "report": str(path),
-        "folder": str(done.folder),
+        "report": path,
+        "folder": done.folder,
         "finding": headline(done),
         "per_solution": document([done.solutions]),
         "paper_decoding": document([done.paper]),
         "base_again": document([done.null]),
     }
+    return {**document([done.plain]), **encode(beside)}
 
 
 def telling(done: DemoRuns, command: str = "") -> PageText:

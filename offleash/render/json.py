@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,10 @@ class HasJson(Protocol):
     def to_json(self) -> object: ...
 
 
+@overload
+def encode(value: Mapping[Any, object]) -> Json: ...
+@overload
+def encode(value: object) -> Any: ...
 def encode(value: object) -> Any:
     """A value as `json.dumps` takes it, whatever is inside.
 

@@ -100,9 +100,9 @@ class SweepResult(Result):
         return replace(self, path=path)
 
     def to_dict(self) -> dict[str, Any]:
-        from offleash.analyses.sweep.report import swept_document
+        from offleash.analyses.sweep.report import sweep_document
 
-        return swept_document(self.sweep)
+        return sweep_document(self.sweep)
 
     def show(self, console: "Console | None" = None) -> None:
         from offleash.analyses.sweep.report import show_sweep
@@ -220,11 +220,11 @@ class TrainResult(Result):
         return self.training.steps
 
     def to_dict(self) -> dict[str, Any]:
-        from offleash.training.loop import trained_document
+        from offleash.training.loop import training_document
 
-        return trained_document(self.training)
+        return training_document(self.training)
 
     def show(self, console: "Console | None" = None) -> None:
-        from offleash.training.loop import trained_text
+        from offleash.training.loop import training_text
 
-        say(console, trained_text(self.training))
+        say(console, training_text(self.training))

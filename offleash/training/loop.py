@@ -6,15 +6,15 @@ the end, the result as text and JSON.
 """
 
 import gc
-import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
+from offleash.render.json import Json, encode
 from offleash.render.numbers import duration
 from offleash.training.checkpoints import Checkpoint
 from offleash.training.metrics import Metrics
@@ -185,28 +185,19 @@ def _told(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:
     )
 
 
-def trained_text(one: Training) -> str:
+def training_text(training: Training) -> str:
     """A few lines: how far it got, its last step, and what to do with the model."""
-    resumed = f", {one.resumed:,} of them before" if one.resumed else ""
+    resumed = f", {training.resumed:,} of them before" if training.resumed else ""
     shown = ("reward", "entropy/token", "validation/pass@1")
-    last = ", ".join(f"{name} {one.metrics[name]:.3f}" for name in shown if name in one.metrics)
+    last = ", ".join(f"{name} {training.metrics[name]:.3f}" for name in shown if name in training.metrics)
     lines = [
-        f"{one.steps:,} steps{resumed}, {duration(one.seconds)}{f'; the last one: {last}' if last else ''}.",
-        f"  The model is {one.model}, the metrics of every step are in {one.folder / 'metrics.jsonl'}.",
-        f"  What it kept, lost and found: offleash study PROBLEMS BASE hf:{one.model} -k 1024 -o DIR",
+        f"{training.steps:,} steps{resumed}, {duration(training.seconds)}{f'; the last one: {last}' if last else ''}.",
+        f"  The model is {training.model}, the metrics of every step are in {training.folder / 'metrics.jsonl'}.",
+        f"  What it kept, lost and found: offleash study PROBLEMS BASE hf:{training.model} -k 1024 -o DIR",
     ]
-    return "\n".join(lines + ([f"  {one.note}"] if one.note else []))
+    return "\n".join(lines + ([f"  {training.note}"] if training.note else []))
 
 
-def trained_document(one: Training) -> dict[str, object]:
-    """A training as JSON."""
-    return {
-        "schema": 1,
-        "folder": str(one.folder),
-        "model": str(one.model),
-        "steps": one.steps,
-        "resumed": one.resumed,
-        "seconds": round(one.seconds, 3),
-        "metrics": {name: value if math.isfinite(value) else None for name, value in one.metrics.items()},
-        "note": one.note,
-    }
+def training_document(training: Training) -> Json:
+    """A training as JSON: its fields are the keys."""
+    return {"schema": 1, **encode(replace(training, seconds=round(training.seconds, 3)))}

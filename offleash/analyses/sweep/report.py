@@ -7,7 +7,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.analyses.certificates.report import estimate
 from offleash.analyses.sweep.best import BestDecoding, BestDecodingCounts
 from offleash.analyses.sweep.match import RUNS, EntropyMatch
 from offleash.analyses.sweep.points import SweepPoint
@@ -16,7 +15,7 @@ from offleash.analyses.sweep.sweep import Sweep
 from offleash.comparing.compare import Comparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
-from offleash.render.json import Json, count, number
+from offleash.render.json import Json, count, encode, number
 from offleash.render.numbers import duration, many
 from offleash.stats.change import SupportChange
 from offleash.stats.intervals import Estimate, Interval
@@ -24,81 +23,87 @@ from offleash.stats.intervals import Estimate, Interval
 SCHEMA = 1
 
 
-def swept_document(one: Sweep) -> Json:
+def sweep_document(sweep: Sweep) -> Json:
     """A sweep as JSON."""
-    return {
+    document: Json = {
         "schema": SCHEMA,
-        "folder": str(one.folder),
-        "models": {member.label: str(member.model) for member in one.members},
-        "k": one.k,
-        "problems": one.problems,
-        "new": one.new,
-        "missing": one.missing,
-        "points": [_point(point, one.k) for point in one.points],
+        "folder": sweep.folder,
+        "models": {member.label: str(member.model) for member in sweep.members},
+        "k": sweep.k,
+        "problems": sweep.problems,
+        "new": sweep.new,
+        "missing": sweep.missing,
+        "points": [_point(point, sweep.k) for point in sweep.points],
         "changes": [
-            {"temperature": how.temperature, "top_p": how.top_p, "support": support_section(change)}
-            for how, change in zip(one.decodings, one.changes, strict=False)
+            {"temperature": decoding.temperature, "top_p": decoding.top_p, "support": support_section(change)}
+            for decoding, change in zip(sweep.decodings, sweep.changes, strict=False)
         ],
-        "best": best_document(one.best),
-        "matched": [matched_document(found) for found in one.matched],
+        "best": best_document(sweep.best),
+        "matched": [matched_document(match) for match in sweep.matched],
         "unmatched": [
-            {"temperature": how.temperature, "top_p": how.top_p, "reason": why} for how, why in one.unmatched
+            {"temperature": decoding.temperature, "top_p": decoding.top_p, "reason": reason}
+            for decoding, reason in sweep.unmatched
         ],
-        "finding": finding(one),
-        "notes": [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in one.notes],
-        "seconds": round(one.seconds, 3),
+        "finding": finding(sweep),
+        "notes": sweep.notes,
+        "seconds": round(sweep.seconds, 3),
     }
+    return encode(document)
 
 
-def show_sweep(console: Console, one: Sweep) -> None:
-    """Print the tables, then what was found."""
-    labels = " → ".join(clean(member.label) for member in one.members)
+def show_sweep(console: Console, sweep: Sweep) -> None:
+    """Print the tables, then the finding."""
+    labels = " → ".join(clean(member.label) for member in sweep.members)
     title = Text.assemble((labels, "bold"))
-    title.append(f"   {many(one.problems, 'problem')}, k = {one.k:,}, {many(len(one.decodings), 'decoding')}", "dim")
-    parts: list[RenderableType] = [title, *point_tables(one)]
-    if one.changes:
-        parts += [change_table(one), Text("")]
-    for found in one.matched:
-        parts += match_tables(found)
-    parts.append(Text(finding(one)))
-    parts += [Text(f"! not matched at {way(how)}: {why}", style="yellow") for how, why in one.unmatched]
+    title.append(
+        f"   {many(sweep.problems, 'problem')}, k = {sweep.k:,}, {many(len(sweep.decodings), 'decoding')}", "dim"
+    )
+    parts: list[RenderableType] = [title, *point_tables(sweep)]
+    if sweep.changes:
+        parts += [change_table(sweep), Text("")]
+    for match in sweep.matched:
+        parts += match_tables(match)
+    parts.append(Text(finding(sweep)))
     parts += [
-        Text(f"· {clean(note.text)}{f' ({note.rows:,})' if note.rows else ''}", style="dim") for note in one.notes
+        Text(f"! not matched at {way(decoding)}: {reason}", style="yellow") for decoding, reason in sweep.unmatched
     ]
-    drawn = f"{many(one.new, 'sample')} drawn now" if one.new else "nothing was drawn, all was there"
-    parts.append(Text(f"{drawn}, {duration(one.seconds)}; the runs stand below {one.folder}", style="dim"))
+    parts += [
+        Text(f"· {clean(note.text)}{f' ({note.rows:,})' if note.rows else ''}", style="dim") for note in sweep.notes
+    ]
+    drawn = f"{many(sweep.new, 'sample')} drawn" if sweep.new else "all samples were drawn before"
+    parts.append(Text(f"{drawn}, {duration(sweep.seconds)}; the runs are in {sweep.folder}", style="dim"))
     for part in parts:
         console.print(part)
 
 
-def finding(one: Sweep) -> str:
+def finding(sweep: Sweep) -> str:
     """What the decoding does to each model, and to what is said of the two, in words."""
-    said = [_reach(one, member.label) for member in one.members] if len(one.decodings) > 1 else []
-    if one.changes:
-        said += [_range(one)]
-    if one.best is not None:
-        said.append(best_words(one.best, [clean(member.label) for member in one.members]))
-    said += [match_finding(found) for found in one.matched]
-    if not said:
-        point = one.points[0]
-        said = [f"{clean(point.label)} reaches {_share(point.pass_k)} of the problems at {way(point.decoding)}."]
-    return " ".join(said)
+    sentences = [_reach(sweep, member.label) for member in sweep.members] if len(sweep.decodings) > 1 else []
+    if sweep.changes:
+        sentences += [_range(sweep)]
+    if sweep.best is not None:
+        sentences.append(best_words(sweep.best, [clean(member.label) for member in sweep.members]))
+    sentences += [match_finding(match) for match in sweep.matched]
+    if not sentences:
+        point = sweep.points[0]
+        sentences = [f"{clean(point.label)} reaches {_share(point.pass_k)} of the problems at {way(point.decoding)}."]
+    return " ".join(sentences)
 
 
-def _reach(one: Sweep, label: str) -> str:
-    mine = one.of(label)
-    most, least = (pick(mine, key=lambda point: point.pass_k.value) for pick in (max, min))
-    if most.pass_k.value - least.pass_k.value < 1e-12:
-        return f"{clean(label)} reaches {_share(most.pass_k)} of the problems at every decoding (k = {one.k:,})."
+def _reach(sweep: Sweep, label: str) -> str:
+    points = sweep.of(label)
+    best, worst = (pick(points, key=lambda point: point.pass_k.value) for pick in (max, min))
+    if best.pass_k.value - worst.pass_k.value < 1e-12:
+        return f"{clean(label)} reaches {_share(best.pass_k)} of the problems at every decoding (k = {sweep.k:,})."
     return (
-        f"{clean(label)} reaches {_share(most.pass_k)} of the problems at {way(most.decoding)} and "
-        f"{_share(least.pass_k)} at {way(least.decoding)} (k = {one.k:,})."
+        f"{clean(label)} reaches {_share(best.pass_k)} of the problems at {way(best.decoding)} and "
+        f"{_share(worst.pass_k)} at {way(worst.decoding)} (k = {sweep.k:,})."
     )
 
 
-def _range(one: Sweep) -> str:
-    """The change at equal decoding: between which values, and whether its sign is the same everywhere."""
-    pairs = zip(one.changes, one.decodings, strict=True)
+def _range(sweep: Sweep) -> str:
+    """The range of the net support change at equal decoding, and whether its sign is the same everywhere."""
+    pairs = zip(sweep.changes, sweep.decodings, strict=True)
     known = [pair for pair in pairs if number(pair[0].value["NSCR"]) is not None]  # NaN has no place in an order
     known.sort(key=lambda pair: pair[0].value["NSCR"])
     if not known:
@@ -107,15 +112,15 @@ def _range(one: Sweep) -> str:
     if low is high:
         return f"At {way(first)} for both, net support changes by {_metric(low)}."
     signs = {sign(change.interval["NSCR"]) for change, _ in known}
-    sure = {
-        frozenset({-1}): "support shrinks for sure at every decoding (95% each)",
-        frozenset({1}): "support grows for sure at every decoding (95% each)",
-        frozenset({-1, 0}): "support shrinks for sure at some decodings, and grows for sure at none (95% each)",
-        frozenset({1, 0}): "support grows for sure at some decodings, and shrinks for sure at none (95% each)",
-        frozenset({0}): "at no decoding is its sign sure",
-    }.get(frozenset(signs), "whether support shrinks or grows is the decoding's doing (each is sure at some, 95%)")
+    reading = {
+        frozenset({-1}): "support shrinks significantly at every decoding (95% each)",
+        frozenset({1}): "support grows significantly at every decoding (95% each)",
+        frozenset({-1, 0}): "support shrinks significantly at some decodings and grows so at none (95% each)",
+        frozenset({1, 0}): "support grows significantly at some decodings and shrinks so at none (95% each)",
+        frozenset({0}): "at no decoding is the change significant",
+    }.get(frozenset(signs), "whether support shrinks or grows depends on the decoding (significant both ways, 95%)")
     span = f"from {_metric(low)} at {way(first)} to {_metric(high)} at {way(last)}"
-    return f"At equal decoding the net support change (NSCR) goes {span}: {sure}."
+    return f"At equal decoding the net support change (NSCR) ranges {span}: {reading}."
 
 
 def _point(point: SweepPoint, k: int) -> Json:
@@ -123,13 +128,13 @@ def _point(point: SweepPoint, k: int) -> Json:
         "model": point.label,
         "temperature": point.decoding.temperature,
         "top_p": point.decoding.top_p,
-        "folder": str(point.folder),
-        "pass_at_1": estimate(point.pass_1),
-        "pass_at_k": estimate(point.pass_k),
+        "folder": point.folder,
+        "pass_at_1": point.pass_1,
+        "pass_at_k": point.pass_k,
         "k": k,
         "reached": count(point.reached),
-        "token_entropy": estimate(point.token_entropy),
-        "answer_entropy": estimate(point.answer_entropy),
+        "token_entropy": point.token_entropy,
+        "answer_entropy": point.answer_entropy,
         "unread": point.unread,
         "failed": point.failed,
         "truncated": point.truncated,
@@ -140,14 +145,15 @@ def _metric(change: SupportChange) -> str:
     return ends_words(change.value["NSCR"], change.interval["NSCR"]).replace("\n", " ")
 
 
-def _share(one: Estimate) -> str:
-    return f"{one.value:.1%} [{one.interval.low:.1%}, {one.interval.high:.1%}]"
+def _share(share: Estimate) -> str:
+    return f"{share.value:.1%} [{share.interval.low:.1%}, {share.interval.high:.1%}]"
 
 
 # Each model at its own best decoding: on other problems, and on those that chose it.
 
 
-SURE = {-1: "what is lost is not the decoding's doing alone", 1: "what is found is not the decoding's doing alone"}
+# By the sign of NSCR's whole interval.
+EXPLAINED = {-1: "decoding alone does not explain the loss", 1: "decoding alone does not explain the gain"}
 
 
 def best_document(best: BestDecoding | None) -> Json | None:
@@ -157,169 +163,167 @@ def best_document(best: BestDecoding | None) -> Json | None:
     sides = zip(("before", "after"), best.decoding, best.chosen, strict=True)
     return {
         "chosen": {
-            side: {"temperature": how.temperature, "top_p": how.top_p, "share_of_halves": share}
-            for side, how, share in sides
+            side: {"temperature": decoding.temperature, "top_p": decoding.top_p, "share_of_halves": share}
+            for side, decoding, share in sides
         },
         **_cells(best.fitted),
-        "interval": {name: ends.to_json() for name, ends in best.interval.items()},
+        "interval": best.interval,
         "in_sample": _cells(best.in_sample),
         "halvings": best.halvings,
     }
 
 
 def best_words(best: BestDecoding, names: Sequence[str]) -> str:
-    """What is left of the difference at the best decodings, why it may look worse than all, and the flattered end."""
+    """What remains of the difference at the best decodings, why it may look worse than all, and the in-sample value."""
     before, after = names
     (first, second), fitted, flattered, ends = best.decoding, best.fitted, best.in_sample, best.interval["NSCR"]
     return (
-        f"Each at its own best decoding (chosen on half of the problems and valued on the other half, "
+        f"Each at its own best decoding (chosen on half of the problems, tested on the other half, "
         f"{best.halvings} halvings), {after} loses {fitted.S:.1f} of the {fitted.P + fitted.S:.1f} problems that "
         f"{before} reaches and gains {fitted.E:.1f}: NSCR {fitted.value['NSCR']:+.3f} [{ends.low:+.3f}, "
-        f"{ends.high:+.3f}]; {SURE.get(sign(ends), 'the two cannot be told apart so')}. This can be worse than at "
-        f"every single decoding, since what is best on one half need not be on the other. Chosen and valued on the "
-        f"same problems ({before} at {way(first)}, {after} at {way(second)}), the optimistic end for both, {before} "
+        f"{ends.high:+.3f}]; {EXPLAINED.get(sign(ends), 'the difference is not significant')}. This can be worse than "
+        f"at every single decoding, since what is best on one half need not be best on the other. Chosen and tested on "
+        f"the same problems ({before} at {way(first)}, {after} at {way(second)}), which flatters both, {before} "
         f"reaches {flattered.value['before']:.1%} and {after} {flattered.value['after']:.1%}: NSCR "
         f"{_signed(flattered)}."
     )
 
 
-def _cells(one: BestDecodingCounts) -> Json:
-    return {
-        **{cell: getattr(one, cell) for cell in "PESO"},
-        **{name: number(value) for name, value in one.value.items()},
-    }
+def _cells(counts: BestDecodingCounts) -> Json:
+    return {**{cell: getattr(counts, cell) for cell in "PESO"}, **counts.value}
 
 
-def _signed(one: BestDecodingCounts) -> str:
-    return "-" if number(one.value["NSCR"]) is None else f"{one.value['NSCR']:+.3f}"
+def _signed(counts: BestDecodingCounts) -> str:
+    return "-" if number(counts.value["NSCR"]) is None else f"{counts.value['NSCR']:+.3f}"
 
 
 # The entropy-matched comparison.
 
 
-NONE = 0.05  # fewer problems than this are none
+NONE = 0.05  # expected problems lost below which the loss is printed as 0.0, so that no share of it has a meaning
 
 
-def matched_document(one: EntropyMatch) -> Json:
+def matched_document(match: EntropyMatch) -> Json:
     """The comparison at equal entropy as JSON."""
-    search, back = one.search, one.recovered
+    search, recovered = match.search, match.recovered
     return {
-        "temperature": one.decoding.temperature,
-        "top_p": one.decoding.top_p,
+        "temperature": match.decoding.temperature,
+        "top_p": match.decoding.top_p,
         "matched_temperature": search.temperature,
-        "matched_interval": search.interval.to_json(),
+        "matched_interval": search.interval,
         "target": search.target,
         "pilot_entropy": search.entropy,
-        "pilot_error": number(search.error),
+        "pilot_error": search.error,
         "tolerance": search.tolerance,
-        "pilot_samples": one.pilot,
+        "pilot_samples": match.pilot,
         "pilots": [{"temperature": pilot.temperature, "entropy": pilot.mean} for pilot in search.pilots],
         "rising": search.rising,
-        "entropy": {name: estimate(found) for name, found in one.entropy.items()},
-        "entropy_gap": estimate(one.gap),
-        "folders": {name: str(folder) for name, folder in one.folders.items()},
-        "equal": _comparison(one.equal),
-        "matched": _comparison(one.matched),
+        "entropy": match.entropy,
+        "entropy_gap": match.gap,
+        "folders": match.folders,
+        "equal": _comparison(match.equal),
+        "matched": _comparison(match.matched),
         "recovered": {
-            "reached": back.reached,
-            "lost": back.lost,
-            "lost_matched": back.lost_matched,
-            "back": back.back,
-            "gone": back.gone,
-            "by_chance": number(back.chance),
-            "share": estimate(back.share),
+            "reached": recovered.reached,
+            "lost": recovered.lost,
+            "lost_matched": recovered.lost_matched,
+            "back": recovered.back,
+            "gone": recovered.gone,
+            "by_chance": recovered.chance,
+            "share": recovered.share,
         },
-        "finding": match_finding(one),
+        "finding": match_finding(match),
     }
 
 
-def match_finding(one: EntropyMatch) -> str:
+def match_finding(match: EntropyMatch) -> str:
     """How much of the loss goes away by decoding alone, in words."""
-    search, back = one.search, one.recovered
-    before, after = (clean(name) for name in one.names)
+    search, recovered = match.search, match.recovered
+    before, after = (clean(name) for name in match.names)
     ends = search.interval
-    sure = "" if number(ends.low) is None else f" [{ends.low:.3f}, {ends.high:.3f}]"
-    gap = one.gap
+    spread = "" if number(ends.low) is None else f" [{ends.low:.3f}, {ends.high:.3f}]"
+    gap = match.gap
     matched = (
-        f"At {way(one.decoding)} {before} has {one.entropy['before'].value:.3f} nats of entropy a token and {after} "
-        f"{one.entropy['equal'].value:.3f}; {after} has as much as {before} at temperature {search.temperature:g}"
-        f"{sure} (measured again on all its samples: {one.entropy['matched'].value:.3f}, {gap.value:+.3f} "
-        f"[{gap.interval.low:+.3f}, {gap.interval.high:+.3f}])."
+        f"At {way(match.decoding)} {before} has {match.entropy['before'].value:.3f} nats of entropy per token and "
+        f"{after} {match.entropy['equal'].value:.3f}; {after} has as much as {before} at temperature "
+        f"{search.temperature:g}{spread} (measured again on all its samples: "
+        f"{match.entropy['matched'].value:.3f}, {gap.value:+.3f} [{gap.interval.low:+.3f}, {gap.interval.high:+.3f}])."
     )
     if not search.rising:
         matched += " Its entropy does not rise with temperature everywhere, so this is one of several matches."
-    if back.lost < NONE:
-        loss = f"At equal decoding {after} loses none of the {back.reached:.1f} problems that {before} reaches"
+    if recovered.lost < NONE:
+        loss = f"At equal decoding {after} loses none of the {recovered.reached:.1f} problems that {before} reaches"
         return f"{matched} {loss}, so there is no loss that decoding could explain."
-    share = back.share
+    share = recovered.share
     gone = f"{share.value:.0%} [{share.interval.low:.0%}, {share.interval.high:.0%}] of the loss goes away"
     gone = (
         gone if share.value >= 0 else f"no part of the loss goes away ({gone.removesuffix(' of the loss goes away')})"
     )
     return (
-        f"{matched} Of the {count_words(back.reached)} problems that {before} reaches (k = {one.equal.change.k:,}), "
-        f"{after} loses {count_words(back.lost)} at equal decoding and {count_words(back.lost_matched)} at equal "
-        f"entropy: {_moved(one)}. By decoding alone {gone}{_reading(one)}."
+        f"{matched} Of the {count_words(recovered.reached)} problems that {before} reaches (k = "
+        f"{match.equal.change.k:,}), {after} loses {count_words(recovered.lost)} at equal decoding and "
+        f"{count_words(recovered.lost_matched)} at equal entropy: {_moved(match)}. By decoding alone {gone}"
+        f"{_reading(match)}."
     )
 
 
-def match_tables(one: EntropyMatch) -> list[RenderableType]:
+def match_tables(match: EntropyMatch) -> list[RenderableType]:
     """P, E, S, O and the ratios at equal decoding and at equal entropy, then entropy and pass@k of all three runs."""
     table = cells_table()
-    for words, found in (("equal\ndecoding", one.equal), ("equal\nentropy", one.matched)):
-        change = found.change
+    for label, comparison in (("equal\ndecoding", match.equal), ("equal\nentropy", match.matched)):
+        change = comparison.change
         ratios = [ends_words(change.value[name], change.interval[name]) for name in SHOWN]
-        table.add_row(words, *(count_words(getattr(change, cell)) for cell in "PESO"), *ratios)
-    title = Text(f"entropy-matched: {way(one.decoding)} against temperature {one.temperature:g}", style="bold")
-    return [title, Text(""), table, _passes(one)]
+        table.add_row(label, *(count_words(getattr(change, cell)) for cell in "PESO"), *ratios)
+    title = Text(f"entropy-matched: {way(match.decoding)} against temperature {match.temperature:g}", style="bold")
+    return [title, Text(""), table, _passes(match)]
 
 
-def _passes(one: EntropyMatch) -> Table:
+def _passes(match: EntropyMatch) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    names = [clean(run.name) for run in (one.equal.before, one.equal.after, one.matched.after)]
+    names = [clean(run.name) for run in (match.equal.before, match.equal.after, match.matched.after)]
     table.add_column("pass@k", justify="right", no_wrap=True)
     for name in names:
         table.add_column(name, justify="right", overflow="fold")
-    curves = one.equal.curves["before"], one.equal.curves["after"], one.matched.curves["after"]
+    curves = match.equal.curves["before"], match.equal.curves["after"], match.matched.curves["after"]
     for place, k in enumerate(curves[0].k_K):
         at = [curve.value_K[place] if place < len(curve.k_K) else float("nan") for curve in curves]
         table.add_row(f"{int(k)}", *("-" if number(value) is None else f"{value:.4f}" for value in at))
     table.add_section()
-    table.add_row("token H", *(f"{one.entropy[name].value:.4f}" for name in RUNS))
+    table.add_row("token H", *(f"{match.entropy[name].value:.4f}" for name in RUNS))
     return table
 
 
-def _comparison(one: Comparison) -> Json:
-    before, after = one.curves["before"], one.curves["after"]
+def _comparison(comparison: Comparison) -> Json:
     return {
-        "support": support_section(one.change),
+        "support": support_section(comparison.change),
         "pass_at_k": {
-            side: {str(int(k)): number(float(value)) for k, value in zip(curve.k_K, curve.value_K, strict=True)}
-            for side, curve in (("before", before), ("after", after))
+            side: dict(zip(comparison.curves[side].k_K, comparison.curves[side].value_K, strict=True))
+            for side in ("before", "after")
         },
-        "losses_at_least": one.evidence.losses_at_least,
-        "gains_at_least": one.evidence.gains_at_least,
-        "runs": {"before": one.before.name, "after": one.after.name},
+        "losses_at_least": comparison.evidence.losses_at_least,
+        "gains_at_least": comparison.evidence.gains_at_least,
+        "runs": {"before": comparison.before.name, "after": comparison.after.name},
     }
 
 
-def _moved(one: EntropyMatch) -> str:
-    """What comes back and what is lost, beside what a second draw of one and the same law would move."""
-    back = one.recovered
-    come, lost = ("comes" if back.back == 1 else "come"), ("other is" if back.gone == 1 else "others are")
-    seen = f"{count_words(back.back)} {come} back, {count_words(back.gone)} {lost} lost"
-    if number(back.chance) is None:
-        return seen
-    return f"{seen}, where drawing anew without any change would on average move {back.chance:.1f} each way"
+def _moved(match: EntropyMatch) -> str:
+    """What comes back and what is lost, beside what resampling an unchanged model would move."""
+    recovered = match.recovered
+    come, lost = ("comes" if recovered.back == 1 else "come"), ("other is" if recovered.gone == 1 else "others are")
+    moved = f"{count_words(recovered.back)} {come} back, {count_words(recovered.gone)} {lost} lost"
+    if number(recovered.chance) is None:
+        return moved
+    return f"{moved}, where resampling an unchanged model would move {recovered.chance:.1f} each way on average"
 
 
-def _reading(one: EntropyMatch) -> str:
-    ends = one.recovered.share.interval
+def _reading(match: EntropyMatch) -> str:
+    """What the interval of the recovered share allows to conclude."""
+    ends = match.recovered.share.interval
     if ends.low > 0:
-        return "; surer tokens alone do not explain the rest" if ends.high < 1 else ""
+        return "; lower entropy alone does not explain the rest" if ends.high < 1 else ""
     if ends.high < 0.5:
-        return ": most of it stays, so surer tokens alone do not explain it"
-    return "; whether any of it does cannot be told from these problems"
+        return ": most of it stays, so lower entropy alone does not explain it"
+    return "; these problems cannot show whether any of it does"
 
 
 # Tables, narrow enough for a terminal of 80 columns: an interval is printed below its value.
@@ -329,28 +333,28 @@ SHOWN = ("SRR", "NDR", "NSCR")
 TEXTS = ("token H", "answer H", "unread", "cut")  # nats, and shares of samples
 
 
-def point_tables(one: Sweep) -> list[Table]:
-    """What every model reaches at every decoding; then how sure it is of itself, and what could not be read."""
-    reach, texts = _stands(("pass@1", f"pass@{one.k}", "95% interval", "reached")), _stands(TEXTS)
-    for point in one.points:
-        stand = (f"{point.decoding.temperature:g}", f"{point.decoding.top_p:g}", clean(point.label))
+def point_tables(sweep: Sweep) -> list[Table]:
+    """What every model reaches at every decoding; then its entropies, and the shares that were unread or truncated."""
+    reach, texts = _point_table(("pass@1", f"pass@{sweep.k}", "95% interval", "reached")), _point_table(TEXTS)
+    for point in sweep.points:
+        key = (f"{point.decoding.temperature:g}", f"{point.decoding.top_p:g}", clean(point.label))
         ends, entropies = point.pass_k.interval, (point.token_entropy, point.answer_entropy)
-        passes = (f"{found.value:.3f}" for found in (point.pass_1, point.pass_k))
-        reach.add_row(*stand, *passes, f"[{ends.low:.3f}, {ends.high:.3f}]", count_words(point.reached))
-        texts.add_row(*stand, *map(_nats, entropies), f"{point.unread:.1%}", f"{point.truncated:.1%}")
+        passes = (f"{rate.value:.3f}" for rate in (point.pass_1, point.pass_k))
+        reach.add_row(*key, *passes, f"[{ends.low:.3f}, {ends.high:.3f}]", count_words(point.reached))
+        texts.add_row(*key, *map(_nats, entropies), f"{point.unread:.1%}", f"{point.truncated:.1%}")
     return [reach, texts]
 
 
-def change_table(one: Sweep) -> Table:
+def change_table(sweep: Sweep) -> Table:
     """P, E, S, O and the ratios at every decoding for both, and at the best of each."""
     table = cells_table("at equal decoding")
-    for how, change in zip(one.decodings, one.changes, strict=True):
-        words = f"T {how.temperature:g}" + (f"\ntop-p {how.top_p:g}" if how.top_p < 1 else "")
+    for decoding, change in zip(sweep.decodings, sweep.changes, strict=True):
+        label = f"T {decoding.temperature:g}" + (f"\ntop-p {decoding.top_p:g}" if decoding.top_p < 1 else "")
         ratios = [ends_words(change.value[name], change.interval[name]) for name in SHOWN]
-        table.add_row(words, *(count_words(getattr(change, cell)) for cell in "PESO"), *ratios)
-    if one.best is not None:
-        fitted, flattered = one.best.fitted, one.best.in_sample
-        ratios = [ends_words(fitted.value[name], one.best.interval[name]) for name in SHOWN]
+        table.add_row(label, *(count_words(getattr(change, cell)) for cell in "PESO"), *ratios)
+    if sweep.best is not None:
+        fitted, flattered = sweep.best.fitted, sweep.best.in_sample
+        ratios = [ends_words(fitted.value[name], sweep.best.interval[name]) for name in SHOWN]
         table.add_row("best, chosen\non others", *(count_words(getattr(fitted, cell)) for cell in "PESO"), *ratios)
         ratios = [ends_words(flattered.value[name], None) for name in SHOWN]
         table.add_row("best, chosen\non the same", *(count_words(getattr(flattered, cell)) for cell in "PESO"), *ratios)
@@ -384,14 +388,14 @@ def sign(ends: Interval) -> int:
     return -1 if ends.high < 0 else 1 if ends.low > 0 else 0
 
 
-def _stands(names: Sequence[str]) -> Table:
+def _point_table(names: Sequence[str]) -> Table:
     """A table with a row for every model and decoding: a long name of a model is folded, numbers never are."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("T", "top-p", "model", *names):
-        wide = name == "model"
-        table.add_column(name, justify="left" if wide else "right", no_wrap=not wide, overflow="fold")
+        is_model = name == "model"
+        table.add_column(name, justify="left" if is_model else "right", no_wrap=not is_model, overflow="fold")
     return table
 
 
-def _nats(one: Estimate | None) -> str:
-    return "-" if one is None or number(one.value) is None else f"{one.value:.3f}"
+def _nats(entropy: Estimate | None) -> str:
+    return "-" if entropy is None or number(entropy.value) is None else f"{entropy.value:.3f}"

@@ -57,6 +57,10 @@ class Mean:
     low: float
     high: float
 
+    def to_json(self) -> dict[str, object]:
+        """As every estimate in the JSON: the value, and the ends of its interval as a pair."""
+        return {"value": self.value, "interval": (self.low, self.high)}
+
 
 @dataclass(frozen=True)
 class Mechanism:

@@ -47,6 +47,10 @@ class TheoryWorld:
                 "negative and must sum to 1."
             )
 
+    def to_json(self) -> dict[str, object]:
+        """The world as a reader can build it again: `TheoryWorld(np.array(base), np.array(correct))`."""
+        return {"base": self.base_XY, "correct": self.correct_XY}
+
     @property
     def problems(self) -> int:
         return int(self.base_XY.shape[0])
