@@ -111,8 +111,8 @@ def leash_words(leash: LeashWorld) -> str:
         f"A world where {happened} (world {leash.seed[2]} of the table, GRPO, both): pass@1 {base[0]:.3f} -> "
         f"{trained[0]:.3f}, pass@{LARGE} {base[place]:.3f} -> {trained[place]:.3f}. The tilt of the same pass@1 "
         f"(beta = {leash.beta:.2f}) has pass@{LARGE} = {tilt[place]:.3f}, and no beta from 0 to infinity lowers pass@k "
-        f"at any k (largest fall {max(leash.best_fall, 0):.1g}). Of {answers.P + answers.S:g} correct answers above epsilon = "
-        f"{EPSILON:.3g} training keeps {answers.P:g} and loses {answers.S:g}; {answers.E:g} are new."
+        f"at any k (largest fall {max(leash.best_fall, 0):.1g}). Of {answers.P + answers.S:g} correct answers "
+        f"above epsilon = {EPSILON:.3g} training keeps {answers.P:g} and loses {answers.S:g}; {answers.E:g} are new."
     ]
     if leash.smallest.smallest is not None:
         sentences.append(
@@ -165,9 +165,9 @@ def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
             )
     base = cells[0].before
     title = (
-        f"What shrinks support: {SEEDS} worlds per row, groups of {GROUP} or infinitely many rollouts, a table or shared "
-        f"parameters. The base has pass@1 {base['pass@1'].value:.3f} and {MOST} {base[MOST].value:.3f}: shown is the "
-        f"change of {MOST} at the end, in how many worlds it fell, and its change when pass@1 was at {TARGET}. "
+        f"What shrinks support: {SEEDS} worlds per row, groups of {GROUP} or infinitely many rollouts, a table or "
+        f"shared parameters. The base has pass@1 {base['pass@1'].value:.3f} and {MOST} {base[MOST].value:.3f}: shown "
+        f"is the change of {MOST} at the end, in how many worlds it fell, and its change when pass@1 was at {TARGET}. "
         f"Kept: the share still above epsilon = {EPSILON:.3g}. ± is a 95% interval over worlds."
     )
     return Group(Text(title, style="bold"), table)
