@@ -15,7 +15,8 @@ from offleash.stats.binomials import Float, Integer
 from offleash.stats.intervals import Interval, percentile_intervals, problem_sums, pseudo_weights
 from offleash.stats.support_classes import ratio
 
-HALVINGS, REPLICATES = 10, 2_000
+HALVINGS = 10  # random splits into halves, each used both ways: what one split happens to choose averages out
+REPLICATES = 2_000  # fewer than elsewhere: each replicate chooses again on every half
 METRICS = ("before", "after", "difference", "SRR", "NDR", "NSCR")
 
 
@@ -68,21 +69,21 @@ def best_against_best(
     replicates: int = REPLICATES,
 ) -> BestDecoding | None:
     """Cross-fit from the chance of every problem to be reached at G decodings; None with one decoding or problem."""
-    problems, ways = before_PG.shape
-    if ways < 2 or problems < 2:
+    problems, decoding_count = before_PG.shape
+    if decoding_count < 2 or problems < 2:
         return None
     rng = np.random.default_rng([seed, problems])
     half_P, cells_B4, point_4 = np.arange(problems) < problems // 2, np.zeros((replicates, 4)), np.zeros(4)
     picked: list[tuple[int, int]] = []
-    for _ in range(HALVINGS):
+    for _ in range(HALVINGS):  # both directions of a split count every problem once, so a split sums to all problems
         rng.shuffle(half_P)
         for learn_P, test_P in ((half_P, ~half_P), (~half_P, half_P)):
             learn, test = (
                 _sums(before_PG, after_PG, rows_P, stratum_P, seed, replicates) for rows_P in (learn_P, test_P)
             )
-            cells_B4 += _valued(learn, test) / HALVINGS
+            cells_B4 += _cross_fitted(learn, test) / HALVINGS
             learn, test = (_sums(before_PG, after_PG, rows_P, stratum_P, None) for rows_P in (learn_P, test_P))
-            point_4 += _valued(learn, test)[0] / HALVINGS
+            point_4 += _cross_fitted(learn, test)[0] / HALVINGS
             picked.append((int(learn.before_BG[0].argmax()), int(learn.after_BG[0].argmax())))
     used = int(before_PG.sum(axis=0).argmax()), int(after_PG.sum(axis=0).argmax())
     cells_B4 += _pseudo(problems, seed, replicates)
@@ -91,11 +92,10 @@ def best_against_best(
         ends = percentile_intervals(ratio(name, *cells_B4.T)[:, None], np.array([fitted.value[name]]))
         interval[name] = ends[0]
     chosen = tuple(float(np.mean([pair[side] == used[side] for pair in picked])) for side in (0, 1))
-    whole = _sums(before_PG, after_PG, np.ones(problems, np.bool_), stratum_P, None)
-    ways_used = decodings[used[0]], decodings[used[1]]
-    return BestDecoding(
-        ways_used, (chosen[0], chosen[1]), fitted, interval, BestDecodingCounts.of(_valued(whole, whole)[0]), HALVINGS
-    )
+    totals = _sums(before_PG, after_PG, np.ones(problems, np.bool_), stratum_P, None)
+    best_decodings = decodings[used[0]], decodings[used[1]]
+    in_sample = BestDecodingCounts.of(_cross_fitted(totals, totals)[0])
+    return BestDecoding(best_decodings, (chosen[0], chosen[1]), fitted, interval, in_sample, HALVINGS)
 
 
 def _sums(
@@ -107,22 +107,26 @@ def _sums(
     replicates: int = 1,
 ) -> _Sums:
     """Sums over some problems, with the weights of every replicate; of weight 1 without a seed."""
-    problems, ways = before_PG.shape
-    both_PQ = (before_PG[:, :, None] * after_PG[:, None, :]).reshape(problems, ways * ways)
+    problems, G = before_PG.shape
+    both_PQ = (before_PG[:, :, None] * after_PG[:, None, :]).reshape(problems, G * G)
     value_PQ = np.concatenate([before_PG, after_PG, both_PQ, np.ones((problems, 1))], axis=1) * rows_P[:, None]
-    # one seed and all problems: both halves get the weights of the same replicate
-    whole_1Q = value_PQ.sum(axis=0)[None]
-    sums_BQ = whole_1Q if seed is None else problem_sums(value_PQ, stratum_P, replicates, seed)
-    both_BGG = sums_BQ[:, 2 * ways : -1].reshape(-1, ways, ways)
-    return _Sums(sums_BQ[:, :ways], sums_BQ[:, ways : 2 * ways], both_BGG, sums_BQ[:, -1])
+    # The weights are those of all problems under one seed, also for a half: replicate b of both halves is one
+    # resampled world, so that choosing on one and testing on the other stays paired.
+    unweighted_1Q = value_PQ.sum(axis=0)[None]
+    sums_BQ = unweighted_1Q if seed is None else problem_sums(value_PQ, stratum_P, replicates, seed)
+    both_BGG = sums_BQ[:, 2 * G : -1].reshape(-1, G, G)
+    return _Sums(sums_BQ[:, :G], sums_BQ[:, G : 2 * G], both_BGG, sums_BQ[:, -1])
 
 
-def _valued(learn: _Sums, test: _Sums) -> Float:
-    """P, E, S and the number of problems on the half that did not choose."""
+def _cross_fitted(learn: _Sums, test: _Sums) -> Float:
+    """P, E, S and the number of problems on the half `test`, at the decodings that are best on the half `learn`.
+
+    In each replicate the decodings are chosen again, so that the interval includes the uncertainty of the choice.
+    """
     row_B, before_B, after_B = np.arange(len(test.size_B)), learn.before_BG.argmax(1), learn.after_BG.argmax(1)
     both_B = test.both_BGG[row_B, before_B, after_B]
-    lost_B, found_B = test.before_BG[row_B, before_B] - both_B, test.after_BG[row_B, after_B] - both_B
-    return np.stack([both_B, found_B, lost_B, test.size_B], axis=1)
+    lost_B, gained_B = test.before_BG[row_B, before_B] - both_B, test.after_BG[row_B, after_B] - both_B
+    return np.stack([both_B, gained_B, lost_B, test.size_B], axis=1)
 
 
 def _pseudo(problems: int, seed: int, replicates: int) -> Float:

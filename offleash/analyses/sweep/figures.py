@@ -6,7 +6,7 @@ import altair as alt
 
 from offleash.analyses.sweep.match import EntropyMatch
 from offleash.analyses.sweep.points import SweepPoint
-from offleash.analyses.sweep.runs import way
+from offleash.analyses.sweep.runs import decoding_label
 from offleash.analyses.sweep.sweep import Sweep
 from offleash.comparing.figures.figure_input import by_run, run_shape, run_traces
 from offleash.render.figure import (
@@ -29,45 +29,45 @@ from offleash.stats.intervals import Estimate
 LOOK = FigureFormat(width=620, height=230)
 SIDES = ("before", "after")
 MOST = 4  # top-p that get a facet of their own
-HIGH, CLOSE = 0.85, 0.18  # of an axis: intervals above have no room for words, words nearer than this overlap
-SIDE = 4  # pixels
+HIGH, CLOSE = 0.85, 0.18  # shares of an axis: above HIGH a label does not fit, labels nearer than CLOSE overlap
+SIDE = 4  # pixels by which two marks at the same temperature are moved apart
 NAME = "decoding"
 TITLE = "What does the decoding do to what is reached?"
 
 
-def support_by_decoding(swept: Sweep, look: FigureFormat = LOOK) -> Figure:
+def support_by_decoding(sweep: Sweep, look: FigureFormat = LOOK) -> Figure:
     """pass@1 and pass@k against temperature; a facet for each top-p where there are several, pass@k then."""
-    labels = short_names([member.label for member in swept.members], 30)
+    labels = short_names([member.label for member in sweep.members], 30)
     names = dict(zip(SIDES, labels, strict=False))
-    shown = {member.label: name for member, name in zip(swept.members, labels, strict=True)}
-    top_ps = list(dict.fromkeys(how.top_p for how in swept.decodings))
-    warm = len({how.temperature for how in swept.decodings}) > 1
+    name_of = {member.label: name for member, name in zip(sweep.members, labels, strict=True)}
+    top_ps = list(dict.fromkeys(decoding.top_p for decoding in sweep.decodings))
+    warm = len({decoding.temperature for decoding in sweep.decodings}) > 1
     facets: list[Chart] = []
     if warm and len(top_ps) > 1:
         for top_p in top_ps[:MOST]:
-            some = [point for point in swept.points if point.decoding.top_p == top_p]
-            found = [one for one in swept.matched if one.decoding.top_p == top_p]
-            facets.append(_facet(some, found, shown, names, look, "temperature", swept.k, f"top-p {top_p:g}"))
+            points = [point for point in sweep.points if point.decoding.top_p == top_p]
+            matches = [match for match in sweep.matched if match.decoding.top_p == top_p]
+            facets.append(_facet(points, matches, name_of, names, look, "temperature", sweep.k, f"top-p {top_p:g}"))
     else:
         over = "top_p" if len(top_ps) > 1 else "temperature"
-        for k in (1, swept.k) if swept.k > 1 else (1,):
-            found = list(swept.matched) if over == "temperature" else []
-            facets.append(_facet(swept.points, found, shown, names, look, over, k, f"pass@{k}"))
-    return Figure(NAME, TITLE, _caption(swept, bool(top_ps[MOST:])), _alt(swept), tuple(facets), look)
+        for k in (1, sweep.k) if sweep.k > 1 else (1,):
+            matches = list(sweep.matched) if over == "temperature" else []
+            facets.append(_facet(sweep.points, matches, name_of, names, look, over, k, f"pass@{k}"))
+    return Figure(NAME, TITLE, _caption(sweep, bool(top_ps[MOST:])), _alt(sweep), tuple(facets), look)
 
 
 def _facet(
     points: Sequence[SweepPoint],
     matched: Sequence[EntropyMatch],
-    shown: Mapping[str, str],
+    name_of: Mapping[str, str],
     names: Mapping[str, str],
     look: FigureFormat,
     over: str,
     k: int,
     title: str,
 ) -> Chart:
-    rows = [_row(shown[point.label], getattr(point.decoding, over), _value(point, k)) for point in points]
-    extra = [_match(one, names, k) for one in matched]
+    rows = [_row(name_of[point.label], getattr(point.decoding, over), _value(point, k)) for point in points]
+    extra = [_match(match, names, k) for match in matched]
     _apart(extra, [float(str(row["x"])) for row in [*rows, *extra]])
     top = share_top([float(str(row["high"])) for row in [*rows, *extra]])
     axis_x = "temperature" if over == "temperature" else "top-p"
@@ -98,10 +98,10 @@ def _diamonds(
     extra: list[Row], top: float, x: alt.X, y: alt.Y, low: alt.Y, tips: list[alt.Tooltip], look: FigureFormat
 ) -> list[Chart]:
     """Matches with their intervals; words above the interval, or below it where there is no room."""
-    colour, there = run_colours(look)["after"], alt.Chart(data(extra))
-    diamond = there.mark_point(filled=False, opacity=1, size=110, shape="diamond", color=colour, strokeWidth=2)
+    colour, chart = run_colours(look)["after"], alt.Chart(data(extra))
+    diamond = chart.mark_point(filled=False, opacity=1, size=110, shape="diamond", color=colour, strokeWidth=2)
     layers: list[Chart] = [
-        there.mark_rule(color=colour, strokeDash=[2, 2]).encode(x=x, y=low, y2="high:Q"),
+        chart.mark_rule(color=colour, strokeDash=[2, 2]).encode(x=x, y=low, y2="high:Q"),
         diamond.encode(x=x, y=y, tooltip=tips),
     ]
     high = [row for row in extra if float(str(row["high"])) > HIGH * top]
@@ -117,57 +117,58 @@ def _value(point: SweepPoint, k: int) -> Estimate:
     return point.pass_1 if k == 1 else point.pass_k
 
 
-def _row(name: str, x: float, found: Estimate) -> Row:
-    ends = found.interval
-    return {"run": name, "x": x, "value": rounded(found.value), "low": rounded(ends.low), "high": rounded(ends.high)}
+def _row(name: str, x: float, rate: Estimate) -> Row:
+    ends = rate.interval
+    return {"run": name, "x": x, "value": rounded(rate.value), "low": rounded(ends.low), "high": rounded(ends.high)}
 
 
-def _match(one: EntropyMatch, names: Mapping[str, str], k: int) -> Row:
+def _match(match: EntropyMatch, names: Mapping[str, str], k: int) -> Row:
     """The model after at the temperature of equal entropy, from the curve of its comparison."""
-    curve, place = one.matched.curves["after"], 0 if k == 1 else -1
+    curve, place = match.matched.curves["after"], 0 if k == 1 else -1
     ends = {"low": rounded(float(curve.low_K[place])), "high": rounded(float(curve.high_K[place]))}
-    there = {"x": one.temperature, "value": rounded(float(curve.value_K[place])), **ends}
-    return {"run": names["after"], **there, "words": f"entropy|as at {one.decoding.temperature:g}"}
+    position = {"x": match.temperature, "value": rounded(float(curve.value_K[place])), **ends}
+    return {"run": names["after"], **position, "words": f"entropy|as at {match.decoding.temperature:g}"}
 
 
 def _apart(extra: list[Row], x: Sequence[float]) -> None:
-    """Leave out words that would stand in those of the match before; its diamond says enough."""
+    """Leave out a label that would overlap that of the match before it; its diamond says enough."""
     reach, last = CLOSE * (max(x) - min(x)), float("-inf")
     for row in sorted(extra, key=lambda row: float(str(row["x"]))):
-        here = float(str(row["x"]))
-        if here - last < reach:
+        position = float(str(row["x"]))
+        if position - last < reach:
             row["words"] = ""
         else:
-            last = here
+            last = position
 
 
-def _caption(swept: Sweep, more: bool) -> str:
-    what = (
-        f"The share of {swept.problems:,} problems of which at least one of k samples is right, by decoding; k = "
-        f"{swept.k:,} samples of each problem. Bands are 95% intervals at each decoding (problems resampled), not of "
+def _caption(sweep: Sweep, more: bool) -> str:
+    text = (
+        f"The share of {sweep.problems:,} problems with at least one correct sample among k, by decoding; k = "
+        f"{sweep.k:,} samples of each problem. Bands are 95% intervals at each decoding (problems resampled), not of "
         "whole curves."
     )
     extra = (
-        " An open diamond is the model after RL at the temperature at which its entropy a token equals that of the "
+        " An open diamond is the model after RL at the temperature at which its entropy per token equals that of the "
         "model before at the temperature written beside it."
-        if swept.matched
+        if sweep.matched
         else ""
     )
     left = f" Only the first {MOST} top-p are drawn." if more else ""
     caution = (
         " The best decoding of a curve is chosen by the same problems that show it, so its height is flattered; two "
-        "bands may overlap although the difference is sure, since both models answer the same problems."
+        "bands may overlap although the difference is significant, since both models answer the same problems."
     )
-    return f"{what}{extra}{left}{caution}"
+    return f"{text}{extra}{left}{caution}"
 
 
-def _alt(swept: Sweep) -> str:
-    told = []
-    for label in dict.fromkeys(point.label for point in swept.points):
-        values = [f"{share(point.pass_k.value)} at {way(point.decoding)}" for point in swept.of(label)]
-        told.append(f"pass@{swept.k} of {label}: {', '.join(values)}")
-    told += [
-        f"at equal entropy (temperature {one.temperature:g}): {share(float(one.matched.curves['after'].value_K[-1]))}"
-        for one in swept.matched
+def _alt(sweep: Sweep) -> str:
+    sentences = []
+    for label in dict.fromkeys(point.label for point in sweep.points):
+        values = [f"{share(point.pass_k.value)} at {decoding_label(point.decoding)}" for point in sweep.of(label)]
+        sentences.append(f"pass@{sweep.k} of {label}: {', '.join(values)}")
+    sentences += [
+        f"at equal entropy (temperature {match.temperature:g}): "
+        f"{share(float(match.matched.curves['after'].value_K[-1]))}"
+        for match in sweep.matched
     ]
-    return ". ".join(told) + "."
+    return ". ".join(sentences) + "."

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from offleash.analyses.sweep.points import token_entropy
-from offleash.analyses.sweep.runs import RunFamily, SweepModel, family, labels, place, way
+from offleash.analyses.sweep.runs import SweepModel, SweepRuns, decoding_label, labels, open_runs, run_path
 from offleash.comparing.align import DECODING
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
@@ -46,13 +46,17 @@ from offleash.verifying.verify import VerifyOptions
 # Pilots: a few samples of every problem per temperature, with the same random numbers at all of them; cached.
 
 
-SIZE = 32  # samples of a problem: k of the paper's token entropies
+SIZE = 32  # samples per problem: the k at which the paper measures token entropies
 KEPT = {"problem": pl.String(), "temperature": pl.Float64(), "entropy": pl.Float64()}
 
 
 @dataclass
 class Pilots:
-    """Token entropies of one model by temperature, of the problems asked for."""
+    """Token entropies of one model on the given problems, by temperature.
+
+    Pilots are cached in a file: a search that is resumed after a kill, or repeated with another tolerance, draws only
+    the temperatures that are new.
+    """
 
     sampler: Sampler
     model: str
@@ -61,7 +65,7 @@ class Pilots:
     seed: int
     folder: Path  # of the model in the family
     progress: Progress
-    told: str
+    label: str  # in front of progress messages
     size: int = SIZE
     _kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=KEPT))
 
@@ -72,17 +76,18 @@ class Pilots:
     @property
     def file(self) -> Path:
         """Where these pilots are kept: all that they depend on but the temperature is in the name."""
-        way = {name: value for name, value in self.decoding.document().items() if name != "temperature"}
+        decoding = {name: value for name, value in self.decoding.document().items() if name != "temperature"}
         about = self.sampler.about
         prompts = self.problems.sort("problem").select("problem", "prompt").rows()
-        parts = (self.model, about.fingerprint, about.raw, dict(about.settings), way, self.seed, self.size, prompts)
+        model = (self.model, about.fingerprint, about.raw, dict(about.settings))
+        parts = (*model, decoding, self.seed, self.size, prompts)
         return self.folder / "pilots" / f"{seed_of(json.dumps(parts, sort_keys=True, default=str)):016x}.parquet"
 
     def entropy(self, temperature: float) -> Float:
-        """Entropy a token of the law drawn from, for every problem in order."""
+        """Entropy per token of the distribution drawn from, for every problem in order."""
         known = self._kept.filter(pl.col("temperature") == temperature)
         if known.height != self.problems.height:
-            self.progress(f"{self.told}: pilot at temperature {temperature:g}")
+            self.progress(f"{self.label}: pilot at temperature {temperature:g}")
             known = self._drawn(temperature)
             self._kept = pl.concat([self._kept.filter(pl.col("temperature") != temperature), known])
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -95,36 +100,40 @@ class Pilots:
             self.sampler.forget(problem)
 
     def _drawn(self, temperature: float) -> pl.DataFrame:
-        way, rows = replace(self.decoding, temperature=temperature), []
+        decoding, rows = replace(self.decoding, temperature=temperature), []
         for batch in self._batches():
-            for drawn in self.sampler.sample(batch, way):
-                if drawn.trouble:
+            for result in self.sampler.sample(batch, decoding):
+                if result.trouble:
                     raise OffleashError(
-                        f"A pilot of problem {drawn.request.problem!r} could not be drawn: {drawn.trouble}."
+                        f"A pilot of problem {result.request.problem!r} could not be drawn: {result.trouble}."
                     )
-                some = [one for one in drawn.samples if one.tokens]
-                if any(one.entropy_sampled is None for one in some):
+                samples = [sample for sample in result.samples if sample.tokens]
+                if any(sample.entropy_sampled is None for sample in samples):
                     raise no_entropy(self.model)
-                each = [(one.entropy_sampled or 0.0) / (one.tokens or 1) for one in some]
-                rows.append((drawn.request.problem, temperature, float(np.mean(each)) if each else 0.0))
+                entropies = [(sample.entropy_sampled or 0.0) / (sample.tokens or 1) for sample in samples]
+                rows.append((result.request.problem, temperature, float(np.mean(entropies)) if entropies else 0.0))
         return pl.DataFrame(rows, schema=KEPT, orient="row")
 
     def _batches(self) -> Iterator[list[Request]]:
-        """Requests whose seeds do not depend on the temperature, about as many at a time as the sampler likes."""
-        many = max(1, self.sampler.appetite // self.size)
+        """Requests in batches of the sampler's preferred size.
+
+        Seeds do not depend on the temperature: with common random numbers the entropies at two temperatures differ by
+        the temperature and hardly by noise, so that bisection sees one smooth curve.
+        """
+        batch_size = max(1, self.sampler.appetite // self.size)
         rows = self.problems.select("problem", "prompt", "images").rows()
-        for start in range(0, len(rows), many):
+        for start in range(0, len(rows), batch_size):
             yield [
                 Request(problem, prompt, 0, self.size, seed_of(self.seed, "pilot", problem), tuple(images or ()), True)
-                for problem, prompt, images in rows[start : start + many]
+                for problem, prompt, images in rows[start : start + batch_size]
             ]
 
 
 def no_entropy(model: str) -> OffleashError:
-    """What to do where samples come without token entropies."""
+    """The error for a model whose samples come without token entropies."""
     return OffleashError(
-        f"{model} gives no token entropies, so they cannot be made equal; only hf: models do. Name the model as "
-        "hf:PATH, or leave out --match."
+        f"{model} gives no token entropies to match; only hf: models do. Name the model as hf:PATH, or leave out "
+        "--match."
     )
 
 
@@ -139,10 +148,10 @@ def _read(file: Path) -> pl.DataFrame:
 
 
 WITHIN = (0.05, 5.0)  # temperatures that are tried
-STEP = 1.5  # by which the first temperatures go up or down until the target lies between two of them
+STEP = 1.5  # factor by which the first temperatures go up or down until the target lies between two of them
 TOLERANCE = 0.002  # nats
 NARROW = 1.0005  # two temperatures of this ratio are the same
-MOST = 30  # pilots
+MOST_PILOTS = 30
 APART = 1.05  # ratio of temperatures from which the slope between two pilots is that of the curve, not of its noise
 NOISE = 2.0  # standard errors by which entropy may fall between two temperatures and still be taken as rising
 
@@ -165,7 +174,7 @@ class Pilot:
 
 @dataclass(frozen=True)
 class TemperatureSearch:
-    """The temperature that was found, and how sure it is."""
+    """The temperature of equal entropy, and its uncertainty."""
 
     temperature: float
     interval: Interval  # 95%: other problems and other samples
@@ -193,21 +202,22 @@ def match_temperature(
     tried: dict[float, Pilot] = {}
     target = float(target_P.mean())
 
-    def gap(temperature: float) -> float:
-        if temperature not in tried:
-            tried[temperature] = Pilot(temperature, entropy_of(temperature))
-        return tried[temperature].mean - target
+    def gap(candidate: float) -> float:
+        if candidate not in tried:
+            tried[candidate] = Pilot(candidate, entropy_of(candidate))
+        return tried[candidate].mean - target
 
     low, high = _bracket(gap, tried, target, start, within)
-    best = min((low, high), key=lambda one: abs(gap(one)))
-    while abs(gap(best)) > tolerance and high / low > NARROW and len(tried) < MOST:
+    best = min((low, high), key=lambda temperature: abs(gap(temperature)))
+    # Temperature is a scale, so brackets are ratios: their middle is the geometric mean.
+    while abs(gap(best)) > tolerance and high / low > NARROW and len(tried) < MOST_PILOTS:
         best = _tidy(math.sqrt(low * high))
         low, high = (best, high) if gap(best) < 0 else (low, best)
-    best = min(tried, key=lambda one: abs(gap(one)))
-    pilots = tuple(tried[one] for one in sorted(tried))
-    apart_P = tried[best].entropy_P - target_P
-    error = float(apart_P.std(ddof=1) / math.sqrt(len(apart_P))) if len(apart_P) > 1 else float("nan")
-    interval = _interval(best, apart_P, _slope(pilots, best), stratum_P)
+    best = min(tried, key=lambda temperature: abs(gap(temperature)))
+    pilots = tuple(tried[temperature] for temperature in sorted(tried))
+    difference_P = tried[best].entropy_P - target_P
+    error = float(difference_P.std(ddof=1) / math.sqrt(len(difference_P))) if len(difference_P) > 1 else float("nan")
+    interval = _interval(best, difference_P, _slope(pilots, best), stratum_P)
     return TemperatureSearch(best, interval, target, tried[best].mean, error, tolerance, pilots, _rising(pilots))
 
 
@@ -219,43 +229,47 @@ def _bracket(
     within: tuple[float, float],
 ) -> tuple[float, float]:
     """Two temperatures between which the target lies."""
-    least, most = within
-    low = high = min(max(_tidy(start), least), most)
-    while gap(high) < 0 and high < most:
-        low, high = high, min(_tidy(high * STEP), most)
-    while gap(low) > 0 and low > least:
-        low, high = max(_tidy(low / STEP), least), low
+    lowest, highest = within
+    low = high = min(max(_tidy(start), lowest), highest)
+    while gap(high) < 0 and high < highest:
+        low, high = high, min(_tidy(high * STEP), highest)
+    while gap(low) > 0 and low > lowest:
+        low, high = max(_tidy(low / STEP), lowest), low
     if gap(low) > 0 or gap(high) < 0:
         edge = low if gap(low) > 0 else high
-        lies = "is still above" if gap(low) > 0 else "stays below"
-        told = ", ".join(f"{one:g}: {tried[one].mean:.4f}" for one in sorted(tried))
+        relation = "is still above" if gap(low) > 0 else "stays below"
+        entropies = ", ".join(f"{temperature:g}: {tried[temperature].mean:.4f}" for temperature in sorted(tried))
         raise NoMatchError(
-            f"No temperature from {least:g} to {most:g} gives the second model the token entropy of the first, "
-            f"{target:.4f} nats: at {edge:g} it {lies} that (by temperature: {told}). Compare at another --temperature "
-            "or --top-p; a top-p below 1 may hold entropy down at any temperature."
+            f"No temperature from {lowest:g} to {highest:g} gives the second model the token entropy of the first, "
+            f"{target:.4f} nats: at {edge:g} it {relation} that (by temperature: {entropies}). Compare at another "
+            "--temperature or --top-p; a top-p below 1 may keep entropy low at any temperature."
         )
     return low, high
 
 
-def _slope(pilots: tuple[Pilot, ...], at: float) -> float:
-    """Nats a unit of temperature around the match; NaN where no two pilots are apart."""
-    below = [one for one in pilots if one.temperature <= at / APART] or [pilots[0]]
-    above = [one for one in pilots if one.temperature >= at * APART] or [pilots[-1]]
+def _slope(pilots: tuple[Pilot, ...], temperature: float) -> float:
+    """Nats per unit of temperature around the match; NaN where no two pilots are apart."""
+    below = [pilot for pilot in pilots if pilot.temperature <= temperature / APART] or [pilots[0]]
+    above = [pilot for pilot in pilots if pilot.temperature >= temperature * APART] or [pilots[-1]]
     low, high = below[-1], above[0]
     if high.temperature <= low.temperature:
         return float("nan")
     return (high.mean - low.mean) / (high.temperature - low.temperature)
 
 
-def _interval(at: float, apart_P: Float, slope: float, stratum_P: Integer) -> Interval:
-    """Where the match would be with other problems: what is left of the gap with them, over the slope."""
+def _interval(temperature: float, difference_P: Float, slope: float, stratum_P: Integer) -> Interval:
+    """Where the match would be with other problems (delta method): the interval of the gap, divided by the slope."""
     if not slope > 0:
         return NONE
-    gap = mean_of(apart_P, stratum_P, -math.inf).interval
-    return NONE if math.isnan(gap.low) else Interval(min(at, at - gap.high / slope), max(at, at - gap.low / slope))
+    gap = mean_of(difference_P, stratum_P, -math.inf).interval
+    if math.isnan(gap.low):
+        return NONE
+    low, high = temperature - gap.high / slope, temperature - gap.low / slope
+    return Interval(min(temperature, low), max(temperature, high))  # a skewed interval still contains the match
 
 
 def _rising(pilots: tuple[Pilot, ...]) -> bool:
+    """Whether entropy rises with temperature; if not, several temperatures match and bisection finds one of them."""
     for low, high in pairwise(pilots):
         step_P = high.entropy_P - low.entropy_P
         if step_P.mean() < -NOISE * step_P.std() / math.sqrt(len(step_P)) - 1e-9:
@@ -264,7 +278,7 @@ def _rising(pilots: tuple[Pilot, ...]) -> bool:
 
 
 def _tidy(temperature: float) -> float:
-    """A temperature in so many digits that its name and its value are the same."""
+    """Five significant digits: the temperature is part of a folder's name and must be read back as the same number."""
     return float(f"{temperature:.5g}")
 
 
@@ -300,7 +314,7 @@ class EntropyMatch:
     equal: Comparison
     matched: Comparison
     recovered: RecoveredProblems
-    pilot: int  # samples a problem in a pilot
+    pilot: int  # samples per problem in a pilot
 
     @property
     def temperature(self) -> float:
@@ -321,25 +335,30 @@ def entropy_matched(
 ) -> EntropyMatch:
     """Draw both models at a decoding, find the temperature at which the second has the first's token entropy, compare.
 
-    Run again after a kill, it goes on where it was: runs and pilots stand in folders below `into`.
+    Run again after a kill, it resumes: runs and pilots are stored in folders below `into`.
     """
-    named = labels(((names[0], before), (names[1], after)), into)
-    first, second = SweepModel(named[0], before), SweepModel(named[1], after)
-    with family(into, problems, k, seed, verifying or VerifyOptions(), progress) as runs_of:
+    unique = labels(((names[0], before), (names[1], after)), into)
+    first, second = SweepModel(unique[0], before), SweepModel(unique[1], after)
+    with open_runs(into, problems, k, seed, verifying or VerifyOptions(), progress) as runs_of:
         runs_of.check((first, second), (decoding,))
         runs = [
-            runs_of.run(one, decoding, f"{one.label} at {way(decoding)}", f"{one.label} at {way(decoding)}")
-            for one in (first, second)
+            runs_of.run(
+                member,
+                decoding,
+                f"{member.label} at {decoding_label(decoding)}",
+                f"{member.label} at {decoding_label(decoding)}",
+            )
+            for member in (first, second)
         ]
         return match_runs(runs_of, (first, second), decoding, (runs[0], runs[1]), "matching")
 
 
 def match_runs(
-    runs_of: RunFamily,
+    runs_of: SweepRuns,
     members: tuple[SweepModel, SweepModel],
     decoding: SamplingParams,
     pair: tuple[Run, Run],
-    told: str,
+    label: str,
 ) -> EntropyMatch:
     """The same, with both runs at equal decoding drawn already."""
     before, after = members
@@ -348,41 +367,41 @@ def match_runs(
     target_P = token_entropy(pair[0], counted, 0, k)
     if target_P is None:
         raise no_entropy(pair[0].facts.get("model", pair[0].name))
-    search = _search(runs_of, after, decoding, counted, target_P, told)
+    search = _search(runs_of, after, decoding, counted, target_P, label)
     warm = replace(decoding, temperature=search.temperature)
-    name = f"{after.label} at {way(warm)}"
-    # a match at the very same decoding is the same run
-    third = pair[1] if warm == decoding else runs_of.run(after, warm, name, f"{told}: {name}")
+    name = f"{after.label} at {decoding_label(warm)}"
+    # a match at the very same decoding is the same run: it is not drawn twice
+    third = pair[1] if warm == decoding else runs_of.run(after, warm, name, f"{label}: {name}")
     runs = (pair[0], pair[1], third)
-    runs_of.progress(f"{told}: comparing")
+    runs_of.progress(f"{label}: comparing")
     question = Question(at=k, seed=runs_of.seed, allow=frozenset({DECODING}))
     equal = compare(runs[0], runs[1], question)
     matched = equal if third is pair[1] else compare(runs[0], third, question)
-    together = tally([replace(run, name=name) for run, name in zip(runs, RUNS, strict=True)], k, runs_of.seed)
-    stands = ((before, decoding), (after, decoding), (after, warm))
-    folders = [place(runs_of.folder, one.label, how) for one, how in stands]
+    counted_runs = tally([replace(run, name=name) for run, name in zip(runs, RUNS, strict=True)], k, runs_of.seed)
+    drawn = ((before, decoding), (after, decoding), (after, warm))
+    folders = [run_path(runs_of.folder, member.label, params) for member, params in drawn]
     return EntropyMatch(
         (before.label, after.label),
         decoding,
         search,
         dict(zip(RUNS, folders, strict=True)),
-        *_entropies(together, runs),
+        *_entropies(counted_runs, runs),
         equal,
         matched,
-        _recovered(together, third is pair[1]),
+        _recovered(counted_runs, third is pair[1]),
         SIZE,
     )
 
 
 def _search(
-    runs_of: RunFamily, after: SweepModel, decoding: SamplingParams, counted: AlignedTally, target_P: Float, told: str
+    runs_of: SweepRuns, after: SweepModel, decoding: SamplingParams, counted: AlignedTally, target_P: Float, label: str
 ) -> TemperatureSearch:
     """Pilots of the problems that both runs have."""
-    asked = counted.problems.select("problem").join(counted.own[1], on="problem", maintain_order="left")
-    problems = asked.select(problem="own").join(runs_of.problems, on="problem", how="left", maintain_order="left")
+    names = counted.problems.select("problem").join(counted.own[1], on="problem", maintain_order="left")
+    problems = names.select(problem="own").join(runs_of.problems, on="problem", how="left", maintain_order="left")
     sampler = runs_of.sampler(after.model)
-    where = runs_of.folder / after.label
-    pilots = Pilots(sampler, str(after.model), problems, decoding, runs_of.seed, where, runs_of.progress, told)
+    folder = runs_of.folder / after.label
+    pilots = Pilots(sampler, str(after.model), problems, decoding, runs_of.seed, folder, runs_of.progress, label)
     try:
         return match_temperature(pilots.entropy, target_P, decoding.temperature, strata(counted.tally.benchmark_P))
     finally:
@@ -402,9 +421,11 @@ def _entropies(counted: AlignedTally, runs: tuple[Run, Run, Run]) -> tuple[dict[
 
 
 def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
-    """Chance of each problem that k samples miss it and k others reach it, all taken from two runs together.
+    """Chance of each problem that k samples miss it and k others reach it, all drawn from the pool of two runs.
 
-    That is what a redraw alone does: were the law the same at both temperatures, a sample could be in either run.
+    That is what resampling an unchanged model does: if temperature did nothing, a sample could be in either run. With n
+    pooled samples and miss(k) = C(n - c, k) / C(n, k), the chance is miss(k) - miss(2k): the first k all miss, minus
+    all 2k miss.
     """
     drawn_P, correct_P = drawn_P2.sum(axis=1), correct_P2.sum(axis=1)
     return np.asarray(np.exp(log_miss(drawn_P, correct_P, k)) - np.exp(log_miss(drawn_P, correct_P, 2 * k)))
@@ -412,10 +433,12 @@ def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
 
 def _recovered(counted: AlignedTally, same: bool) -> RecoveredProblems:
     """From a tally of RUNS: counts at its k, thinned where more was drawn; the last two may be the same run."""
+    # chances to be reached: the model before, the one after at equal decoding, and at equal entropy
     a_P, b_P, m_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
     lost_P2 = np.stack([a_P * (1 - b_P), a_P * (1 - m_P)], axis=1)
     lost, matched = lost_P2.sum(axis=0).tolist()
-    # four pseudo-problems of the model before: lost at both, at either alone, at none
+    # Four pseudo-problems of the model before (lost at both, at either alone, at neither): without them a loss of 0
+    # would have an interval of no width. Columns of weight_B4: equal only, matched only, both, neither.
     weight_B4 = pseudo_weights(4, len(a_P), REPLICATES, 0)
     sums_B2 = problem_sums(lost_P2, strata(counted.tally.benchmark_P)) + weight_B4[:, :2] + weight_B4[:, 2:3]
     moved_P = moved_by_chance(counted.tally.drawn_PR[:, 1:], counted.tally.correct_PR[:, 1:], counted.tally.head)

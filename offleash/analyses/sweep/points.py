@@ -27,7 +27,7 @@ class SweepPoint:
     pass_1: Estimate
     pass_k: Estimate
     reached: float  # problems; a fraction where more than k samples were drawn and k of them are meant
-    token_entropy: Estimate | None  # of the law that is drawn from: mean over tokens, then samples, then problems
+    token_entropy: Estimate | None  # of the distribution drawn from: mean over tokens, then samples, then problems
     answer_entropy: Estimate | None  # unread as one class, at k samples of each problem
     unread: float  # shares of all samples
     failed: float
@@ -36,7 +36,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class PointLocation:
-    """Where a point stands: whose it is, how it was drawn, and where it is kept."""
+    """A point before its numbers: the model, the decoding, and the run folder."""
 
     label: str
     decoding: SamplingParams
@@ -44,24 +44,24 @@ class PointLocation:
 
 
 def points(
-    stands: Sequence[PointLocation], runs: Sequence[Run], counted: AlignedTally, k: int
+    locations: Sequence[PointLocation], runs: Sequence[Run], counted: AlignedTally, k: int
 ) -> tuple[SweepPoint, ...]:
     """The numbers of every run of a sweep, over the problems that all of them have."""
     tally, stratum_P = counted.tally, strata(counted.tally.benchmark_P)
     reach = reach_PRK(tally, np.array([1, k]))
-    told = answers(runs, counted)
-    out = []
-    for r, (stand, run) in enumerate(zip(stands, runs, strict=True)):
+    answer_counts = answers(runs, counted)
+    result = []
+    for r, (location, run) in enumerate(zip(locations, runs, strict=True)):
         drawn = max(int(tally.drawn_PR[:, r].sum()), 1)
         shares = (int(count[:, r].sum()) / drawn for count in (tally.unread_PR, tally.failed_PR, tally.truncated_PR))
         token_P = token_entropy(run, counted, r, k)
         answer_P = None
-        if told is not None:  # an answer of null is that of an unread sample: code -1, a class of its own
-            problem_A, count_A = told[r].problem_A, told[r].count_A
-            answer_P = entropy_rarefied(*_joined(count_A, problem_A, told[r].answer_A), len(tally), k)
-        out.append(
+        if answer_counts is not None:  # an answer of null is that of an unread sample: code -1, a class of its own
+            problem_A, count_A = answer_counts[r].problem_A, answer_counts[r].count_A
+            answer_P = entropy_rarefied(*_joined(count_A, problem_A, answer_counts[r].answer_A), len(tally), k)
+        result.append(
             SweepPoint(
-                *(stand.label, stand.decoding, stand.folder),
+                *(location.label, location.decoding, location.folder),
                 share_of(reach[:, r, 0], stratum_P),
                 share_of(reach[:, r, 1], stratum_P),
                 float(reach[:, r, 1].sum()),
@@ -70,17 +70,21 @@ def points(
                 *shares,
             )
         )
-    return tuple(out)
+    return tuple(result)
 
 
 def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | None:
-    """Entropy a token of the law that was drawn from, for each problem; None where the samples do not tell it."""
+    """Entropy per token of the distribution drawn from, for each problem; None where a sample lacks it.
+
+    Each sample counts once whatever its length: the mean over its tokens, then over samples.
+    """
     if run.samples is None:
         return None
-    first = run.samples.filter((pl.col("index") < k) & (pl.col("tokens") > 0))
+    samples = run.samples.filter((pl.col("index") < k) & (pl.col("tokens") > 0))
     each = (pl.col("entropy_sampled") / pl.col("tokens")).alias("entropy")
-    told = first.group_by("problem").agg(each.mean(), each.null_count().alias("unknown")).collect(engine="streaming")
-    named = told.rename({"problem": "own"}).join(counted.own[r], on="own")
+    means = samples.group_by("problem").agg(each.mean(), each.null_count().alias("unknown"))
+    per_problem = means.collect(engine="streaming")
+    named = per_problem.rename({"problem": "own"}).join(counted.own[r], on="own")
     rows = counted.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
     if not rows.height or rows["unknown"].fill_null(1).sum():
         return None
@@ -88,7 +92,7 @@ def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | No
 
 
 def _joined(count_A: Integer, problem_A: Integer, answer_A: Integer) -> tuple[Integer, Integer]:
-    """Counts of (problem, answer) pairs, each once: one answer may stand there with several verdicts."""
+    """Counts of (problem, answer) pairs, each once: the same answer may be listed under several verdicts."""
     pair_A2 = np.stack([problem_A, answer_A], axis=1)
     pair_U2, place_A = np.unique(pair_A2, axis=0, return_inverse=True)
     count_U = np.bincount(place_A.ravel(), weights=count_A, minlength=len(pair_U2)).astype(np.int64)

@@ -10,7 +10,7 @@ from rich.text import Text
 from offleash.analyses.sweep.best import BestDecoding, BestDecodingCounts
 from offleash.analyses.sweep.match import RUNS, EntropyMatch
 from offleash.analyses.sweep.points import SweepPoint
-from offleash.analyses.sweep.runs import way
+from offleash.analyses.sweep.runs import decoding_label
 from offleash.analyses.sweep.sweep import Sweep
 from offleash.comparing.compare import Comparison
 from offleash.comparing.json_sections import support_section
@@ -65,7 +65,8 @@ def show_sweep(console: Console, sweep: Sweep) -> None:
         parts += match_tables(match)
     parts.append(Text(finding(sweep)))
     parts += [
-        Text(f"! not matched at {way(decoding)}: {reason}", style="yellow") for decoding, reason in sweep.unmatched
+        Text(f"! not matched at {decoding_label(decoding)}: {reason}", style="yellow")
+        for decoding, reason in sweep.unmatched
     ]
     parts += [
         Text(f"· {clean(note.text)}{f' ({note.rows:,})' if note.rows else ''}", style="dim") for note in sweep.notes
@@ -86,7 +87,9 @@ def finding(sweep: Sweep) -> str:
     sentences += [match_finding(match) for match in sweep.matched]
     if not sentences:
         point = sweep.points[0]
-        sentences = [f"{clean(point.label)} reaches {_share(point.pass_k)} of the problems at {way(point.decoding)}."]
+        sentences = [
+            f"{clean(point.label)} reaches {_share(point.pass_k)} of the problems at {decoding_label(point.decoding)}."
+        ]
     return " ".join(sentences)
 
 
@@ -96,8 +99,8 @@ def _reach(sweep: Sweep, label: str) -> str:
     if best.pass_k.value - worst.pass_k.value < 1e-12:
         return f"{clean(label)} reaches {_share(best.pass_k)} of the problems at every decoding (k = {sweep.k:,})."
     return (
-        f"{clean(label)} reaches {_share(best.pass_k)} of the problems at {way(best.decoding)} and "
-        f"{_share(worst.pass_k)} at {way(worst.decoding)} (k = {sweep.k:,})."
+        f"{clean(label)} reaches {_share(best.pass_k)} of the problems at {decoding_label(best.decoding)} and "
+        f"{_share(worst.pass_k)} at {decoding_label(worst.decoding)} (k = {sweep.k:,})."
     )
 
 
@@ -110,7 +113,7 @@ def _range(sweep: Sweep) -> str:
         return "At no decoding does either model reach a problem."
     (low, first), (high, last) = known[0], known[-1]
     if low is high:
-        return f"At {way(first)} for both, net support changes by {_metric(low)}."
+        return f"At {decoding_label(first)} for both, net support changes by {_metric(low)}."
     signs = {sign(change.interval["NSCR"]) for change, _ in known}
     reading = {
         frozenset({-1}): "support shrinks significantly at every decoding (95% each)",
@@ -119,7 +122,7 @@ def _range(sweep: Sweep) -> str:
         frozenset({1, 0}): "support grows significantly at some decodings and shrinks so at none (95% each)",
         frozenset({0}): "at no decoding is the change significant",
     }.get(frozenset(signs), "whether support shrinks or grows depends on the decoding (significant both ways, 95%)")
-    span = f"from {_metric(low)} at {way(first)} to {_metric(high)} at {way(last)}"
+    span = f"from {_metric(low)} at {decoding_label(first)} to {_metric(high)} at {decoding_label(last)}"
     return f"At equal decoding the net support change (NSCR) ranges {span}: {reading}."
 
 
@@ -183,9 +186,9 @@ def best_words(best: BestDecoding, names: Sequence[str]) -> str:
         f"{before} reaches and gains {fitted.E:.1f}: NSCR {fitted.value['NSCR']:+.3f} [{ends.low:+.3f}, "
         f"{ends.high:+.3f}]; {EXPLAINED.get(sign(ends), 'the difference is not significant')}. This can be worse than "
         f"at every single decoding, since what is best on one half need not be best on the other. Chosen and tested on "
-        f"the same problems ({before} at {way(first)}, {after} at {way(second)}), which flatters both, {before} "
-        f"reaches {flattered.value['before']:.1%} and {after} {flattered.value['after']:.1%}: NSCR "
-        f"{_signed(flattered)}."
+        f"the same problems ({before} at {decoding_label(first)}, {after} at {decoding_label(second)}), "
+        f"which flatters both, {before} reaches {flattered.value['before']:.1%} and {after} "
+        f"{flattered.value['after']:.1%}: NSCR {_signed(flattered)}."
     )
 
 
@@ -244,8 +247,8 @@ def match_finding(match: EntropyMatch) -> str:
     spread = "" if number(ends.low) is None else f" [{ends.low:.3f}, {ends.high:.3f}]"
     gap = match.gap
     matched = (
-        f"At {way(match.decoding)} {before} has {match.entropy['before'].value:.3f} nats of entropy per token and "
-        f"{after} {match.entropy['equal'].value:.3f}; {after} has as much as {before} at temperature "
+        f"At {decoding_label(match.decoding)} {before} has {match.entropy['before'].value:.3f} nats of entropy per "
+        f"token and {after} {match.entropy['equal'].value:.3f}; {after} has as much as {before} at temperature "
         f"{search.temperature:g}{spread} (measured again on all its samples: "
         f"{match.entropy['matched'].value:.3f}, {gap.value:+.3f} [{gap.interval.low:+.3f}, {gap.interval.high:+.3f}])."
     )
@@ -274,7 +277,9 @@ def match_tables(match: EntropyMatch) -> list[RenderableType]:
         change = comparison.change
         ratios = [ends_words(change.value[name], change.interval[name]) for name in SHOWN]
         table.add_row(label, *(count_words(getattr(change, cell)) for cell in "PESO"), *ratios)
-    title = Text(f"entropy-matched: {way(match.decoding)} against temperature {match.temperature:g}", style="bold")
+    title = Text(
+        f"entropy-matched: {decoding_label(match.decoding)} against temperature {match.temperature:g}", style="bold"
+    )
     return [title, Text(""), table, _passes(match)]
 
 

@@ -27,39 +27,40 @@ from offleash.verifying.cases import problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import VerifyOptions, open_judge, verify_with
 
-USUAL = (0.6, 0.8, 1.0, 1.2)  # temperatures where none is named
-LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # it is a folder's name: never '.' or '..', nor below another
+USUAL = (0.6, 0.8, 1.0, 1.2)  # temperatures where none is named: around the paper's 0.6 and the plain 1.0
+LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # names a folder: never '.' or '..', never with a slash
 NAMED = re.compile(rf"(.*?)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
 
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
     """Numbers with commas between them, in their order, each once."""
-    found: dict[float, None] = {}
-    for word in text.split(","):
+    values: dict[float, None] = {}
+    for part in text.split(","):
         try:
-            found[float(word)] = None
+            values[float(part)] = None
         except ValueError:
             raise OffleashError(
-                f"{option} takes numbers with commas between them, for example {option} 0.6,1.0; found {word!r} in "
+                f"{option} takes numbers with commas between them, for example {option} 0.6,1.0; found {part!r} in "
                 f"{option} {text}."
             ) from None
-    return tuple(found)
+    return tuple(values)
 
 
 def grid(
     decoding: SamplingParams, temperatures: Sequence[float], top_ps: Sequence[float]
 ) -> tuple[SamplingParams, ...]:
     """The decodings of a sweep in the order given: every temperature at the first top-p, then at the next."""
-    return tuple(replace(decoding, temperature=warm, top_p=share) for share in top_ps for warm in temperatures)
+    pairs = ((temperature, top_p) for top_p in top_ps for temperature in temperatures)
+    return tuple(replace(decoding, temperature=temperature, top_p=top_p) for temperature, top_p in pairs)
 
 
-def way(decoding: SamplingParams) -> str:
+def decoding_label(decoding: SamplingParams) -> str:
     """What of a decoding varies in a sweep, in words."""
     share = f", top-p {decoding.top_p:g}" if decoding.top_p < 1 else ""
     return f"temperature {decoding.temperature:g}{share}"
 
 
-def place(folder: Path, label: str, decoding: SamplingParams) -> Path:
+def run_path(folder: Path, label: str, decoding: SamplingParams) -> Path:
     """The run folder of a model at a decoding: what else a decoding holds is the same in all of a family."""
     return folder / label / f"t{decoding.temperature:.10g}-p{decoding.top_p:.10g}"
 
@@ -68,45 +69,45 @@ def split_label(text: str) -> tuple[str, str]:
     """A label and a model from NAME=MODEL; no label where none is named."""
     if text.partition(":")[0] in SAMPLERS or Path(text).exists():
         return "", text
-    found = NAMED.fullmatch(text)
-    if found:
-        _refuse_label(found[1], found[2])
-        return found[1], found[2]
-    label, equals, model = text.partition("=")  # who is to run it is missing or misspelt, which is told of the model
+    named = NAMED.fullmatch(text)
+    if named:
+        _refuse_label(named[1], named[2])
+        return named[1], named[2]
+    label, equals, model = text.partition("=")  # the sampler is missing or misspelt: refused with the model
     return (label, model) if equals and model and LABEL.fullmatch(label) else ("", text)
 
 
 def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]:
-    """A name for every model, the one under which it stands in the folder already if it does.
+    """A label for every model: the one that its runs in the folder already have, so that a sweep can be resumed.
 
     Else the one given, or the last part of its path that no other model has: two models may both be called `model`.
     """
     texts = [str(model) for _, model in models]
     if len(set(texts)) < len(texts):
         raise OffleashError(
-            f"The two models are the same, {texts[0]}; a sweep compares two. What chance alone does shows "
-            "`offleash study` with one model given twice."
+            f"Both models are {texts[0]}; a sweep compares two different ones. To see what chance alone does, give one "
+            "model twice to `offleash study`."
         )
-    there = _there(folder)
-    taken: dict[str, str] = {label: model for model, label in there.items() if model not in texts}
-    out = []
+    existing = _there(folder)
+    taken: dict[str, str] = {label: model for model, label in existing.items() if model not in texts}
+    chosen = []
     for (given, model), text in zip(models, texts, strict=True):
         if given:
             _refuse_label(given, text)
         others = [_parts(other) for _, other in models if other is not model]
-        known = there.get(text)
+        known = existing.get(text)
         label = known if known and given in ("", known) else given or _free(model, others, taken, text)
         if taken.setdefault(label, text) != text:
             raise OffleashError(f"{folder / label} belongs to {taken[label]}; give {text} another name: NAME={text}.")
-        out.append(label)
-    return tuple(out)
+        chosen.append(label)
+    return tuple(chosen)
 
 
 def _refuse_label(label: str, model: str) -> None:
     if not LABEL.fullmatch(label):
         raise OffleashError(
-            f"The name of a model in a sweep is that of its folder: letters from A to Z, digits and _.+-, of which a "
-            f"letter, a digit or _ comes first; found {label!r}. For example: base={model}."
+            f"The name of a model in a sweep names a folder: it takes letters, digits and _.+-, and starts with a "
+            f"letter, a digit or _; found {label!r}. For example: base={model}."
         )
 
 
@@ -126,20 +127,20 @@ def _names(model: Model) -> Iterator[str]:
 
 
 def _parts(model: Model) -> list[str]:
-    """The parts of a model's name from the end, as folders may be called; a revision or an adapter is told first."""
-    told = f"{model.name}@{model.revision}" if model.revision else model.name
-    told = (model.adapter or told).removesuffix(".json")
-    return [folder_name(part) for part in reversed(re.split(r"[/\\#]", told.rstrip("/\\"))) if part.strip(". ")]
+    """The parts of a model's name from the end, as folders may be called; a revision or an adapter comes first."""
+    name = f"{model.name}@{model.revision}" if model.revision else model.name
+    name = (model.adapter or name).removesuffix(".json")
+    return [folder_name(part) for part in reversed(re.split(r"[/\\#]", name.rstrip("/\\"))) if part.strip(". ")]
 
 
 def _there(folder: Path) -> dict[str, str]:
     """Models that have runs in the folder already, and their labels."""
-    found: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     for run in sorted(folder.glob("*/t*-p*")) if folder.is_dir() else []:
         origin = read_origin(run) if is_run(run) else None
         if origin is not None:
-            found.setdefault(origin.model, run.parent.name)
-    return found
+            label_of.setdefault(origin.model, run.parent.name)
+    return label_of
 
 
 # A family of runs: models at decodings, drawn and judged where samples or verdicts are missing.
@@ -154,8 +155,8 @@ class SweepModel:
 
 
 @dataclass
-class RunFamily:
-    """Runs of members at decodings, below one folder; made by `family`."""
+class SweepRuns:
+    """Runs of members at decodings, below one folder; made by `open_runs`."""
 
     folder: Path
     problems: pl.DataFrame
@@ -174,33 +175,33 @@ class RunFamily:
         return budget(self.k, self.problems)
 
     def check(self, members: Sequence[SweepModel], decodings: Sequence[SamplingParams]) -> None:
-        """Refuse what can be told before the first sample, of every folder and model, and of how samples are judged."""
+        """Refuse before the first sample what is wrong with any folder, model, problem or verifier."""
         if self.folder.is_file() or is_run(self.folder):
-            what = "a file" if self.folder.is_file() else "a run"
-            raise OffleashError(f"{self.folder} is {what}, and a sweep is a folder of runs; choose another with -o.")
+            kind = "a file" if self.folder.is_file() else "a run"
+            raise OffleashError(f"{self.folder} is {kind}. A sweep is a folder of runs; choose another with -o.")
         for member in members:
             for decoding in decodings:
                 self._drawing(member, decoding)
             check_model(member.model)
             for decoding in decodings:
-                refuse_other_weights(place(self.folder, member.label, decoding), member.model)
+                refuse_other_weights(run_path(self.folder, member.label, decoding), member.model)
         options, where = self.verifying, "this sweep"
         cases = problem_cases(with_prompts(self.problems), options.verifier, options.extraction, where)
         refuse_unreadable(self.judge, cases, where)
 
-    def run(self, member: SweepModel, decoding: SamplingParams, name: str, told: str) -> Run:
+    def run(self, member: SweepModel, decoding: SamplingParams, name: str, label: str) -> Run:
         """A member at a decoding as a run: drawn to k and judged, as far as that is missing."""
-        folder = place(self.folder, member.label, decoding)
+        folder = run_path(self.folder, member.label, decoding)
         drawing = self._drawing(member, decoding)
 
-        def tell(text: str) -> None:
-            self.progress(f"{told}: {text}")
+        def report(text: str) -> None:
+            self.progress(f"{label}: {text}")
 
-        self.progress(told)
+        self.progress(label)
         if not self._complete(folder, member.model):
             sampler = self.sampler(member.model)
-            self._count(draw(folder, self.problems, sampler, decoding, drawing, self.verifying, tell))
-        judged = verify_with(self.judge, folder, self.verifying, tell)
+            self._count(draw(folder, self.problems, sampler, decoding, drawing, self.verifying, report))
+        judged = verify_with(self.judge, folder, self.verifying, report)
         return open_run(folder, name, judged.verifier)
 
     def sampler(self, model: Model) -> Sampler:
@@ -218,13 +219,13 @@ class RunFamily:
             self._open = None
 
     def _drawing(self, member: SweepModel, decoding: SamplingParams) -> DrawRequest:
-        folder = place(self.folder, member.label, decoding)
+        folder = run_path(self.folder, member.label, decoding)
         return check_draw(folder, self.problems, member.model, decoding, self.k, 0, self.seed)
 
     def _complete(self, folder: Path, model: Model) -> bool:
-        """Whether a folder holds k samples of every problem from this very model, so that none need be loaded."""
+        """Whether a folder holds k samples of every problem from this very model: then the model need not be loaded."""
         if not refuse_other_weights(folder, model):
-            return False  # it is loaded, and `draw` tells what differs
+            return False  # it is loaded, and `draw` refuses what differs
         differing = problem_differences(read_problems(folder), with_prompts(self.problems))
         refuse_differences(folder, "samples", differing, resume_step("sweep"))
         held = scan_shards(folder / "samples", SAMPLES).group_by("problem").agg(pl.len()).collect()
@@ -232,7 +233,7 @@ class RunFamily:
 
     def _count(self, drawn: DrawSummary) -> None:
         if not drawn.samples:
-            why = "; ".join(drawn.reasons) or "nothing was asked for"
+            why = "; ".join(drawn.reasons) or "no sample was requested"
             raise OffleashError(f"{drawn.folder}: no sample could be drawn: {why}.")
         self.new += drawn.new
         self.missing += drawn.missing
@@ -241,15 +242,15 @@ class RunFamily:
 
 
 @contextmanager
-def family(
+def open_runs(
     folder: Path, problems: pl.DataFrame, k: int | str, seed: int, verifying: VerifyOptions, progress: Progress
-) -> Iterator[RunFamily]:
+) -> Iterator[SweepRuns]:
     """A family with its workers, which are closed at the end with the last model."""
     with ExitStack() as stack:
         judge = stack.enter_context(open_judge(verifying, progress))
-        made = RunFamily(folder, problems, k, seed, verifying, judge, progress)
-        stack.callback(made.close)
-        yield made
+        runs = SweepRuns(folder, problems, k, seed, verifying, judge, progress)
+        stack.callback(runs.close)
+        yield runs
 
 
 # Whether a run folder holds samples of exactly the model that was named, decided without loading it.
@@ -259,9 +260,9 @@ HEAVY = ("hf", "vllm")  # samplers that load weights: not done where nothing is 
 
 
 def refuse_other_weights(folder: Path, model: Model) -> bool:
-    """Refuse a folder with samples of other weights, settings or prompts, in the words of `draw`.
+    """Refuse a folder with samples of other weights, settings or prompts, with the message of `draw`.
 
-    True where the folder's model is known to be this one; False where only loading it tells, or there is no run.
+    True where the folder's model is known to be this one; False where only loading it can decide, or there is no run.
     """
     if model.sampler not in HEAVY or not is_run(folder):
         return False
@@ -275,7 +276,7 @@ def refuse_other_weights(folder: Path, model: Model) -> bool:
 
 
 def kept_settings(model: Model) -> Mapping[str, str] | None:
-    """Settings that change samples, as a run of this model keeps them; None where only the loaded model tells."""
+    """Settings that change samples, as a run of this model stores them; None where only the loaded model knows them."""
     if model.sampler == "vllm":
         from offleash.samplers.vllm.sampler import OURS, PLACE
 
@@ -298,5 +299,5 @@ def _usual_dtype(model: Model) -> str | None:
         config = json.loads((Path(model.name).expanduser() / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    found = config.get("dtype") or config.get("torch_dtype") if isinstance(config, dict) else None
-    return found if isinstance(found, str) else None
+    dtype = config.get("dtype") or config.get("torch_dtype") if isinstance(config, dict) else None
+    return dtype if isinstance(dtype, str) else None

@@ -11,7 +11,7 @@ import polars as pl
 from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.match import EntropyMatch, NoMatchError, match_runs
 from offleash.analyses.sweep.points import PointLocation, SweepPoint, points
-from offleash.analyses.sweep.runs import RunFamily, SweepModel, family, labels, place, way
+from offleash.analyses.sweep.runs import SweepModel, SweepRuns, decoding_label, labels, open_runs, run_path
 from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.tables import Note
@@ -39,7 +39,7 @@ class SweepRequest:
     def __post_init__(self) -> None:
         if self.match and len(self.models) < 2:
             raise OffleashError("--match gives the second model the token entropy of the first; name two models.")
-        if self.match and any(one.temperature == 0 for one in self.decodings):
+        if self.match and any(decoding.temperature == 0 for decoding in self.decodings):
             raise OffleashError("At temperature 0 there is no entropy to match; found --temperature 0 with --match.")
 
 
@@ -53,9 +53,9 @@ class Sweep:
     k: int
     problems: int
     points: tuple[SweepPoint, ...]  # decodings in the order given, at each of them the models
-    changes: tuple[SupportChange, ...]  # of two models at equal decoding, one a decoding
+    changes: tuple[SupportChange, ...]  # of two models at equal decoding, one per decoding
     best: BestDecoding | None
-    matched: tuple[EntropyMatch, ...]  # one a decoding, where asked for
+    matched: tuple[EntropyMatch, ...]  # per decoding, where `match` is set
     unmatched: tuple[tuple[SamplingParams, str], ...]  # decodings whose entropy it has at no temperature: why
     notes: tuple[Note, ...]
     new: int  # samples drawn now
@@ -67,39 +67,43 @@ class Sweep:
 
 
 def sweep(
-    asked: SweepRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
+    request: SweepRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
 ) -> Sweep:
-    """Draw, judge and compare every model at every decoding; again after a kill or with a larger grid, it goes on."""
+    """Draw, judge and compare every model at every decoding; after a kill or with a larger grid, it resumes."""
     started = time.monotonic()
-    named = labels(asked.models, folder)
-    members = tuple(SweepModel(label, model) for label, (_, model) in zip(named, asked.models, strict=True))
-    with family(folder, asked.problems, asked.k, asked.seed, verifying or VerifyOptions(), progress) as runs_of:
-        runs_of.check(members, asked.decodings)
-        runs = _drawn(runs_of, members, asked.decodings)
-        ordered = [runs[member.label, one] for one in asked.decodings for member in members]
+    named = labels(request.models, folder)
+    members = tuple(SweepModel(label, model) for label, (_, model) in zip(named, request.models, strict=True))
+    with open_runs(
+        folder, request.problems, request.k, request.seed, verifying or VerifyOptions(), progress
+    ) as runs_of:
+        runs_of.check(members, request.decodings)
+        runs = _draw_all(runs_of, members, request.decodings)
+        ordered = [runs[member.label, decoding] for decoding in request.decodings for member in members]
         progress("counting")
-        counted = tally(ordered, runs_of.budget, asked.seed)
+        counted = tally(ordered, runs_of.budget, request.seed)
         matched, unmatched = [], []
-        for number, decoding in enumerate(asked.decodings if asked.match else (), 1):
-            told = f"matching {number} of {len(asked.decodings)}"
+        for number, decoding in enumerate(request.decodings if request.match else (), 1):
+            stage = f"matching {number} of {len(request.decodings)}"
             pair = runs[members[0].label, decoding], runs[members[1].label, decoding]
             try:
-                matched.append(match_runs(runs_of, (members[0], members[1]), decoding, pair, told))
+                matched.append(match_runs(runs_of, (members[0], members[1]), decoding, pair, stage))
             except NoMatchError as error:  # the other decodings, and the table, are worth having
                 unmatched.append((decoding, str(error)))
-    stands = [
-        PointLocation(one.label, how, place(folder, one.label, how)) for how in asked.decodings for one in members
+    locations = [
+        PointLocation(member.label, decoding, run_path(folder, member.label, decoding))
+        for decoding in request.decodings
+        for member in members
     ]
     two = len(members) == 2
     return Sweep(
         folder,
         members,
-        asked.decodings,
+        request.decodings,
         counted.tally.head,
         len(counted.tally),
-        points(stands, ordered, counted, counted.tally.head),
-        tuple(_changes(counted, asked.seed)) if two else (),
-        _best(counted, asked.decodings, asked.seed) if two else None,
+        points(locations, ordered, counted, counted.tally.head),
+        tuple(_changes(counted, request.seed)) if two else (),
+        _best(counted, request.decodings, request.seed) if two else None,
         tuple(matched),
         tuple(unmatched),
         counted.notes,
@@ -109,22 +113,22 @@ def sweep(
     )
 
 
-def _drawn(
-    runs_of: RunFamily, members: Sequence[SweepModel], decodings: Sequence[SamplingParams]
+def _draw_all(
+    runs_of: SweepRuns, members: Sequence[SweepModel], decodings: Sequence[SamplingParams]
 ) -> dict[tuple[str, SamplingParams], Run]:
-    """Every run, model by model: each is loaded once at most."""
-    runs, number, whole = {}, 0, len(members) * len(decodings)
+    """Every run, model by model: each is loaded at most once, since one model is in memory at a time."""
+    runs, number, total = {}, 0, len(members) * len(decodings)
     for member in members:
         for decoding in decodings:
             number += 1
-            name = f"{member.label} at {way(decoding)}"
-            runs[member.label, decoding] = runs_of.run(member, decoding, name, f"{number} of {whole}: {name}")
+            name = f"{member.label} at {decoding_label(decoding)}"
+            runs[member.label, decoding] = runs_of.run(member, decoding, name, f"{number} of {total}: {name}")
     return runs
 
 
 def _changes(counted: AlignedTally, seed: int) -> list[SupportChange]:
     """The second model against the first at every decoding."""
-    names = counted.tally.runs
+    names = counted.tally.runs  # at each decoding first the model before, then the one after
     pairs = zip(names[::2], names[1::2], strict=True)
     return [support_change(counted.tally, *pair, k=counted.tally.head, seed=seed) for pair in pairs]
 

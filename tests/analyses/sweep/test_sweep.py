@@ -16,7 +16,7 @@ from rich.console import Console
 
 from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.report import finding, show_sweep
-from offleash.analyses.sweep.runs import grid, kept_settings, labels, numbers, place, split_label
+from offleash.analyses.sweep.runs import grid, kept_settings, labels, numbers, run_path, split_label
 from offleash.analyses.sweep.sweep import Sweep, SweepRequest, sweep
 from offleash.errors import OffleashError
 from offleash.lab.pretrain import base_of
@@ -176,7 +176,7 @@ def test_another_model_or_seed_in_the_folder_is_refused_before_anything_is_drawn
     asked = SweepRequest(problems(5), (("", model_of(scripts[0])),), grid(PLAIN, (0.5, 1.0), (1.0,)), "40", seed=7)
     with pytest.raises(OffleashError, match=r"seed: stored 0, requested 7"):
         sweep(asked, tmp_path, QUIET)
-    assert not place(tmp_path, "base", SamplingParams(temperature=0.5)).exists()
+    assert not run_path(tmp_path, "base", SamplingParams(temperature=0.5)).exists()
     with pytest.raises(OffleashError, match="is a run, and a sweep is a folder of runs"):
         swept(tmp_path / "base" / "t1-p1", scripts[:1], (1.0,))
     with pytest.raises(OffleashError, match="name two models"):
@@ -265,7 +265,7 @@ def test_runs_of_another_precision_are_not_taken_for_those_asked_for(lab: Path) 
     asked = lab_words(lab / "runs", lab / "problems.jsonl", "0.5,1")
     refused(offleash(*asked, "--set", "dtype=bfloat16"), "dtype: stored float32, requested bfloat16")
     refused(offleash(*asked, "--raw"), "raw: stored false, requested true")
-    assert not place(lab / "runs", "base", SamplingParams(temperature=0.5)).exists()
+    assert not run_path(lab / "runs", "base", SamplingParams(temperature=0.5)).exists()
     again = offleash(*lab_words(lab / "runs", lab / "problems.jsonl", "1", "--set", "dtype=float32"))
     assert again.json["new"] == 0, again.err
 
