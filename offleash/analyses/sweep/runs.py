@@ -106,7 +106,7 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
 def _refuse_label(label: str, model: str) -> None:
     if not LABEL.fullmatch(label):
         raise OffleashError(
-            f"The name of a model in a sweep names a folder: it takes letters, digits and _.+-, and starts with a "
+            f"The name of a model in a sweep names a folder: it takes letters from A to Z, digits and _.+-, and starts with a "
             f"letter, a digit or _; found {label!r}. For example: base={model}."
         )
 

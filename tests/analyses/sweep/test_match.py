@@ -143,7 +143,7 @@ def test_the_match_is_told_in_tables_and_words(sharpened: EntropyMatch) -> None:
     for word in (*words, f"{sharpened.entropy['matched'].value:.4f}"):
         assert word in told
     said = match_finding(sharpened)
-    assert f"would on average move {sharpened.recovered.chance:.1f} each way" in said
+    assert f"would move {sharpened.recovered.chance:.1f} each way on average" in said
     assert f"loses {sharpened.recovered.lost:g} at equal decoding" in said
     assert "of the loss goes away" in said
 

@@ -77,7 +77,7 @@ def test_two_models_of_the_same_last_name_get_names_that_differ(tmp_path: Path) 
     assert named("hf:/a/base", "hf:/a/base+/loras/new") == ("base", "new")
     assert named("hf:org/m@main", "hf:org/m@v2") == ("m@main", "m@v2")
     assert len(set(named("hf:model", "vllm:model"))) == 2
-    with pytest.raises(OffleashError, match=r"the same, hf:/a/base"):
+    with pytest.raises(OffleashError, match=r"Both models are hf:/a/base"):
         named("hf:/a/base", "hf:/a/base")
     with pytest.raises(OffleashError, match=r"belongs to hf:/a/one"):
         named("x=hf:/a/one", "x=hf:/a/two")
@@ -177,7 +177,7 @@ def test_another_model_or_seed_in_the_folder_is_refused_before_anything_is_drawn
     with pytest.raises(OffleashError, match=r"seed: stored 0, requested 7"):
         sweep(asked, tmp_path, QUIET)
     assert not run_path(tmp_path, "base", SamplingParams(temperature=0.5)).exists()
-    with pytest.raises(OffleashError, match="is a run, and a sweep is a folder of runs"):
+    with pytest.raises(OffleashError, match=r"is a run\. A sweep is a folder of runs"):
         swept(tmp_path / "base" / "t1-p1", scripts[:1], (1.0,))
     with pytest.raises(OffleashError, match="name two models"):
         SweepRequest(problems(5), asked.models, asked.decodings, "40", match=True)
@@ -211,7 +211,7 @@ def test_at_80_columns_every_temperature_value_and_interval_can_be_read(named: S
         ends = change.interval["NSCR"]
         assert f"[{ends.low:.3f}, {ends.high:.3f}]" in shown(found)
     assert found.best is not None
-    assert "need not be on the other" in finding(found)
+    assert "need not be best on the other" in finding(found)
     assert f"NSCR {found.best.in_sample.value['NSCR']:+.3f}." in finding(found)
 
 
@@ -222,7 +222,7 @@ def test_a_decoding_at_which_nobody_reaches_anything_has_no_place_in_the_range(n
             for change, value in zip(named.changes, values, strict=True)
         ]
         said = finding(replace(named, changes=tuple(changes)))
-        assert "goes from -0.250 [" in said
+        assert "ranges from -0.250 [" in said
         assert " to 0.500 [" in said
 
 
