@@ -106,8 +106,8 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
 def _refuse_label(label: str, model: str) -> None:
     if not LABEL.fullmatch(label):
         raise OffleashError(
-            f"The name of a model in a sweep names a folder: it takes letters from A to Z, digits and _.+-, and starts with a "
-            f"letter, a digit or _; found {label!r}. For example: base={model}."
+            f"The name of a model in a sweep names a folder: it takes letters from A to Z, digits and _.+-, "
+            f"and starts with a letter, a digit or _; found {label!r}. For example: base={model}."
         )
 
 
