@@ -34,7 +34,7 @@ def drawn(
     while samples < k and (not until or hits < until):
         end = min(chunks.round_end(samples), k) if until else k
         requests = [
-            Request(str(place), countdown.prompt(*problem), first, size, place, again=keep)
+            Request(str(place), countdown.prompt(*problem), first, size, place, more_expected=keep)
             for first, size in chunks.between(samples, end)
         ]
         for one in sampler.sample(requests, DECODING):

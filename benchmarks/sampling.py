@@ -129,7 +129,7 @@ def smollm2() -> None:
     tokenizer, k, length = AutoTokenizer.from_pretrained(SMOLLM2), 64, 64
     model = AutoModelForCausalLM.from_pretrained(SMOLLM2, dtype=torch.float32).eval()
     sampler = open_sampler(model_of(f"hf:{SMOLLM2}"))
-    prompts = [tokenizer.encode(str(sampler.asked(text)), add_special_tokens=False) for text in QUESTIONS]
+    prompts = [tokenizer.encode(str(sampler.rendered_prompt(text)), add_special_tokens=False) for text in QUESTIONS]
     generate, engine = partial(by_generate, model, tokenizer, prompts), partial(by_engine, sampler, list(QUESTIONS))
     generate(4, 4, 4), engine(4, 4)
     peer, ours = rate(partial(generate, k, k, length), 2, warm=False), rate(partial(engine, k, length), 2, warm=False)

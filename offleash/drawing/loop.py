@@ -19,7 +19,7 @@ from offleash.drawing.writer import Writer
 from offleash.errors import OffleashError
 from offleash.progress import Progress
 from offleash.render.numbers import duration
-from offleash.samplers.sampler import DrawnChunk, Request, Sampler, SamplingParams
+from offleash.samplers.sampler import Request, SampleChunk, Sampler, SamplingParams
 
 OFTEN = 0.5  # seconds between two words
 
@@ -123,11 +123,11 @@ class DrawLoop:
 
     def _submit_requests(self, workers: SamplerWorkers, judge_queue: JudgeQueue | None) -> None:
         """Keep the sampler busy, unless the judge is far behind."""
-        appetite = self._sampler.appetite
+        batch_size = self._sampler.batch_size
         while workers.idle and (judge_queue is None or judge_queue.backlog < BACKLOG):
             # what is being judged comes back as further rounds: a judge that is behind opens no more problems
-            admit = self._judging < AHEAD * appetite * (workers.idle + workers.busy)
-            batch = self._schedule.take(appetite, workers.idle, admit)
+            admit = self._judging < AHEAD * batch_size * (workers.idle + workers.busy)
+            batch = self._schedule.take(batch_size, workers.idle, admit)
             if not batch:
                 return
             workers.submit([self._request(chunk) for chunk in batch])
@@ -135,14 +135,14 @@ class DrawLoop:
     def _request(self, chunk: Chunk) -> Request:
         problem, first, size = chunk
         prompt, images = self._prompts[problem]
-        more_follow = first + size < self._schedule.k
-        return Request(problem, prompt, first, size, problem_seed(self._key, problem), images, more_follow)
+        more_expected = first + size < self._schedule.k
+        return Request(problem, prompt, first, size, problem_seed(self._key, problem), images, more_expected)
 
     def _handle(self, event: Event, workers: SamplerWorkers, judge_queue: JudgeQueue | None) -> None:
         match event:
-            case DrawnChunk() if event.trouble:
+            case SampleChunk() if event.error:
                 self._failed(event, workers)
-            case DrawnChunk():
+            case SampleChunk():
                 self._succeeded += 1
                 self.duplicates.add(event.request, event.samples)
                 self.writer.add(event)
@@ -162,12 +162,12 @@ class DrawLoop:
             case JudgingFailed():
                 raise event.error
 
-    def _failed(self, drawn: DrawnChunk, workers: SamplerWorkers) -> None:
+    def _failed(self, drawn: SampleChunk, workers: SamplerWorkers) -> None:
         self.writer.failed(drawn)
-        self.reasons[drawn.trouble] += 1
+        self.reasons[drawn.error] += 1
         self.missing += drawn.request.size
         if not self._succeeded and len(self.reasons) == 1 and self.reasons.total() >= FRUITLESS:
-            raise OffleashError(f"The first {FRUITLESS} requests all failed alike, so none was drawn: {drawn.trouble}")
+            raise OffleashError(f"The first {FRUITLESS} requests all failed alike, so none was drawn: {drawn.error}")
         if self._schedule.failed(drawn.request.problem):
             workers.forget(drawn.request.problem)
 
@@ -175,9 +175,9 @@ class DrawLoop:
         if self._schedule.done(request.problem, request.size, hits):
             workers.forget(request.problem)
 
-    def _write_late(self, late: list[DrawnChunk]) -> None:
+    def _write_late(self, late: list[SampleChunk]) -> None:
         if self._keep_late_samples:
             for drawn in late:
-                if not drawn.trouble:
+                if not drawn.error:
                     self.writer.add(drawn)
             self.writer.write()

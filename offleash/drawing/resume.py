@@ -89,7 +89,7 @@ def origin_of(
     document = stored_decoding(decoding)
     key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw)
     prompts = with_prompts(problems).sort("problem").select("problem", "prompt").rows()
-    rendered = sampler.asked(PROBE)
+    rendered = sampler.rendered_prompt(PROBE)
     return Origin(
         model=model,
         about={attribute.name: _document(getattr(about, attribute.name)) for attribute in fields(about)},

@@ -117,14 +117,14 @@ class Schedule:
         self._samples = 0  # in the chunks that are ready
         self.unfinished = len(self._waiting)  # problems that are neither settled nor stuck
 
-    def take(self, appetite: int, idle: int, admit: bool = True) -> list[Chunk]:
-        """About `appetite` samples in chunks for one of `idle` callers: less when all of them can have some.
+    def take(self, batch_size: int, idle: int, admit: bool = True) -> list[Chunk]:
+        """About `batch_size` samples in chunks for one of `idle` callers: less when all of them can have some.
 
         Without `admit` no problem is opened for it.
         """
-        while admit and self._samples < appetite * idle and self._waiting:
+        while admit and self._samples < batch_size * idle and self._waiting:
             self._make_ready(self._waiting.popleft())
-        share = min(appetite, math.ceil(self._samples / max(1, idle)))
+        share = min(batch_size, math.ceil(self._samples / max(1, idle)))
         batch: list[Chunk] = []
         taken = 0
         while self._ready and (not batch or taken + self._ready[0][2] <= share):

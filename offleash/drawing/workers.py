@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import DrawnChunk, Request, Sample, Sampler, SamplingParams
+from offleash.samplers.sampler import Request, Sample, SampleChunk, Sampler, SamplingParams
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import CasesByProblem, judge_rows
 
@@ -42,15 +42,15 @@ class JudgingFailed:
     error: BaseException
 
 
-Event = DrawnChunk | VerdictsReady | BatchDone | JudgingFailed
+Event = SampleChunk | VerdictsReady | BatchDone | JudgingFailed
 
 
 class SamplerWorkers:
-    """Up to `sampler.width` batches at once. What became of them comes through `events`, to the thread that asked."""
+    """Up to `sampler.concurrency` batches at once; their results come through `events`."""
 
     def __init__(self, sampler: Sampler, decoding: SamplingParams) -> None:
         self._sampler, self._decoding = sampler, decoding
-        self._width = max(1, sampler.width)
+        self._width = max(1, sampler.concurrency)
         self._batches: queue.SimpleQueue[tuple[list[Request], list[str]] | None] = queue.SimpleQueue()
         self.events: queue.Queue[Event] = queue.Queue(HELD)
         self._busy = 0
@@ -90,19 +90,19 @@ class SamplerWorkers:
             self._busy -= 1
         return event
 
-    def stop(self, patience: float) -> list[DrawnChunk]:
+    def stop(self, patience: float) -> list[SampleChunk]:
         """End the threads. What the sampler answers meanwhile is returned; one that takes too long is left behind."""
         self._stopping.set()
         for _ in self._threads:
             self._batches.put(None)
-        late: list[DrawnChunk] = []
+        late: list[SampleChunk] = []
         limit = time.monotonic() + patience
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < limit:
             event = self.next_event(0.02)
-            if isinstance(event, DrawnChunk):
+            if isinstance(event, SampleChunk):
                 late.append(event)
         while (event := self.next_event(0)) is not None:
-            if isinstance(event, DrawnChunk):
+            if isinstance(event, SampleChunk):
                 late.append(event)
         if not any(thread.is_alive() for thread in self._threads):
             for problem in self._forgotten:
@@ -133,20 +133,20 @@ class SamplerWorkers:
             if self._stopping.is_set():
                 return
         for request in left.values():
-            self.events.put(DrawnChunk(request, trouble="the sampler gave no answer"))
+            self.events.put(SampleChunk(request, error="the sampler gave no answer"))
 
 
-def checked(request: Request, drawn: DrawnChunk) -> DrawnChunk:
+def checked(request: Request, drawn: SampleChunk) -> SampleChunk:
     """An answer whose samples are those that were asked for, with texts that can be written; else its trouble."""
-    if drawn.trouble:
+    if drawn.error:
         return replace(drawn, request=request)
     samples = sorted(drawn.samples, key=lambda sample: sample.index)
     indices = [sample.index for sample in samples]
     if indices != list(range(request.first, request.first + request.size)):
-        return DrawnChunk(
-            request, trouble=f"the sampler gave {len(indices)} samples where {request.size} were asked for"
+        return SampleChunk(
+            request, error=f"the sampler gave {len(indices)} samples where {request.size} were asked for"
         )
-    return DrawnChunk(request, tuple(_writable(sample) for sample in samples))
+    return SampleChunk(request, tuple(_writable(sample) for sample in samples))
 
 
 def _writable(sample: Sample) -> Sample:
@@ -169,14 +169,14 @@ class JudgeQueue:
 
     def __init__(self, judge: Judge, cases: CasesByProblem, opened: bool, events: queue.Queue[Event]) -> None:
         self._judge, self._cases, self._opened, self._events = judge, cases, opened, events
-        self._waiting: queue.SimpleQueue[tuple[DrawnChunk, int] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[SampleChunk, int] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self.backlog = 0  # bytes of text that wait
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="offleash-judge", daemon=True)
         self._thread.start()
 
-    def put(self, drawn: DrawnChunk) -> None:
+    def put(self, drawn: SampleChunk) -> None:
         size = sum(len(sample.text) for sample in drawn.samples)
         with self._lock:
             self.backlog += size
@@ -209,7 +209,7 @@ class JudgeQueue:
                     self.backlog -= size
                 self._events.put(VerdictsReady(drawn.request, frame))
 
-    def _verdicts(self, some: Sequence[DrawnChunk]) -> list[pl.DataFrame]:
+    def _verdicts(self, some: Sequence[SampleChunk]) -> list[pl.DataFrame]:
         whole = judge_rows(self._judge, self._cases, pl.concat([rows_of(drawn) for drawn in some]), self._opened)
         frames, start = [], 0
         for drawn in some:
@@ -218,7 +218,7 @@ class JudgeQueue:
         return frames
 
 
-def rows_of(drawn: DrawnChunk) -> pl.DataFrame:
+def rows_of(drawn: SampleChunk) -> pl.DataFrame:
     """What is needed to judge samples: problem, index, text and finish."""
     return pl.DataFrame(
         {

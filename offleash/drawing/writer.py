@@ -10,7 +10,7 @@ import polars as pl
 from offleash.data.run_folder import RunFolder
 from offleash.data.tables import SAMPLES
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import TRUNCATED, DrawnChunk, Request
+from offleash.samplers.sampler import TRUNCATED, Request, SampleChunk
 
 SAMPLES_A_SHARD = 4_096
 BYTES_A_SHARD = 64 << 20  # of text
@@ -34,14 +34,14 @@ class Writer:
 
     def __init__(self, run: RunFolder, verifier: str | None) -> None:
         self._run, self._verifier = run, verifier
-        self._held: list[DrawnChunk] = []
+        self._held: list[SampleChunk] = []
         self._samples = self._bytes = 0
         self._early: dict[Place, pl.DataFrame] = {}  # verdicts on what is not yet written
         self._shards: dict[Place, _Shard] = {}  # of chunks that are written and not judged
         self._started = self._last = time.monotonic()
         self.samples = self.tokens = self.truncated = 0  # of this draw
 
-    def add(self, drawn: DrawnChunk) -> None:
+    def add(self, drawn: SampleChunk) -> None:
         self._held.append(drawn)
         self._samples += len(drawn.samples)
         self._bytes += sum(len(sample.text) for sample in drawn.samples)
@@ -60,10 +60,10 @@ class Writer:
         shard.frames.append(verdicts)
         self._finish(shard)
 
-    def failed(self, drawn: DrawnChunk) -> None:
+    def failed(self, drawn: SampleChunk) -> None:
         """Note a request that failed."""
         request = drawn.request
-        row = {"problem": request.problem, "first": request.first, "size": request.size, "reason": drawn.trouble}
+        row = {"problem": request.problem, "first": request.first, "size": request.size, "reason": drawn.error}
         file = self._run.path / FAILURES
         try:
             with file.open("a", encoding="utf-8") as opened:
@@ -100,7 +100,7 @@ class Writer:
             self._run.write_verdicts(self._verifier, pl.concat(shard.frames), shard=shard.name)
 
 
-def table_of(some: Sequence[DrawnChunk]) -> pl.DataFrame:
+def table_of(some: Sequence[SampleChunk]) -> pl.DataFrame:
     """Samples as a table (SAMPLES)."""
     columns: dict[str, list[object]] = {
         "problem": [drawn.request.problem for drawn in some for _ in drawn.samples],

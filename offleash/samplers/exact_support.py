@@ -51,7 +51,7 @@ class Expansion:
     prefixes: int = 0  # that were expanded: all those more probable than epsilon
     deepest: int = 0  # tokens of the longest of them
     forwarded: int = 0  # tokens that went through the model
-    trouble: str = ""  # why there is none
+    error: str = ""  # why there is none
 
 
 class Expander(Protocol):
@@ -63,7 +63,7 @@ class Expander(Protocol):
         ...
 
     def expand(
-        self, request: Request, decoding: SamplingParams, epsilon: float, tell: ExpansionProgress = no_progress
+        self, request: Request, decoding: SamplingParams, epsilon: float, progress: ExpansionProgress = no_progress
     ) -> Expansion: ...
 
 
@@ -77,7 +77,7 @@ def expander_of(sampler: Sampler) -> Expander:
         why = f"it runs by transformers' generate ({sampler.why_generate})"
         step = "leave out --set engine=generate" if sampler.why_generate == "as asked" else "draw samples instead"
         raise OffleashError(f"hf:{sampler.about.model} cannot be expanded: {why}; {step}.")
-    return _Shared(sampler.loaded, sampler.network, sampler.asking, sampler.limits)
+    return _Shared(sampler.loaded, sampler.network, sampler.prompt_encoder, sampler.limits)
 
 
 def refuse_sampler(name: str) -> None:
@@ -95,7 +95,7 @@ class _Shared:
 
     loaded: "LoadedModel"
     network: "Network"
-    asking: "PromptEncoder"
+    prompt_encoder: "PromptEncoder"
     limits: "WalkLimits"
 
     @property
@@ -107,18 +107,18 @@ class _Shared:
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
     def expand(
-        self, request: Request, decoding: SamplingParams, epsilon: float, tell: ExpansionProgress = no_progress
+        self, request: Request, decoding: SamplingParams, epsilon: float, progress: ExpansionProgress = no_progress
     ) -> Expansion:
         from offleash.samplers.huggingface.enumerate_completions import PrefixExpansion
         from offleash.samplers.huggingface.prefix_tree import Tree
         from offleash.samplers.huggingface.text import stop_finder
 
-        tokens, trouble = self.asking.tokens(request)
+        tokens, trouble = self.prompt_encoder.encode(request)
         room = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
         if not trouble and room < 1:
             trouble = f"the prompt has {len(tokens)} tokens and the model reads {self.loaded.context}"
         if trouble:
-            return Expansion(trouble=trouble)
+            return Expansion(error=trouble)
         decoding, before = replace(decoding, max_tokens=min(room, decoding.max_tokens)), self.network.forwarded
         ((layers, logits),) = self.network.read([tokens])
         expanding = PrefixExpansion(
@@ -130,7 +130,7 @@ class _Shared:
             epsilon / FREE,
             self.limits,
             stop_finder(self.loaded.tokenizer, decoding.stop) if decoding.stop else None,
-            tell,
+            progress,
         )
         leaves = list(expanding.leaves())
         _refuse_strange(expanding.found, expanding.cut)

@@ -10,14 +10,14 @@ from typing import Protocol
 from offleash.errors import OffleashError, unknown
 from offleash.options import Decoding
 
-ExpansionProgress = Callable[[int, int, float], None]  # depth, prefixes at it, mass found and cut off so far
+ExpansionProgress = Callable[[int, int, float], None]  # depth, prefixes at it, mass settled (kept or cut off) so far
 
 
 def no_progress(_: int, __: int, ___: float) -> None:
     """An expansion that nobody watches."""
 
 
-FINISHED, TRUNCATED = "stop", "length"
+FINISHED, TRUNCATED = "stop", "length"  # OpenAI's finish reasons, which vLLM and other servers use too
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class SamplingParams:
             ("max_tokens", self.max_tokens >= 1, "1 or more"),
             ("stop", all(self.stop), "a text that is not empty"),
         )
-        for name, good, what in checks:
-            if not good:
-                raise OffleashError(f"{name} is {what}; found {getattr(self, name)!r}.")
+        for name, valid, expected in checks:
+            if not valid:
+                raise OffleashError(f"{name} is {expected}; found {getattr(self, name)!r}.")
 
     @property
     def plain(self) -> bool:
@@ -50,6 +50,7 @@ class SamplingParams:
         return self.temperature == 1 and self.top_p == 1 and self.top_k == 0 and self.min_p == 0
 
     def document(self) -> dict[str, object]:
+        """The decoding as run.json stores it, and `decoding_of` reads it."""
         return {**asdict(self), "stop": list(self.stop)}
 
 
@@ -74,7 +75,7 @@ def sampling_params(given: Decoding) -> SamplingParams:
 
 def decoding_of(document: Mapping[str, object]) -> SamplingParams:
     """A decoding as it was stored."""
-    known = {one.name for one in fields(SamplingParams)}
+    known = {field.name for field in fields(SamplingParams)}
     for name in document:
         if name not in known:
             raise unknown("decoding option", name, known)
@@ -91,9 +92,9 @@ class Request:
     prompt: str  # the message, before any chat template
     first: int
     size: int
-    seed: int  # of the problem in its run, 64 bits; `seeds` says how samples and chunks derive theirs from it
+    seed: int  # of the problem in its run, 64 bits; seeds.py derives those of samples and chunks from it
     images: tuple[str, ...] = ()  # data: addresses
-    again: bool = False  # more samples of the problem may be asked for: what helps with them is worth keeping
+    more_expected: bool = False  # more samples of the problem may be requested: a sampler may keep what they share
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +108,22 @@ class Sample:
     seed: int
     logprob_raw: float | None = None  # under the model's own distribution
     logprob_sampled: float | None = None  # under the distribution that was drawn from
-    entropy_raw: float | None = None
+    entropy_raw: float | None = None  # nats, of the distributions that the tokens were drawn from; as for logprobs
     entropy_sampled: float | None = None
 
 
 @dataclass(frozen=True)
-class DrawnChunk:
-    """What became of a request: all its samples, by index, or none and why."""
+class SampleChunk:
+    """The outcome of a request: all its samples, ordered by index, or none and the reason."""
 
     request: Request
     samples: tuple[Sample, ...] = ()
-    trouble: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True)
 class About:
-    """Who answers, as it is stored with a run; a run is never continued with another."""
+    """Which model answers, as it is stored with a run; a run is never resumed with another."""
 
     sampler: str  # hf, vllm, endpoint, scripted
     model: str
@@ -131,41 +132,102 @@ class About:
     fingerprint: str = ""  # of the weights, where they can be seen
     raw: bool = False  # prompts go in without a chat template
     settings: Mapping[str, str] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)  # told, but free to change
+    versions: Mapping[str, str] = field(default_factory=dict)  # recorded, but free to change between resumptions
 
 
 class Sampler(Protocol):
-    """Who answers. `sample` may be called from `width` threads at a time, each with about `appetite` samples."""
+    """What every engine provides: requests in, chunks of samples out.
+
+    A sample must follow from its request's seed and its own index alone, not from what is drawn beside it: then a run
+    that was killed and resumed holds the samples that it would have held, and chunks may be of any size. `sample_seeds`
+    and `uniform` (seeds.py) give the random numbers.
+
+    >>> from offleash.samplers.sampler import FINISHED, About, Request, Sample, SampleChunk, SamplingParams
+    >>> from offleash.samplers.seeds import sample_seeds, uniform
+    >>> class Coin:
+    ...     about = About("coin", "fair")
+    ...     concurrency, batch_size, forwarded = 1, 1024, None
+    ...     def rendered_prompt(self, prompt):
+    ...         return prompt
+    ...     def sample(self, requests, decoding):
+    ...         for request in requests:
+    ...             seeds = sample_seeds(request.seed, request.first, request.size)
+    ...             heads = uniform(seeds, position=0) < 0.5
+    ...             yield SampleChunk(request, tuple(
+    ...                 Sample(request.first + i, "heads" if heads[i] else "tails", 1, FINISHED, int(seeds[i]))
+    ...                 for i in range(request.size)))
+    ...     def forget(self, problem):
+    ...         pass
+    ...     def close(self):
+    ...         pass
+    >>> chunk, = Coin().sample([Request("p", "Heads or tails?", first=0, size=5, seed=7)], SamplingParams())
+    >>> [sample.text for sample in chunk.samples]
+    ['tails', 'tails', 'heads', 'tails', 'tails']
+    >>> later, = Coin().sample([Request("p", "Heads or tails?", first=3, size=2, seed=7)], SamplingParams())
+    >>> later.samples == chunk.samples[3:]
+    True
+    """
 
     @property
-    def about(self) -> About: ...
+    def about(self) -> About:
+        """Which model this is. Everything that changes its samples belongs here: a resumed run must find it equal."""
+        ...
 
     @property
-    def width(self) -> int: ...
+    def concurrency(self) -> int:
+        """Threads that may call `sample` at the same time; 1 where the engine batches by itself."""
+        ...
 
     @property
-    def appetite(self) -> int: ...
+    def batch_size(self) -> int:
+        """Samples that one call of `sample` should hold: enough to keep the engine busy, and few enough that a kill
+        loses little. Read before every call, so it may change."""
+        ...
 
     @property
     def forwarded(self) -> int | None:
-        """Tokens that have gone through the model so far; None where the backend does not say."""
+        """Tokens that have gone through the model so far; None where the engine does not say."""
         ...
 
-    def asked(self, prompt: str) -> str | None:
-        """The whole text that the model reads for a prompt; None where a server makes it."""
+    def rendered_prompt(self, prompt: str) -> str | None:
+        """The text that the model reads for a prompt, its chat template included.
+
+        A run stores that of a probe, and is not resumed with another template.
+
+        Args:
+            prompt: the user's message.
+
+        Returns:
+            The full text, or None where a server renders it unseen.
+        """
         ...
 
-    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
-        """Every request once, in any order, as each is done. Trouble of one request is told in its Drawn; trouble
-        that every request would have (no server, no memory) is an OffleashError."""
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
+        """Draw every request, and give each back as soon as it is complete.
+
+        Args:
+            requests: chunks of one or several problems, about `batch_size` samples in all.
+            decoding: how tokens are drawn; engines must not add options of their own.
+
+        Returns:
+            An iterator over one chunk per request, in any order. Where a single request fails (its prompt is too long),
+            its chunk holds the error and no samples.
+
+        Raises:
+            OffleashError: no request could succeed (no server, no memory, a decoding that the engine does not have).
+        """
         ...
 
     def forget(self, problem: str) -> None:
-        """No more samples of this problem will be asked for."""
+        """Free what is kept of a problem: no more of its samples will be requested.
+
+        Args:
+            problem: its name, as in the requests.
+        """
         ...
 
     def close(self) -> None:
-        """Free the model."""
+        """Free the model. Called once, also after an error."""
         ...
 
 

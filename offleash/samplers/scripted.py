@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from offleash.errors import OffleashError, unknown
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import FINISHED, TRUNCATED, About, DrawnChunk, Request, Sample, SamplingParams
+from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Request, Sample, SampleChunk, SamplingParams
 from offleash.samplers.seeds import sample_seeds, seed_of, uniform
 
 ANY = "*"
@@ -43,8 +43,8 @@ class Behaviour:
     delay: float = 0.0  # seconds a request
     copies: bool = False  # a bad server: every sample of a request is the first one
     fail: float = 0.0  # share of requests that fail
-    width: int = 1
-    appetite: int = 1024
+    concurrency: int = 1
+    batch_size: int = 1024
 
 
 @dataclass(frozen=True)
@@ -73,31 +73,31 @@ class Scripted:
         return self._about
 
     @property
-    def width(self) -> int:
-        return self._behaviour.width
+    def concurrency(self) -> int:
+        return self._behaviour.concurrency
 
     @property
-    def appetite(self) -> int:
-        return self._behaviour.appetite
+    def batch_size(self) -> int:
+        return self._behaviour.batch_size
 
     @property
     def forwarded(self) -> int | None:
         return self._forwarded
 
-    def asked(self, prompt: str) -> str | None:
+    def rendered_prompt(self, prompt: str) -> str | None:
         return self._script.template.replace("{prompt}", prompt)
 
-    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         for request in requests:
             if self._behaviour.delay:
                 time.sleep(self._behaviour.delay)
             if seed_of(request.seed, "fail", request.first) < self._behaviour.fail * 2**64:
-                yield DrawnChunk(request, trouble=f"the script says that {self._behaviour.fail:g} of all requests fail")
+                yield SampleChunk(request, error=f"the script says that {self._behaviour.fail:g} of all requests fail")
                 continue
             samples = tuple(self._samples(request, decoding))
             with self._lock:
                 self._forwarded += sum(sample.tokens or 0 for sample in samples)
-            yield DrawnChunk(request, samples)
+            yield SampleChunk(request, samples)
 
     def forget(self, problem: str) -> None:
         """Nothing is remembered of a problem."""
@@ -210,8 +210,8 @@ def _behaviour(settings: Mapping[str, str]) -> Behaviour:
         delay=_number(settings, "delay", 0.0, 0, 3600),
         copies=copies == "yes",
         fail=_number(settings, "fail", 0.0, 0, 1),
-        width=int(_number(settings, "width", 1, 1, 1024)),
-        appetite=int(_number(settings, "appetite", 1024, 1, 1 << 20)),
+        concurrency=int(_number(settings, "width", 1, 1, 1024)),
+        batch_size=int(_number(settings, "appetite", 1024, 1, 1 << 20)),
     )
 
 

@@ -104,7 +104,7 @@ def no_verdicts(run: str) -> OffleashError:
 
 def template_of(scorer: "Scorer") -> str | None:
     """Hash of what a fixed prompt becomes; as a draw notes it."""
-    asked = scorer.asked(PROBE)
+    asked = scorer.rendered_prompt(PROBE)
     return None if asked is None else prompt_hash(asked)
 
 

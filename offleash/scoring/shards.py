@@ -37,7 +37,7 @@ from offleash.render.numbers import duration
 from offleash.samplers.sampler import FINISHED, SamplingParams
 
 if TYPE_CHECKING:
-    from offleash.samplers.huggingface.scoring import ScoredText, Scorer
+    from offleash.samplers.huggingface.scoring import Scorer, TextScore
 
 SAMPLES_AT_A_TIME = 4_096
 BYTES_AT_A_TIME = 16 << 20  # of text
@@ -189,7 +189,7 @@ def asked(folder: Path) -> Mapping[str, tuple[str | None, bool]]:
     return found
 
 
-def _positions(rows: pl.DataFrame, read: "list[tuple[str, Trace, ScoredText]]") -> pl.DataFrame:
+def _positions(rows: pl.DataFrame, read: "list[tuple[str, Trace, TextScore]]") -> pl.DataFrame:
     """Positions of what was read, a text that was drawn several times once; samples without sums count as samples."""
     times = Counter((problem, trace) for problem, trace, _ in read)
     first = {(problem, trace): one.entropy_T for problem, trace, one in read}

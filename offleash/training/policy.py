@@ -15,11 +15,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import NAME, UnsupportedError
-from offleash.samplers.huggingface.forward import Network, network
-from offleash.samplers.huggingface.loading import LoadedModel, loaded, settings_of
+from offleash.samplers.huggingface.forward import Network, open_network
+from offleash.samplers.huggingface.loading import LoadedModel, load, settings_of
 from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
 from offleash.samplers.huggingface.prefix_tree import Tree
-from offleash.samplers.huggingface.text import PromptEncoder, decoded
+from offleash.samplers.huggingface.text import PromptEncoder, decode
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import TRUNCATED, Request, SamplingParams
 from offleash.samplers.seeds import sample_seeds
@@ -48,14 +48,14 @@ class Policy:
 
     loaded: LoadedModel
     network: Network
-    asking: PromptEncoder
+    prompt_encoder: PromptEncoder
     limits: WalkLimits
     plain: str  # the attention with which gradients are computed: the model's own
     trees: bool | None = None  # whether gradients go by trees; None: not seen yet
 
     def tokens(self, prompt: str) -> list[int]:
         """A prompt as the model reads it."""
-        tokens, trouble = self.asking.tokens(Request("", prompt, 0, 1, 0))
+        tokens, trouble = self.prompt_encoder.encode(Request("", prompt, 0, 1, 0))
         if trouble:
             raise OffleashError(f"The prompt {prompt[:80]!r} cannot be asked: {trouble}.")
         return tokens
@@ -91,12 +91,12 @@ class Policy:
         ends = np.array(self.loaded.ends, np.int64)
         walk = Walk(self.network, decoding, ends, trees, taken.rows.prompt_N, seed_N, self.limits, watch=watch)
         texts = [""] * N
-        for ended in walk.ended():
+        for ended in walk.run():
             length = ended.token_ET.shape[1]
             taken.rows.token_NT[ended.sample_N, :length] = ended.token_ET[ended.sequence_N]
             taken.rows.length_N[ended.sample_N] = length
             taken.truncated_N[ended.sample_N] = ended.finish == TRUNCATED
-            said = decoded(self.loaded.tokenizer, ended.token_ET[:, : ended.said].tolist())
+            said = decode(self.loaded.tokenizer, ended.token_ET[:, : ended.text_length].tolist())
             for sample, sequence in zip(ended.sample_N.tolist(), ended.sequence_N.tolist(), strict=True):
                 texts[sample] = said[sequence]
         if not np.isfinite(taken.entropy_NT).all():
@@ -137,12 +137,12 @@ def open_policy(name: str) -> Policy:
     settings = settings_of(model)
     if settings["dtype"] == "auto":
         settings["dtype"] = "float32"  # in half precision small steps of the optimizer round to nothing
-    found = loaded(model, settings)
+    found = load(model, settings)
     if not found.ends:
         raise OffleashError(f"{name} has no token that ends a sample (eos_token): its samples would never stop.")
     plain = str(found.model.config._attn_implementation)
     try:
-        shared = network(found.model)
+        shared = open_network(found.model)
     except UnsupportedError as error:
         raise OffleashError(
             f"{name} cannot be drawn from by the fast engine ({error}), which this trainer needs; train it with TRL."
@@ -155,7 +155,7 @@ def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
     """Refuse a tokenizer that does not give back what it read: rewards would be for other texts than were learned."""
     tokenizer = policy.loaded.tokenizer
     tokens: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
-    backs = decoded(tokenizer, tokens)
+    backs = decode(tokenizer, tokens)
     for text, read, back in zip(texts, tokens, backs, strict=True):
         if tokenizer.unk_token_id in read or not _same(text, back):
             name = policy.loaded.model.config.name_or_path
@@ -178,7 +178,7 @@ def frozen(policy: Policy) -> Policy:
     model = deepcopy(policy.loaded.model)
     model.requires_grad_(False)
     model.set_attn_implementation(policy.plain)  # with the engine's own, the engine could not be held against the model
-    return replace(policy, loaded=replace(policy.loaded, model=model), network=network(model))
+    return replace(policy, loaded=replace(policy.loaded, model=model), network=open_network(model))
 
 
 # Trees of samples, and an attention function, registered with transformers, in which each distinct sample is a row.

@@ -230,7 +230,7 @@ def _problems(asked: ProblemSource) -> pl.DataFrame:
 
 def _opens(policy: Policy, problems: pl.DataFrame) -> bool:
     """Whether prompts end inside a block of reasoning."""
-    return policy.asking.text(problems["prompt"][0]).thinking
+    return policy.prompt_encoder.render(problems["prompt"][0]).thinking
 
 
 def _traces(recipe: Recipe, method: Method, rewards: Rewards) -> Mapping[str, Sequence[str]]:

@@ -15,7 +15,7 @@ from offleash.data.run import read_origin
 from offleash.data.run_folder import append_to_run, open_run, verifiers
 from offleash.drawing.draw import DrawRequest, budget, draw
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import DrawnChunk, Request, Sampler, SamplingParams
+from offleash.samplers.sampler import Request, SampleChunk, Sampler, SamplingParams
 from offleash.samplers.scripted import Scripted
 from offleash.samplers.seeds import seed_of
 from offleash.verifying.verify import VerifyOptions, verify
@@ -238,7 +238,7 @@ class Watched:
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         for request in requests:
             if self._left is not None:
                 if not self._left:
@@ -287,10 +287,10 @@ def test_few_problems_are_open_at_a_time_and_all_are_forgotten(tmp_path: Path) -
 class Careless(Watched):
     """A sampler that leaves out a request of every batch, and a sample of another."""
 
-    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         for place, answer in enumerate(self._inner.sample(requests, decoding)):
             if place == 1:
-                yield DrawnChunk(answer.request, answer.samples[1:])
+                yield SampleChunk(answer.request, answer.samples[1:])
             elif place != 2:
                 yield answer
 

@@ -48,12 +48,12 @@ def test_holes_are_what_the_spans_do_not_cover(pairs: list[tuple[int, int]], end
     assert (overlap(spans) is None) == (len(covered) == sum(size for _, size in pairs))
 
 
-def play(schedule: Schedule, hits: dict[str, np.ndarray], appetite: int, width: int) -> tuple[dict[str, int], int]:
+def play(schedule: Schedule, hits: dict[str, np.ndarray], batch_size: int, width: int) -> tuple[dict[str, int], int]:
     """Run a schedule to its end, `width` batches at a time; samples drawn by problem, and the most that were open."""
     drawn: dict[str, int] = defaultdict(int)
     most = 0
     while schedule.unfinished:
-        batches = [batch for idle in range(width, 0, -1) if (batch := schedule.take(appetite, idle))]
+        batches = [batch for idle in range(width, 0, -1) if (batch := schedule.take(batch_size, idle))]
         assert batches
         most = max(most, schedule.count(Stage.OPEN))
         for problem, first, size in (chunk for batch in batches for chunk in batch):
@@ -65,7 +65,7 @@ def play(schedule: Schedule, hits: dict[str, np.ndarray], appetite: int, width: 
 def test_a_full_draw_opens_one_problem_after_another() -> None:
     names = [f"p{i}" for i in range(20)]
     schedule = Schedule(names, {}, chunks_for(0), 2048, 0)
-    drawn, most = play(schedule, {name: np.zeros(2048) for name in names}, appetite=1024, width=1)
+    drawn, most = play(schedule, {name: np.zeros(2048) for name in names}, batch_size=1024, width=1)
     assert set(drawn.values()) == {2048}
     assert most == 1
 
@@ -87,7 +87,7 @@ def test_stopping_costs_little_more_than_an_oracle(mix: str) -> None:
     k, until, names = 4096, 5, [f"p{i}" for i in range(300)]
     rate_P = rng.beta(*MIXES[mix], size=len(names))
     hits = {name: rng.random(k) < rate for name, rate in zip(names, rate_P, strict=True)}
-    drawn, _ = play(Schedule(names, {}, chunks_for(until), k, until), hits, appetite=512, width=2)
+    drawn, _ = play(Schedule(names, {}, chunks_for(until), k, until), hits, batch_size=512, width=2)
     oracle = 0
     for name in names:
         place = np.flatnonzero(hits[name])

@@ -10,7 +10,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, open_sampler
-from offleash.samplers.sampler import DrawnChunk, Request, SamplingParams
+from offleash.samplers.sampler import Request, SampleChunk, SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.samplers.vllm.sampler import VllmSampler
 from tests.places import ROOT
@@ -66,8 +66,8 @@ def chunks(number: int, size: int = 256, prompt: str = PROMPT) -> list[Request]:
     return [Request("p", prompt, one * size, size, seed_of("run", "p")) for one in range(number)]
 
 
-def by_index(drawn: list[DrawnChunk]) -> dict[int, tuple[str, int | None, str, float | None]]:
-    assert not any(one.trouble for one in drawn)
+def by_index(drawn: list[SampleChunk]) -> dict[int, tuple[str, int | None, str, float | None]]:
+    assert not any(one.error for one in drawn)
     return {s.index: (s.text, s.tokens, s.finish, s.logprob_raw) for one in drawn for s in one.samples}
 
 
@@ -133,7 +133,7 @@ def test_a_stop_text_ends_a_sample_and_is_no_part_of_it(engine: VllmSampler) -> 
 def test_a_prompt_longer_than_the_context_is_trouble_of_its_own(engine: VllmSampler) -> None:
     long = Request("long", " ".join(["a"] * 70), 0, 4, seed=1)
     found = {one.request.problem: one for one in engine.sample([long, *chunks(1, 4)], SHORT)}
-    assert "70" in found["long"].trouble
+    assert "70" in found["long"].error
     assert not found["long"].samples
     assert len(found["p"].samples) == 4
 
@@ -181,7 +181,7 @@ def test_an_adapter_and_a_chat_template_are_used_and_a_killed_worker_leaves_noth
     before = shared_memory()
     sampler = opened(base, adapter=str(tmp_path / "adapter"))
     try:
-        assert sampler.asked(PROMPT) == "f e a b c d"
+        assert sampler.rendered_prompt(PROMPT) == "f e a b c d"
         tokenizer = AutoTokenizer.from_pretrained(base)
         expected = completions(wanted.eval(), tokenizer, tokenizer.encode("f e a b c d"), SHORT)
         samples = [sample for one in sampler.sample(chunks(16), SHORT) for sample in one.samples]

@@ -86,7 +86,7 @@ def test_a_request_for_1024_samples_gets_them_with_log_probabilities(sampler: Sa
     samples: list[Sample] = []
     for first in range(0, 4096, 1024):
         (drawn,) = sampler.sample([Request("p", "a b c", first, 1024, seed=7)], SHORT)
-        assert not drawn.trouble
+        assert not drawn.error
         assert [sample.index for sample in drawn.samples] == list(range(first, first + 1024))
         samples += drawn.samples
     p = p_value([sample.text.strip() for sample in samples], expected)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import DrawnChunk, Request, Sampler, SamplingParams
+from offleash.samplers.sampler import Request, SampleChunk, Sampler, SamplingParams
 from tests.samplers.endpoint.server import Served
 
 PLAIN = SamplingParams(max_tokens=10)
@@ -18,14 +18,14 @@ def wanted(size: int = 4, first: int = 0, problem: str = "p", **other: Any) -> R
     return Request(problem, f"What is {problem}?", first, size, seed=7, **other)
 
 
-def drawn(sampler: Sampler, request: Request, decoding: SamplingParams = PLAIN) -> DrawnChunk:
+def drawn(sampler: Sampler, request: Request, decoding: SamplingParams = PLAIN) -> SampleChunk:
     (one,) = sampler.sample([request], decoding)
     assert one.request == request
     return one
 
 
-def texts(one: DrawnChunk) -> list[str]:
-    assert not one.trouble
+def texts(one: SampleChunk) -> list[str]:
+    assert not one.error
     assert [sample.index for sample in one.samples] == list(
         range(one.request.first, one.request.first + one.request.size)
     )

@@ -25,7 +25,7 @@ def sampler(folder: Path, document: object = None, **settings: str) -> Scripted:
 
 def drawn(one: Scripted, first: int, size: int, decoding: SamplingParams, seed: int = 7) -> list[Sample]:
     (answer,) = one.sample([Request("p", "What?", first, size, seed)], decoding)
-    assert not answer.trouble
+    assert not answer.error
     return list(answer.samples)
 
 
@@ -88,11 +88,11 @@ def test_a_text_ends_at_a_stop_text_and_at_the_token_limit(tmp_path: Path) -> No
 def test_bad_behaviour_is_as_it_is_asked_for(tmp_path: Path) -> None:
     assert len({sample.text for sample in drawn(sampler(tmp_path, copies="yes"), 0, 50, SamplingParams())}) == 1
     one = sampler(tmp_path, fail="0.25", width="3", appetite="9")
-    assert (one.width, one.appetite) == (3, 9)
+    assert (one.concurrency, one.batch_size) == (3, 9)
     requests = [Request("p", "", first, 1, 7) for first in range(2000)]
-    failed = [answer.request.first for answer in one.sample(requests, SamplingParams()) if answer.trouble]
+    failed = [answer.request.first for answer in one.sample(requests, SamplingParams()) if answer.error]
     assert 400 < len(failed) < 600
-    again = [answer.request.first for answer in one.sample(requests, SamplingParams()) if answer.trouble]
+    again = [answer.request.first for answer in one.sample(requests, SamplingParams()) if answer.error]
     assert again == failed
 
 

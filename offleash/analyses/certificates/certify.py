@@ -218,13 +218,13 @@ class _Work:
             progress(f"{head}: {prefixes:,} prefixes of {depth:,} tokens, {settled:.1%} of the mass settled")
 
         found = self.expander.expand(request, self.decoding, self.above, tell)
-        if not found.trouble:
+        if not found.error:
             self.folder.write(
                 shard, _completions(request.problem, found.completions), _expansion(request.problem, found)
             )
             self.done.add(shard)
             self.new += 1
-        return found.trouble
+        return found.error
 
     def _judge(self, shard: str) -> None:
         """Verdicts on a problem's completions: those that stand are kept, the failed and the missing are given."""

@@ -28,7 +28,7 @@ from offleash.stats.intervals import NONE, Estimate, clipped, mean_of, ratios, s
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.sampler import HuggingFace
-    from offleash.samplers.huggingface.scoring import ForcedText
+    from offleash.samplers.huggingface.scoring import TargetText
 
 # Rescoring: log-probabilities of given token sequences under a decoding, by the engine that draws and certifies.
 
@@ -64,7 +64,7 @@ class Rescorer:
         """The problems whose completions are to be read, and the texts that ended some of them."""
         self._stop = stop
         for problem, prompt, images in problems.select("problem", "prompt", "images").iter_rows():
-            tokens, trouble = self.sampler.asking.tokens(Request(problem, prompt, 0, 1, 0, tuple(images or ())))
+            tokens, trouble = self.sampler.prompt_encoder.encode(Request(problem, prompt, 0, 1, 0, tuple(images or ())))
             if trouble:
                 raise OffleashError(f"Problem {problem!r} cannot be asked: {trouble}.")
             self._prompts[problem] = tokens
@@ -74,17 +74,17 @@ class Rescorer:
 
         Which of several end tokens ended a completion makes no difference: their probabilities are added.
         """
-        from offleash.samplers.huggingface.scoring import ForcedText
+        from offleash.samplers.huggingface.scoring import TargetText
 
         numbers = {problem: number for number, problem in enumerate(self._prompts)}
-        given: list[ForcedText] = []
+        given: list[TargetText] = []
         owner: list[int] = []  # whose each of them is: one has a row for every end token
         sure: list[int] = []
         for place, (one, ended) in enumerate(zip(some, self._ended(some), strict=True)):
             for ending in [(end,) for end in self.sampler.loaded.ends] if ended else [()]:
                 token_T = np.array([*one.ids, *ending], np.int64)
                 if len(token_T):
-                    given.append(ForcedText(len(owner), numbers[one.problem], token_T))
+                    given.append(TargetText(len(owner), numbers[one.problem], token_T))
                     owner.append(place)
                 else:  # nothing was said, and nothing ended it: a text of no token is certain
                     sure.append(place)
@@ -96,20 +96,20 @@ class Rescorer:
 
     def _ended(self, some: Sequence[TokenSequence]) -> list[bool]:
         """Whether an end token follows: not after what was cut at the limit, nor after a stop text."""
-        from offleash.samplers.huggingface.text import decoded
+        from offleash.samplers.huggingface.text import decode
 
         open_ended = [one.finish != TRUNCATED for one in some]
         if not self._stop:
             return open_ended
         # a completion that an end token ended holds no stop text, or it would have ended there
-        texts = decoded(self.sampler.loaded.tokenizer, [list(one.ids) for one in some])
+        texts = decode(self.sampler.loaded.tokenizer, [list(one.ids) for one in some])
         return [
             by_itself and not any(stop in text for stop in self._stop)
             for by_itself, text in zip(open_ended, texts, strict=True)
         ]
 
-    def _forced(self, given: "Sequence[ForcedText]", decoding: SamplingParams) -> Float:
-        from offleash.samplers.huggingface.scoring import ScoreSums, force
+    def _forced(self, given: "Sequence[TargetText]", decoding: SamplingParams) -> Float:
+        from offleash.samplers.huggingface.scoring import ScoreSums, score_targets
 
         sampler = self.sampler
         assert sampler.network is not None, "expander_of has checked it"
@@ -123,7 +123,7 @@ class Rescorer:
             while stop < len(given) and (stop == start or tokens < TOGETHER):
                 tokens += given[stop].length
                 stop += 1
-            force(sampler.network, sampler.limits, sampler.loaded.context, prompts, given[start:stop], summing)
+            score_targets(sampler.network, sampler.limits, sampler.loaded.context, prompts, given[start:stop], summing)
             start = stop
         return summing.sums_N4
 

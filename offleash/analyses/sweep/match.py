@@ -103,9 +103,9 @@ class Pilots:
         decoding, rows = replace(self.decoding, temperature=temperature), []
         for batch in self._batches():
             for result in self.sampler.sample(batch, decoding):
-                if result.trouble:
+                if result.error:
                     raise OffleashError(
-                        f"A pilot of problem {result.request.problem!r} could not be drawn: {result.trouble}."
+                        f"A pilot of problem {result.request.problem!r} could not be drawn: {result.error}."
                     )
                 samples = [sample for sample in result.samples if sample.tokens]
                 if any(sample.entropy_sampled is None for sample in samples):
@@ -120,7 +120,7 @@ class Pilots:
         Seeds do not depend on the temperature: with common random numbers the entropies at two temperatures differ by
         the temperature and hardly by noise, so that bisection sees one smooth curve.
         """
-        batch_size = max(1, self.sampler.appetite // self.size)
+        batch_size = max(1, self.sampler.batch_size // self.size)
         rows = self.problems.select("problem", "prompt", "images").rows()
         for start in range(0, len(rows), batch_size):
             yield [

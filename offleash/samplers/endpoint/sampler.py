@@ -16,7 +16,7 @@ from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefused
 from offleash.samplers.endpoint.protocol import ChatReply, Choice, ServerProfile, all_equal, read_reply, too_long
 from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, list_names, models, only_model
 from offleash.samplers.registry import Model
-from offleash.samplers.sampler import About, DrawnChunk, Request, Sample, Sampler, SamplingParams
+from offleash.samplers.sampler import About, Request, Sample, SampleChunk, Sampler, SamplingParams
 from offleash.samplers.seeds import chunk_seed, seed_of
 
 MAX_BYTES = 1 << 30  # of a response: 256 samples of 32,768 tokens, about 100 bytes each with log-probabilities
@@ -98,21 +98,21 @@ class Endpoint:
         return About("endpoint", f"{safe(self._server.url)}#{self._model}", raw=self._raw, versions=versions)
 
     @property
-    def width(self) -> int:
+    def concurrency(self) -> int:
         return self._settings.concurrency
 
     @property
-    def appetite(self) -> int:
+    def batch_size(self) -> int:
         return self._settings.n
 
     @property
     def forwarded(self) -> int | None:
         return None
 
-    def asked(self, prompt: str) -> str | None:
+    def rendered_prompt(self, prompt: str) -> str | None:
         return prompt if self._raw else None
 
-    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         _check(decoding)
         for request in requests:
             if self._raw and request.images:
@@ -120,9 +120,9 @@ class Endpoint:
                     f"Problem {request.problem!r} has images, which go only into a chat; draw without --raw."
                 )
             try:
-                yield DrawnChunk(request, self._samples(request, decoding))
+                yield SampleChunk(request, self._samples(request, decoding))
             except _ProblemError as error:
-                yield DrawnChunk(request, trouble=str(error))
+                yield SampleChunk(request, error=str(error))
 
     def forget(self, problem: str) -> None:
         """Nothing is kept of a problem."""

@@ -67,7 +67,7 @@ class PrefixExpansion:
     floor: float  # completions above it are kept where their last prefix is above epsilon: they cost nothing more
     limits: WalkLimits = field(default_factory=WalkLimits)
     stops: Stops | None = None
-    tell: ExpansionProgress = no_progress
+    progress: ExpansionProgress = no_progress
     found: float = 0.0  # mass of completions
     cut: float = 0.0  # mass of all that was left unexplored
     prefixes: int = 0  # that were expanded
@@ -100,7 +100,7 @@ class PrefixExpansion:
                 return
             have, front = depth, self._next(front.rows, found, slots, waiting)
             depth += 1
-            self.tell(depth, len(front.sums_R2), self.found + self.cut)
+            self.progress(depth, len(front.sums_R2), self.found + self.cut)
 
     def _branches(self, front: _Front, slots: Slots, have: int, last: bool) -> _Branches:
         """All rows through the model, as many at a time as fit, and what they part into."""

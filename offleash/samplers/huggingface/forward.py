@@ -89,7 +89,7 @@ class Network:
         return out if every else out[:, -1]
 
 
-def network(model: nn.Module) -> Network:
+def open_network(model: nn.Module) -> Network:
     """The engine's view of a model; UnsupportedError where it does not reproduce the model's own logits."""
     from transformers import PreTrainedModel
 

@@ -16,18 +16,22 @@ from torch import Tensor
 
 from offleash.samplers.huggingface.loading import LoadedModel
 from offleash.samplers.huggingface.prefix_sampling import distribution
-from offleash.samplers.huggingface.text import PromptEncoder, cut, decoded, stop_finder
+from offleash.samplers.huggingface.text import cut, decode, stop_finder
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, Sample, SamplingParams
 from offleash.samplers.seeds import sample_seeds, uniform
 
 
 def generated(
-    loaded: LoadedModel, asking: PromptEncoder, request: Request, tokens: list[int], decoding: SamplingParams, rows: int
+    loaded: LoadedModel,
+    request: Request,
+    tokens: list[int],
+    decoding: SamplingParams,
+    rows: int,
 ) -> tuple[Sample, ...]:
     """The samples of one request, at most `rows` of them at a time."""
     transformers: Any = import_module("transformers")
     device, samples = loaded.model.device, []
-    inputs = _inputs(loaded, asking, request, tokens)
+    inputs = _inputs(loaded, request, tokens)
     seeds = sample_seeds(request.seed, request.first, request.size)
     for start in range(0, request.size, rows):
         part = seeds[start : start + rows]
@@ -54,7 +58,7 @@ def generated(
     return tuple(samples)
 
 
-def _inputs(loaded: LoadedModel, asking: PromptEncoder, request: Request, tokens: list[int]) -> Mapping[str, Tensor]:
+def _inputs(loaded: LoadedModel, request: Request, tokens: list[int]) -> Mapping[str, Tensor]:
     if not request.images:
         ids = torch.tensor([tokens])
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -102,7 +106,7 @@ class _Choosing:
         """What was chosen, as samples with their indices from `first` on."""
         token_NT = np.stack(self._tokens, 1)
         rows = [token_NT[place, :said].tolist() for place, said in enumerate(self._said_N)]
-        texts = decoded(self.loaded.tokenizer, rows)
+        texts = decode(self.loaded.tokenizer, rows)
         return [
             Sample(
                 first + place,

@@ -63,7 +63,7 @@ def settings_of(model: Model) -> dict[str, str]:
     return found
 
 
-def loaded(model: Model, settings: Mapping[str, str]) -> LoadedModel:
+def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
     """The model and its tokenizer in memory; an OffleashError with the next step where they cannot be."""
     transformers: Any = import_module("transformers")  # its own types say too little
     check_folder(model.name)

@@ -64,7 +64,7 @@ class Walk:
         self.sums_N4 = np.zeros((len(self.seed_N), 4))
         self.lead = _lead(self.trees)
 
-    def ended(self) -> Iterator[FinishedSamples]:
+    def run(self) -> Iterator[FinishedSamples]:
         """All samples, as they end. What does not fit into memory waits, as tokens, and is read again later."""
         waiting: deque[PrefixRows] = deque([first_rows(self.tree_N)])
         while waiting:

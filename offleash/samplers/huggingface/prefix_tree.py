@@ -122,7 +122,7 @@ class FinishedSamples:
     sample_N: Ints
     sequence_N: Ints  # which of the sequences each is
     token_ET: Tokens
-    said: int  # how many of the tokens are text: a token that only ends a sample is none
+    text_length: int  # how many of the tokens are text: a token that only ends a sample is none
     finish: str
 
 
@@ -153,14 +153,14 @@ class PrefixRows:
             yield int(tree[low]), node[low:high]
 
     def leaving(
-        self, trees: Sequence[Tree], token_N: Ints, leaving_N: Flags, said: int, finish: str
+        self, trees: Sequence[Tree], token_N: Ints, leaving_N: Flags, text_length: int, finish: str
     ) -> Iterator[FinishedSamples]:
         """The samples that end with the token they chose."""
         if leaving_N.any():
             code, sequence_N = np.unique(self.row_N[leaving_N] << 32 | token_N[leaving_N], return_inverse=True)
             last_E = (code & 0xFFFFFFFF).astype(np.int32)
             token_ET = np.concatenate([self._paths(trees, code >> 32), last_E[:, None]], 1)
-            yield FinishedSamples(self.sample_N[leaving_N], sequence_N, token_ET, said, finish)
+            yield FinishedSamples(self.sample_N[leaving_N], sequence_N, token_ET, text_length, finish)
 
     def stopping(self, trees: Sequence[Tree], gone_R: Flags, finish: str) -> "tuple[PrefixRows, FinishedSamples]":
         """The rows without the samples on those that have come to an end by themselves; and these."""

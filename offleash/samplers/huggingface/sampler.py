@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import UnsupportedError
-from offleash.samplers.huggingface.forward import Network, network
+from offleash.samplers.huggingface.forward import Network, open_network
 from offleash.samplers.huggingface.generate import generated
-from offleash.samplers.huggingface.loading import LoadedModel, loaded, settings_of
+from offleash.samplers.huggingface.loading import LoadedModel, load, settings_of
 from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
 from offleash.samplers.huggingface.prefix_tree import FinishedSamples, Tree
 from offleash.samplers.huggingface.text import PromptEncoder, stop_finder, texts_of
 from offleash.samplers.registry import Model, fingerprint
-from offleash.samplers.sampler import About, DrawnChunk, Request, Sample, SamplingParams
+from offleash.samplers.sampler import About, Request, Sample, SampleChunk, SamplingParams
 from offleash.samplers.seeds import sample_seeds
 
 CALL = 30.0  # seconds that a call should take: what is in work is lost by a kill
@@ -52,11 +52,11 @@ class HuggingFace:
     about: About
     loaded: LoadedModel
     network: Network | None  # None: the model's attention is of a kind that only its own code does
-    asking: PromptEncoder
+    prompt_encoder: PromptEncoder
     limits: WalkLimits
     why_generate: str = ""
-    width: int = 1
-    appetite: int = 1024
+    concurrency: int = 1
+    batch_size: int = 1024
     _trees: dict[str, Tree] = field(default_factory=dict)
     _generated: int = 0
 
@@ -64,19 +64,20 @@ class HuggingFace:
     def forwarded(self) -> int:
         return self._generated + (self.network.forwarded if self.network else 0)
 
-    def asked(self, prompt: str) -> str | None:
-        return self.asking.text(prompt).text
+    def rendered_prompt(self, prompt: str) -> str | None:
+        return self.prompt_encoder.render(prompt).text
 
-    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         """Every request, as its last sample ends. Samples that share a prefix share its forward pass."""
         started = time.monotonic()
         for wave, limited in self._waves(requests, decoding):
-            if isinstance(wave, DrawnChunk):
+            if isinstance(wave, SampleChunk):
                 yield wave
             else:
                 yield from self._drawn(wave, limited)
         seconds, samples = max(time.monotonic() - started, 1e-3), sum(request.size for request in requests)
-        self.appetite = int(np.clip(samples * CALL / seconds, min(64, self.appetite), min(MOST, 4 * self.appetite)))
+        least, most = min(64, self.batch_size), min(MOST, 4 * self.batch_size)
+        self.batch_size = int(np.clip(samples * CALL / seconds, least, most))
 
     def forget(self, problem: str) -> None:
         self._trees.pop(problem, None)
@@ -87,16 +88,16 @@ class HuggingFace:
 
     def _waves(
         self, requests: Sequence[Request], decoding: SamplingParams
-    ) -> Iterator[tuple[list[tuple[Request, list[int]]] | DrawnChunk, SamplingParams]]:
+    ) -> Iterator[tuple[list[tuple[Request, list[int]]] | SampleChunk, SamplingParams]]:
         """Requests that are drawn together; those whose prompt is too long come back as they are."""
         by_room: dict[int, list[tuple[Request, list[int]]]] = {}
         for request in requests:
-            tokens, trouble = self.asking.tokens(request)
+            tokens, trouble = self.prompt_encoder.encode(request)
             room = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
             if not trouble and room < 1:
                 trouble = f"the prompt has {len(tokens)} tokens and the model reads {self.loaded.context}"
             if trouble:
-                yield DrawnChunk(request, trouble=trouble), decoding
+                yield SampleChunk(request, error=trouble), decoding
             else:
                 by_room.setdefault(min(room, decoding.max_tokens), []).append((request, tokens))
         for room, all_of_them in by_room.items():
@@ -117,13 +118,13 @@ class HuggingFace:
         prompts = len({request.problem for request, _ in wave}) * max(len(tokens) for _, tokens in wave)
         return 2 * prompts * each <= self.limits.memory
 
-    def _drawn(self, wave: list[tuple[Request, list[int]]], decoding: SamplingParams) -> Iterator[DrawnChunk]:
+    def _drawn(self, wave: list[tuple[Request, list[int]]], decoding: SamplingParams) -> Iterator[SampleChunk]:
         if self.network is None or any(request.images for request, _ in wave):
             for request, tokens in wave:
                 self._generated += len(tokens)
-                samples = generated(self.loaded, self.asking, request, tokens, decoding, self.limits.rows)
+                samples = generated(self.loaded, request, tokens, decoding, self.limits.rows)
                 self._generated += sum(sample.tokens or 0 for sample in samples)
-                yield DrawnChunk(request, samples)
+                yield SampleChunk(request, samples)
             return
         trees, tree_N, spare = self._planted(wave)
         seeds = np.concatenate([sample_seeds(request.seed, request.first, request.size) for request, _ in wave])
@@ -131,7 +132,7 @@ class HuggingFace:
         ends = np.array(self.loaded.ends, np.int64)
         walk = Walk(self.network, decoding, ends, trees, tree_N, seeds, self.limits, stops, spare)
         collecting = _Collecting([request for request, _ in wave], seeds, walk.sums_N4)
-        for ended in walk.ended():
+        for ended in walk.run():
             yield from collecting.add(ended, texts_of(self.loaded.tokenizer, ended, decoding.stop))
 
     def _planted(self, wave: list[tuple[Request, list[int]]]) -> tuple[list[Tree], NDArray[np.int64], int]:
@@ -142,14 +143,14 @@ class HuggingFace:
         for problem, (layers, logits) in zip(new, self.network.read(list(new.values())), strict=True):
             self._trees[problem] = Tree(new[problem], layers, logits[None].float())
         for request, _ in wave:
-            self._trees[request.problem].keep = request.again and self.limits.merge
+            self._trees[request.problem].keep = request.more_expected and self.limits.merge
         trees, each = [self._trees[problem] for problem in places], self.network.bytes_a_token
         spare = self.limits.memory - sum(tree.bytes(each) for tree in self._trees.values())
         for problem in [one for one in self._trees if one not in places]:
             if spare < self.limits.memory // 2:  # what is asked for now comes first
                 spare += self._trees.pop(problem).bytes(each)
         for request, _ in wave:
-            if not request.again:
+            if not request.more_expected:
                 self._trees.pop(request.problem, None)
         sizes = [request.size for request, _ in wave]
         return trees, np.repeat([places[request.problem] for request, _ in wave], sizes), spare // 2  # buffers double
@@ -171,7 +172,7 @@ class _Collecting:
         self._open = np.array(sizes)
         self._samples: list[list[Sample]] = [[] for _ in sizes]
 
-    def add(self, ended: FinishedSamples, texts: list[str]) -> Iterator[DrawnChunk]:
+    def add(self, ended: FinishedSamples, texts: list[str]) -> Iterator[SampleChunk]:
         tokens, finish, request_N = ended.token_ET.shape[1], ended.finish, self._request_N[ended.sample_N]
         index_N = self._first_index[request_N] + ended.sample_N - self._first[request_N]
         columns = (request_N, index_N, ended.sequence_N, self.seed_N[ended.sample_N], self.sums_N4[ended.sample_N])
@@ -182,7 +183,7 @@ class _Collecting:
         for place in np.flatnonzero((self._open == 0) & (counts > 0)).tolist():
             samples = sorted(self._samples[place], key=lambda sample: sample.index)
             self._samples[place] = []
-            yield DrawnChunk(self.requests[place], tuple(samples))
+            yield SampleChunk(self.requests[place], tuple(samples))
 
 
 def _shared(found: LoadedModel, wanted: str) -> tuple[Network | None, str]:
@@ -190,7 +191,7 @@ def _shared(found: LoadedModel, wanted: str) -> tuple[Network | None, str]:
     if wanted == "generate" or found.processor is not None:
         return None, "as asked" if wanted == "generate" else "the model sees images"
     try:
-        return network(found.model), ""
+        return open_network(found.model), ""
     except UnsupportedError as error:
         return None, str(error)
 
@@ -198,7 +199,7 @@ def _shared(found: LoadedModel, wanted: str) -> tuple[Network | None, str]:
 def _loaded(model: Model, settings: Mapping[str, str]) -> LoadedModel:
     """The model, loaded; where it is neither a folder nor known to the hub, both are said."""
     try:
-        return loaded(model, settings)
+        return load(model, settings)
     except OffleashError as error:
         path = Path(model.name).expanduser()
         if path.exists():

@@ -34,7 +34,7 @@ SHARE = 4  # parts of the memory: prompts may take one (while they are stacked, 
 
 
 @dataclass(frozen=True)
-class ForcedText:
+class TargetText:
     """A text to be read after one of several prompts."""
 
     place: int  # of its sums
@@ -84,16 +84,16 @@ class ScoreSums:
         return torch.where(token_R == END, logprob_RV[:, list(self.ends)].logsumexp(-1), found)
 
 
-def force(
+def score_targets(
     network: Network,
     limits: WalkLimits,
     context: int | None,
     prompts: Sequence[list[int]],
-    given: Sequence[ForcedText],
+    given: Sequence[TargetText],
     summing: ScoreSums,
 ) -> None:
     """Read every text after its prompt and add up its sums. Their order does not matter."""
-    of_prompt: dict[int, list[ForcedText]] = {}
+    of_prompt: dict[int, list[TargetText]] = {}
     for one in given:
         of_prompt.setdefault(one.prompt, []).append(one)
     layers, logits = network.read([prompts[next(iter(of_prompt))][:1]])[0]
@@ -145,8 +145,8 @@ def _waves(prompts: Sequence[list[int]], wanted: list[int], limits: WalkLimits, 
 
 
 def _batches(
-    texts: list[tuple[ForcedText, int]], prompt_G: list[int], limits: WalkLimits, context: int | None, shape: _Shape
-) -> Iterator[tuple[list[tuple[ForcedText, int]], int]]:
+    texts: list[tuple[TargetText, int]], prompt_G: list[int], limits: WalkLimits, context: int | None, shape: _Shape
+) -> Iterator[tuple[list[tuple[TargetText, int]], int]]:
     """Rows that go together, longest first, and the tokens of each in one forward pass."""
     ordered = sorted(texts, key=lambda one: -one[0].length)
     while ordered:
@@ -154,7 +154,7 @@ def _batches(
         positions = shape.positions(limits.cells, own + prompt)
         piece = min(own, PIECE, positions)
         most = min(limits.rows, positions // piece, shape.rows(limits.memory, own, own + prompt))
-        batch: list[tuple[ForcedText, int]] = []
+        batch: list[tuple[TargetText, int]] = []
         longest = 0
         for one in ordered[: max(1, most)]:
             longest = max(longest, prompt_G[one[1]])
@@ -170,7 +170,7 @@ def _force_batch(
     network: Network,
     stacked: list[Layer],
     length_G: Tensor,
-    batch: list[tuple[ForcedText, int]],
+    batch: list[tuple[TargetText, int]],
     piece: int,
     summing: ScoreSums,
 ) -> None:
@@ -224,7 +224,7 @@ KEEP = "logits_to_keep"
 
 
 @dataclass(frozen=True)
-class ScoredText:
+class TextScore:
     """A text that was read: its sums, and the entropy of each of its tokens (none where it has no sums)."""
 
     sums: Sums
@@ -246,8 +246,8 @@ class Scorer:
     def about(self) -> About:
         return self.sampler.about
 
-    def asked(self, prompt: str) -> str | None:
-        return self.sampler.asked(prompt)
+    def rendered_prompt(self, prompt: str) -> str | None:
+        return self.sampler.rendered_prompt(prompt)
 
     def close(self) -> None:
         self.sampler.close()
@@ -256,7 +256,7 @@ class Scorer:
         """The sums of every trace, in their order; traces that are alike are read once."""
         return [one.sums for one in self.read(traces, decoding)]
 
-    def read(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[ScoredText]:
+    def read(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[TextScore]:
         """As `score`, with the entropy of every token."""
         distinct = {trace: place for place, trace in enumerate(dict.fromkeys(traces))}
         prompts = {trace.prompt: self._prompt(trace.prompt) for trace in distinct}
@@ -274,13 +274,13 @@ class Scorer:
                 if one.history is not None:  # a later window: what stands before it is its prompt
                     number = len(tokens)
                     tokens.append([*asked, *text[: one.start].tolist()][-one.history :])
-                given.append(ForcedText(place, number, text[one.start : one.stop], one.start))
+                given.append(TargetText(place, number, text[one.start : one.stop], one.start))
         limits, loaded = self.sampler.limits, self.sampler.loaded
         size_N = np.array([len(text) for text in texts], np.int64)
         entropy_F, offset_N = np.zeros(int(size_N.sum()), np.float32), np.cumsum(size_N) - size_N
         summing = ScoreSums(decoding, loaded.ends, limits.cells, np.zeros((len(distinct), 4)), entropy_F, offset_N)
         if given and self.sampler.network is not None:
-            force(self.sampler.network, limits, loaded.context, tokens, given, summing)
+            score_targets(self.sampler.network, limits, loaded.context, tokens, given, summing)
         elif given:
             self._force_plainly(tokens, given, summing)
         rows = zip(size_N.tolist(), parts, troubles, summing.sums_N4, np.split(entropy_F, offset_N[1:]), strict=True)
@@ -288,7 +288,7 @@ class Scorer:
         return [found[distinct[trace]] for trace in traces]
 
     def _prompt(self, prompt: str) -> tuple[list[int], str]:
-        return self.sampler.asking.tokens(Request("", valid_utf8(prompt), 0, 1, 0))
+        return self.sampler.prompt_encoder.encode(Request("", valid_utf8(prompt), 0, 1, 0))
 
     def _texts(self, traces: list[Trace]) -> list[Ints]:
         """Tokens of the texts alone: the seam to the prompt is where the model began to write."""
@@ -312,7 +312,7 @@ class Scorer:
             return ""
         return f"the prompt is longer than the {context:,} tokens that the model reads"
 
-    def _force_plainly(self, prompts: list[list[int]], given: list[ForcedText], summing: ScoreSums) -> None:
+    def _force_plainly(self, prompts: list[list[int]], given: list[TargetText], summing: ScoreSums) -> None:
         """As `force`, by the model's own forward pass: for attention of a kind that the shared engine does not do."""
         vocabulary = int(self.sampler.loaded.model.config.get_text_config().vocab_size)
         positions = max(1, self.sampler.limits.cells // vocabulary)
@@ -328,7 +328,7 @@ class Scorer:
                 reading = [one for one in batch if one.length > start]
                 self._pass(prompts[prompt], reading, start, min(start + piece, longest), summing)
 
-    def _pass(self, prompt: list[int], batch: list[ForcedText], start: int, stop: int, summing: ScoreSums) -> None:
+    def _pass(self, prompt: list[int], batch: list[TargetText], start: int, stop: int, summing: ScoreSums) -> None:
         """Foretell tokens [start, stop) of rows of one prompt; what follows the last of them need not be read.
 
         Without a cache, whose kinds are as many as models, so a long text is read anew for each of its pieces.
@@ -365,13 +365,13 @@ def _parts(traces: list[Trace]) -> Iterator[list[Trace]]:
 
 def _text_score(
     tokens: int, parts: int, trouble: str, sums: NDArray[np.float64], entropy_T: NDArray[np.float32]
-) -> ScoredText:
+) -> TextScore:
     if not trouble and np.isnan(sums).any():
         trouble = "the model gave no numbers (NaN); try --set dtype=float32"
     if trouble:
-        return ScoredText(Sums(tokens, reason=trouble), entropy_T[:0])
+        return TextScore(Sums(tokens, reason=trouble), entropy_T[:0])
     raw, entropy_raw, sampled, entropy_sampled = sums.tolist()
-    return ScoredText(Sums(tokens, raw, entropy_raw, sampled, entropy_sampled, max(parts, 1)), entropy_T)
+    return TextScore(Sums(tokens, raw, entropy_raw, sampled, entropy_sampled, max(parts, 1)), entropy_T)
 
 
 @dataclass(frozen=True)

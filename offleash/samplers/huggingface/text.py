@@ -25,16 +25,16 @@ class PromptEncoder:
     processor: "ProcessorMixin | None"
     raw: bool  # without a chat template
 
-    def text(self, prompt: str) -> RenderedPrompt:
+    def render(self, prompt: str) -> RenderedPrompt:
         return RenderedPrompt(prompt, templated=False, thinking=False) if self.raw else chat(prompt, self.tokenizer)
 
-    def tokens(self, request: Request) -> tuple[list[int], str]:
+    def encode(self, request: Request) -> tuple[list[int], str]:
         """The tokens of a prompt, or why there are none; those of one with images are its processor's to make."""
         if request.images:
             if self.processor is None:
                 return [], "the problem has images, and this model does not see"
             return [], "the problem has images, which only a chat template places: leave out --raw" if self.raw else ""
-        asked = self.text(request.prompt)
+        asked = self.render(request.prompt)
         # a template writes its own first token
         tokens: list[int] = self.tokenizer.encode(asked.text, add_special_tokens=not asked.templated)
         if not tokens and self.tokenizer.bos_token_id is not None:
@@ -44,11 +44,11 @@ class PromptEncoder:
 
 def texts_of(tokenizer: "PreTrainedTokenizerBase", ended: FinishedSamples, stop: Sequence[str]) -> list[str]:
     """The texts of the distinct sequences, cut where a stop text begins."""
-    texts = decoded(tokenizer, ended.token_ET[:, : ended.said].tolist())
+    texts = decode(tokenizer, ended.token_ET[:, : ended.text_length].tolist())
     return [cut(text, stop) for text in texts] if stop else texts
 
 
-def decoded(tokenizer: "PreTrainedTokenizerBase", rows: list[list[int]]) -> list[str]:
+def decode(tokenizer: "PreTrainedTokenizerBase", rows: list[list[int]]) -> list[str]:
     """Texts of rows of tokens, without special tokens; by the tokenizer's own library where it is one of those."""
     if tokenizer.is_fast:  # the same, without a Python loop over every token
         texts: list[str] = tokenizer.backend_tokenizer.decode_batch(rows, skip_special_tokens=True)
@@ -67,7 +67,7 @@ def stop_finder(
     longest = max(len(one.encode()) for one in stop)  # a token may be one byte
 
     def stopped(token_RT: NDArray[np.int32]) -> NDArray[np.bool_]:
-        tails = decoded(tokenizer, token_RT[:, -(longest + TAIL) :].tolist())
+        tails = decode(tokenizer, token_RT[:, -(longest + TAIL) :].tolist())
         return np.array([any(one in tail for one in stop) for tail in tails], np.bool_)
 
     return stopped

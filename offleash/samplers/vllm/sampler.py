@@ -13,7 +13,7 @@ from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, fingerprint
-from offleash.samplers.sampler import About, DrawnChunk, Request, Sample, SamplingParams
+from offleash.samplers.sampler import About, Request, Sample, SampleChunk, SamplingParams
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.process import Reply, WorkerProcess
 
@@ -56,8 +56,8 @@ def open_sampler(model: Model) -> "VllmSampler":
 class VllmSampler:
     """A model in vLLM."""
 
-    width = 1
-    appetite = 16384
+    concurrency = 1
+    batch_size = 16384
     forwarded = None
 
     def __init__(self, model: Model, process: WorkerProcess, version: str) -> None:
@@ -73,13 +73,13 @@ class VllmSampler:
             versions={"vllm": version},
         )
 
-    def asked(self, prompt: str) -> str | None:
+    def rendered_prompt(self, prompt: str) -> str | None:
         number = self.process.send({"do": "asked", "prompt": prompt})
         text = str(self.process.receive(number)["text"])
         self.process.forget(number)
         return text
 
-    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         """Every request once, as each is done. Only the samples of unfinished requests are in memory."""
         _check(decoding)
         # 63 bits of each seed: vLLM reads signed numbers
@@ -112,7 +112,7 @@ class VllmSampler:
 
     def _replies(
         self, call: int, requests: Sequence[Request], seeds: Sequence[Sequence[int]], decoding: SamplingParams
-    ) -> Iterator[DrawnChunk]:
+    ) -> Iterator[SampleChunk]:
         """The worker's samples, which come in any order, put together by request."""
         parts: dict[int, dict[int, Sample]] = {}
         while not (reply := self.process.receive(call)).get("done"):
@@ -120,14 +120,14 @@ class VllmSampler:
             request = requests[number]
             if "trouble" in reply:
                 parts.pop(number, None)
-                yield DrawnChunk(request, trouble=str(reply["trouble"]))
+                yield SampleChunk(request, error=str(reply["trouble"]))
                 continue
             place = int(reply["sample"])
             samples = parts.setdefault(number, {})
             samples[place] = _sample(reply, request.first + place, seeds[number][place], decoding)
             if len(samples) == request.size:
                 del parts[number]
-                yield DrawnChunk(request, tuple(samples[place] for place in range(request.size)))
+                yield SampleChunk(request, tuple(samples[place] for place in range(request.size)))
 
 
 def _path(name: str, *signs: str) -> str:

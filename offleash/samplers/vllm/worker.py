@@ -102,7 +102,7 @@ class Engine:
         self._source = (command["model"], command["revision"] or None, bool(options.get("trust_remote_code")))
         self.most: int = self.llm.llm_engine.vllm_config.scheduler_config.max_num_seqs
 
-    def asked(self, prompt: str) -> str:
+    def rendered_prompt(self, prompt: str) -> str:
         """The text that the model reads for a prompt."""
         if self.raw or not self.tokenizer.chat_template:
             return prompt
@@ -114,7 +114,7 @@ class Engine:
         if images:
             return self._with_images(prompt, images)
         bare = self.raw or not self.tokenizer.chat_template
-        return {"prompt_token_ids": self.tokenizer.encode(self.asked(prompt), add_special_tokens=bare)}
+        return {"prompt_token_ids": self.tokenizer.encode(self.rendered_prompt(prompt), add_special_tokens=bare)}
 
     def _with_images(self, prompt: str, images: list[str]) -> dict[str, Any]:
         import transformers
@@ -240,7 +240,7 @@ def serve(engine: Engine, pipe: Pipe) -> None:
         if command is None:
             return
         if command.get("do") == "asked":
-            pipe.reply(command["number"], text=engine.asked(command["prompt"]))
+            pipe.reply(command["number"], text=engine.rendered_prompt(command["prompt"]))
         elif command.get("do") == "sample":
             try:
                 engine.parameters(command["decoding"], 0)

@@ -133,7 +133,7 @@ def test_what_would_mix_two_certificates_is_refused_with_both_values(tmp_path: P
         certified(folder, sampler, problems().with_columns(gold=pl.lit("7")))
     about = replace(sampler.about, fingerprint="other weights")
     with pytest.raises(OffleashError, match=r"fingerprint: stored .*, requested other weights"):
-        certified(folder, HuggingFace(about, sampler.loaded, sampler.network, sampler.asking, sampler.limits))
+        certified(folder, HuggingFace(about, sampler.loaded, sampler.network, sampler.prompt_encoder, sampler.limits))
 
 
 def test_a_problem_that_cannot_be_asked_is_told_and_the_others_are_certified(

@@ -18,7 +18,7 @@ from offleash.analyses.sweep.report import match_finding, match_tables
 from offleash.errors import OffleashError
 from offleash.progress import silent
 from offleash.samplers.registry import model_of, open_sampler
-from offleash.samplers.sampler import About, DrawnChunk, Request, Sample, SamplingParams
+from offleash.samplers.sampler import About, Request, Sample, SampleChunk, SamplingParams
 from tests.drawing.drawn_world import QUIET, problems
 
 COUNT = 24
@@ -177,18 +177,18 @@ def test_damaged_pilots_are_drawn_again_and_are_the_same(tmp_path: Path, monkeyp
 class Mute:
     """A backend that gives samples and no entropies, or trouble."""
 
-    about, width, appetite, forwarded = About("endpoint", "mute"), 1, 64, None
+    about, concurrency, batch_size, forwarded = About("endpoint", "mute"), 1, 64, None
 
     def __init__(self, trouble: str = "") -> None:
         self.trouble = trouble
 
-    def asked(self, prompt: str) -> str | None:
+    def rendered_prompt(self, prompt: str) -> str | None:
         return prompt
 
-    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[DrawnChunk]:
+    def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         for request in requests:
             some = () if self.trouble else (Sample(0, "x", 1, "stop", 0),)
-            yield DrawnChunk(request, some, self.trouble)
+            yield SampleChunk(request, some, self.trouble)
 
     def forget(self, problem: str) -> None:
         pass

@@ -58,7 +58,7 @@ def test_a_raw_prompt_goes_to_completions_as_it_stands() -> None:
     assert server.calls[0].path == "/v1/completions"
     body = server.bodies[0]
     assert (body["prompt"], body["stop"], body["top_k"]) == ("What is p?", ["\n\n"], 5)
-    assert sampler.asked("a prompt") == "a prompt"
+    assert sampler.rendered_prompt("a prompt") == "a prompt"
     assert sampler.about.raw
 
 

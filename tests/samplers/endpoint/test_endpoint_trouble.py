@@ -36,7 +36,7 @@ def test_trouble_that_may_pass_is_tried_again_and_then_told_of_that_problem(bad:
         sampler = opened(server, timeout=3)
         one, other = sampler.sample([wanted(1, problem="bad"), wanted(1)], PLAIN)
     assert not one.samples
-    assert "3 tries" in one.trouble
+    assert "3 tries" in one.error
     assert texts(other) == ["A"]
     assert len(server.calls) == 4
     assert len({json.dumps(body) for body in server.bodies[:3]}) == 1  # the same request, with the same seed
@@ -48,7 +48,7 @@ def test_a_slow_server_is_left_after_the_timeout_with_what_to_do() -> None:
         one = drawn(opened(server, timeout=0.2, tries=2), wanted())
         assert time.monotonic() - begun < 5
     for word in ("2 tries", "0.2 seconds", "timeout=", "n="):
-        assert word in one.trouble
+        assert word in one.error
 
 
 def test_a_server_that_is_down_ends_the_draw_and_says_that_it_resumes() -> None:
@@ -92,8 +92,8 @@ def test_a_response_larger_than_any_reply_is_not_read_to_its_end(monkeypatch: py
     monkeypatch.setattr(sampler, "MAX_BYTES", 1000)
     with serving(lambda call: chat("A" * 2000)) as server:
         one = drawn(opened(server), wanted())
-    assert "longer than 1,000 bytes" in one.trouble
-    assert "n= (now 256)" in one.trouble
+    assert "longer than 1,000 bytes" in one.error
+    assert "n= (now 256)" in one.error
     assert len(server.calls) == 1
 
 
@@ -109,8 +109,8 @@ def test_a_response_larger_than_any_reply_is_not_read_to_its_end(monkeypatch: py
 def test_a_prompt_too_long_is_trouble_of_its_problem_alone(said: str) -> None:
     with serving(lambda call: trouble(400, said) if "long" in str(call.body) else World()(call)) as server:
         one, other = opened(server).sample([wanted(problem="long"), wanted()], PLAIN)
-    assert said[:20] in one.trouble
-    assert "do not fit the model's context" in one.trouble
+    assert said[:20] in one.error
+    assert "do not fit the model's context" in one.error
     assert len(texts(other)) == 4
 
 
@@ -124,7 +124,7 @@ def test_a_refusal_of_all_requests_ends_the_draw(status: int) -> None:
 def test_a_refusal_of_one_prompt_is_trouble_of_its_problem_alone() -> None:
     with serving(lambda call: trouble(400, "flagged") if "bad" in str(call.body) else World()(call)) as server:
         one, other = opened(server).sample([wanted(problem="bad"), wanted()], PLAIN)
-    assert "flagged" in one.trouble
+    assert "flagged" in one.error
     assert len(texts(other)) == 4
 
 
@@ -135,7 +135,7 @@ def test_the_key_is_sent_in_its_header_and_shown_nowhere(monkeypatch: pytest.Mon
         with serving(lambda call, s=status: trouble(s, f"bad key {secret} given")) as server:  # type: ignore[misc]
             sampler = opened(server, key="MY_KEY", tries=1)
             try:
-                told = drawn(sampler, wanted()).trouble
+                told = drawn(sampler, wanted()).error
             except OffleashError as error:
                 told = f"{error}{error.__cause__}"
         assert "[key]" in told
@@ -151,7 +151,7 @@ def test_many_threads_share_one_sampler_and_never_ask_more_at_a_time_than_set() 
 
     with serving(reply) as server, ThreadPoolExecutor(12) as pool:
         sampler = opened(server, concurrency=5, tries=10)
-        assert (sampler.width, sampler.appetite, sampler.forwarded) == (5, 256, None)
+        assert (sampler.concurrency, sampler.batch_size, sampler.forwarded) == (5, 256, None)
         many = list(pool.map(lambda i: texts(drawn(sampler, wanted(8, first=8 * i))), range(24)))
         sampler.close()
     assert len({text for one in many for text in one}) == 24 * 8

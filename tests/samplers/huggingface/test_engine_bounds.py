@@ -78,7 +78,7 @@ def test_one_long_sample_does_not_make_later_batches_small(folder: Path) -> None
 def test_trees_of_all_problems_together_stay_within_the_memory(folder: Path) -> None:
     sampler = opened(folder, memory="0.0002")
     for place in range(12):
-        drawn(sampler, [asked(f"p{place}", "a b " * 8, 0, 80, again=True)], SamplingParams(max_tokens=12))
+        drawn(sampler, [asked(f"p{place}", "a b " * 8, 0, 80, more_expected=True)], SamplingParams(max_tokens=12))
         assert held(sampler) <= sampler.limits.memory
     assert len(sampler._trees) < 12
 
@@ -153,6 +153,6 @@ def test_many_small_problems_that_keep_their_trees_cost_little_more_than_those_t
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tree, "bytes_of", counted)
-        requests = [Request(str(place), "a b", 0, 5, place, again=True) for place in range(100)]
+        requests = [Request(str(place), "a b", 0, 5, place, more_expected=True) for place in range(100)]
         list(sampler.sample(requests, SamplingParams(max_tokens=6)))
     assert calls < 100 * 12  # once a problem and depth, not once a pair of problems

@@ -39,7 +39,7 @@ def opened(folder: Path, **settings: str) -> HuggingFace:
 
 def expanded(sampler: Sampler, decoding: SamplingParams, epsilon: float = EPSILON, prompt: str = "a b c") -> Expansion:
     found = expander_of(sampler).expand(Request("p", prompt, 0, 1, 0), decoding, epsilon)
-    assert not found.trouble
+    assert not found.error
     return found
 
 
@@ -185,7 +185,7 @@ def test_greedy_decoding_has_one_completion(folder: Path) -> None:
 
 def test_a_prompt_that_is_too_long_is_told(folder: Path) -> None:
     request = Request("p", "a " * 64, 0, 1, 0)
-    assert "64" in expander_of(opened(folder)).expand(request, DECODINGS["plain"], EPSILON).trouble
+    assert "64" in expander_of(opened(folder)).expand(request, DECODINGS["plain"], EPSILON).error
 
 
 def test_samplers_that_give_no_distributions_are_refused(folder: Path, tmp_path: Path) -> None:

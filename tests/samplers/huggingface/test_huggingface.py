@@ -38,14 +38,14 @@ def opened(folder: Path, **settings: str) -> HuggingFace:
     return open_sampler(model_of(f"hf:{folder}", settings))
 
 
-def asked(problem: str, prompt: str, first: int, size: int, again: bool = False) -> Request:
-    return Request(problem, prompt, first, size, seed=sum(map(ord, problem)), again=again)
+def asked(problem: str, prompt: str, first: int, size: int, more_expected: bool = False) -> Request:
+    return Request(problem, prompt, first, size, seed=sum(map(ord, problem)), more_expected=more_expected)
 
 
 def drawn(sampler: HuggingFace, requests: list[Request], decoding: SamplingParams) -> dict[tuple[str, int], Sample]:
     found: dict[tuple[str, int], Sample] = {}
     for one in sampler.sample(requests, decoding):
-        assert not one.trouble
+        assert not one.error
         assert [sample.index for sample in one.samples] == list(
             range(one.request.first, one.request.first + one.request.size)
         )
@@ -176,7 +176,7 @@ def test_rounds_that_keep_the_tree_need_no_more_forward_passes_than_one_draw(fol
     expected = drawn(whole, [asked("tree", "a b", 0, 700)], decoding)
     parts: dict[tuple[str, int], Sample] = {}
     for low, high in pairwise(edges):
-        parts |= drawn(rounds, [asked("tree", "a b", low, high - low, again=True)], decoding)
+        parts |= drawn(rounds, [asked("tree", "a b", low, high - low, more_expected=True)], decoding)
         drawn(forgetful, [asked("tree", "a b", low, high - low)], decoding)
     assert same(parts, expected)
     for key, one in parts.items():
@@ -218,7 +218,7 @@ def test_a_stop_text_ends_a_sample_and_is_no_part_of_it(folder: Path) -> None:
 def test_a_prompt_that_does_not_fit_is_told_and_the_others_are_drawn(folder: Path) -> None:
     requests = [asked("long", "a " * 70, 0, 4), asked("short", "a", 0, 4), asked("nearly", "b " * 60, 0, 4)]
     found = {one.request.problem: one for one in opened(folder).sample(requests, SamplingParams(max_tokens=30))}
-    assert found["long"].trouble == "the prompt has 70 tokens and the model reads 64"
+    assert found["long"].error == "the prompt has 70 tokens and the model reads 64"
     assert len(found["short"].samples) == 4
     assert all((one.tokens or 0) <= 4 for one in found["nearly"].samples)
     assert {one.finish for one in found["nearly"].samples} <= {"stop", "length"}
@@ -226,6 +226,6 @@ def test_a_prompt_that_does_not_fit_is_told_and_the_others_are_drawn(folder: Pat
 
 def test_the_appetite_follows_the_speed(folder: Path) -> None:
     sampler = opened(folder)
-    before = sampler.appetite
+    before = sampler.batch_size
     drawn(sampler, [asked("fast", "a", 0, 64)], SamplingParams(max_tokens=2))
-    assert before < sampler.appetite <= 16384
+    assert before < sampler.batch_size <= 16384

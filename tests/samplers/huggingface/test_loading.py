@@ -113,10 +113,10 @@ def test_the_chat_template_is_used_unless_prompts_are_raw(tmp_path: Path) -> Non
     chatty.chat_template = "a {% for m in messages %}{{ m['content'] }}{% endfor %} <think>"
     chatty.save_pretrained(tmp_path)
     asked = open_sampler(model_of(f"hf:{tmp_path}"))
-    assert asked.asked("b c") == "a b c <think>"
-    assert asked.asking.tokens(Request("p", "b", 0, 1, 0))[0] == [0, 1, WORDS.index("<unk>")]
+    assert asked.rendered_prompt("b c") == "a b c <think>"
+    assert asked.prompt_encoder.encode(Request("p", "b", 0, 1, 0))[0] == [0, 1, WORDS.index("<unk>")]
     raw = open_sampler(model_of(f"hf:{tmp_path}", raw=True))
-    assert raw.asked("b c") == "b c"
+    assert raw.rendered_prompt("b c") == "b c"
     assert raw.about.raw
 
 
@@ -148,7 +148,7 @@ def test_images_for_a_model_that_does_not_see_are_the_trouble_of_that_problem(fo
     found = {
         one.request.problem: one for one in open_sampler(model_of(f"hf:{folder}")).sample(requests, SamplingParams())
     }
-    assert "does not see" in found["seen"].trouble
+    assert "does not see" in found["seen"].error
     assert len(found["read"].samples) == 2
 
 

@@ -213,7 +213,7 @@ def test_a_text_cannot_spell_an_end_and_marks_of_reasoning_stay_one_token(tmp_pa
     spelled, thought = scorer.score([Trace("hi", f"a{SPELLED_END}b"), Trace("hi", THINK)], PLAIN)
     assert spelled.tokens == len(f"a{SPELLED_END}b")
     assert thought.tokens == 1
-    prompt, _ = scorer.sampler.asking.tokens(Request("p", SPELLED_END, 0, 1, 0))
+    prompt, _ = scorer.sampler.prompt_encoder.encode(Request("p", SPELLED_END, 0, 1, 0))
     assert prompt == list(scorer.sampler.loaded.ends)  # prompts are still read with their special tokens
 
 

@@ -32,7 +32,7 @@ def bounded(scorer: Scorer, **limits: int) -> Scorer:
     sampler = scorer.sampler
     other = replace(sampler.limits, **limits)  # type: ignore[arg-type]
     return Scorer(
-        HuggingFace(sampler.about, sampler.loaded, sampler.network, sampler.asking, other, sampler.why_generate)
+        HuggingFace(sampler.about, sampler.loaded, sampler.network, sampler.prompt_encoder, other, sampler.why_generate)
     )
 
 
@@ -51,7 +51,7 @@ def plainly(scorer: Scorer, trace: Trace, decoding: SamplingParams) -> tuple[int
     """Tokens and sums of a trace by one forward pass of transformers over prompt and text."""
     loaded = scorer.sampler.loaded
     fresh = type(loaded.model).from_pretrained(scorer.about.model, dtype=torch.float32).eval()  # its own attention
-    prompt = loaded.tokenizer.encode(scorer.asked(trace.prompt) or "", add_special_tokens=False)
+    prompt = loaded.tokenizer.encode(scorer.rendered_prompt(trace.prompt) or "", add_special_tokens=False)
     text = loaded.tokenizer.encode(trace.text, add_special_tokens=False, split_special_tokens=True)
     text += list(loaded.ends[:1]) if trace.ended else []
     with torch.inference_mode():

@@ -13,7 +13,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.samplers.registry import Model, model_of, open_sampler
-from offleash.samplers.sampler import DrawnChunk, Request, SamplingParams
+from offleash.samplers.sampler import Request, SampleChunk, SamplingParams
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.sampler import VllmSampler
 from tests.samplers.vllm.stand_in_vllm import BEGIN, MOST
@@ -58,7 +58,7 @@ def request(problem: str, prompt: str = "hi", first: int = 0, size: int = 5) -> 
     return Request(problem, prompt, first, size, seed=2**64 - 5)
 
 
-def drawn(sampler: VllmSampler, *requests: Request, decoding: SamplingParams | None = None) -> dict[str, DrawnChunk]:
+def drawn(sampler: VllmSampler, *requests: Request, decoding: SamplingParams | None = None) -> dict[str, SampleChunk]:
     found = list(sampler.sample(requests, decoding or SamplingParams()))
     by_problem = {one.request.problem: one for one in found}
     assert len(found) == len(by_problem) == len(requests)
@@ -96,9 +96,9 @@ def test_trouble_of_one_request_leaves_the_others_alone(opened: Opened) -> None:
     sampler = opened(template="<s>PROMPT", max_model_len="20")
     odd = {"long": "x" * 21, "picture": "untemplatable", "ended": "~"}
     found = drawn(sampler, *(request(name, prompt) for name, prompt in odd.items()), request("good"))
-    assert found["long"].trouble == "The prompt (length 24) is longer than 20."
-    assert "no such thing" in found["picture"].trouble
-    assert "abort" in found["ended"].trouble
+    assert found["long"].error == "The prompt (length 24) is longer than 20."
+    assert "no such thing" in found["picture"].error
+    assert "abort" in found["ended"].error
     assert not any(found[name].samples for name in odd)
     assert len(found["good"].samples) == 5
     assert len(drawn(sampler, request("after"))["after"].samples) == 5
@@ -111,7 +111,7 @@ def test_a_template_begins_the_text_and_a_bare_prompt_gets_the_token_that_begins
         "raw": opened(raw=True, template="<PROMPT>"),
         "base": opened(),
     }.items():
-        asked[name] = sampler.asked("hi")
+        asked[name] = sampler.rendered_prompt("hi")
         tokens[name] = drawn(sampler, request("p"))["p"].samples[0].text.split()[0]
     assert asked == {"chat": "<hi>", "raw": "hi", "base": "hi"}
     begun = f"{BEGIN},{ord('h')},{ord('i')}"
@@ -122,7 +122,7 @@ def test_a_call_can_be_left_early_and_another_begun(opened: Opened) -> None:
     sampler = opened(trouble="slow")
     call = sampler.sample([request(f"p{i}", size=4) for i in range(100)], SamplingParams())
     assert next(call).samples
-    assert sampler.asked("meanwhile") == "meanwhile"
+    assert sampler.rendered_prompt("meanwhile") == "meanwhile"
     assert next(call).samples
     call.close()  # type: ignore[attr-defined]
     assert set(drawn(sampler, request("q"))) == {"q"}
