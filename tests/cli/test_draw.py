@@ -156,7 +156,7 @@ def test_a_draw_that_is_told_to_end_writes_what_it_has(tmp_path: Path, words: li
     process = subprocess.Popen([sys.executable, "-c", code, *words, *more], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert "Drawing" in process.stderr.readline()
-    time.sleep(0.5)
+    time.sleep(3.0)  # a sample takes 0.02 s, on a busy machine more; all of them would take many minutes
     process.send_signal(signal.SIGTERM)
     said = process.stderr.read()
     assert process.wait() == 143

@@ -58,14 +58,14 @@ def viewing(*arguments: str, stop: signal.Signals = signal.SIGINT) -> Iterator[V
             assert found.line, process.communicate()
             yield found
             process.send_signal(stop)
-            found.out, found.err = process.communicate(timeout=20)
+            found.out, found.err = process.communicate(timeout=120)
             found.code = process.returncode
         finally:
             process.kill()
 
 
 def fetch(url: str) -> Any:
-    with urlopen(url, timeout=20) as found:
+    with urlopen(url, timeout=120) as found:
         body = found.read().decode()
         return json.loads(body) if "/api/" in url else body
 

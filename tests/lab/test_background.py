@@ -7,6 +7,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.lab.background import BackgroundCall, BackgroundCalls
+from tests.verifiers.sandbox.outside import gone
 
 FORMATS = BackgroundCall("show_formats")
 
@@ -32,7 +33,6 @@ def test_trouble_of_a_call_is_told_and_the_next_is_not_begun(tmp_path: Path) -> 
 
 
 def test_a_call_that_is_left_is_ended(tmp_path: Path) -> None:
-    started = time.monotonic()
-    with BackgroundCalls([BackgroundCall("problem_set", ("reasoning_gym:codeio",), {"size": 5000})], tmp_path / "log"):
+    with BackgroundCalls([BackgroundCall("problem_set", ("reasoning_gym:codeio",), {"size": 4999})], tmp_path / "log"):
         time.sleep(1.0)
-    assert time.monotonic() - started < 15
+    assert gone('"size": 4999', 60.0)  # so many problems would take minutes

@@ -78,7 +78,7 @@ def test_a_hub_that_hangs_is_left_alone(tmp_path: Path, monkeypatch: pytest.Monk
     started = time.monotonic()
     with pytest.raises(OffleashError, match="not fetched within 2 seconds"):
         from_hub(AIME, wait=2)
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 300  # it would hang for ten minutes
 
 
 def test_an_address_that_nobody_answers_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:

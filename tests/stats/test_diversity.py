@@ -164,6 +164,6 @@ def test_rarefied_entropy_of_large_counts_agrees_with_simulation() -> None:
 def test_a_million_answers_take_seconds() -> None:
     rng = np.random.default_rng(0)
     count, problem = rng.zipf(1.7, 1_000_000).clip(max=400), np.repeat(np.arange(20_000), 50)
-    start = time.perf_counter()
+    start = time.process_time()
     assert entropy_rarefied(count, problem, 20_000, 64).shape == (20_000,)
-    assert time.perf_counter() - start < 8
+    assert time.process_time() - start < 8

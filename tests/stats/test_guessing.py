@@ -167,9 +167,9 @@ def test_thousands_of_problems_take_less_than_two_seconds() -> None:
     problem, answer = np.repeat(np.arange(problems), 50), rng.integers(0, 1000, problems * 50)
     gold = rng.integers(0, 1000, problems)
     correct = answer == gold[problem]
-    start = time.perf_counter()
+    start = time.process_time()
     told = guess_floor(
         problem, answer, np.ones(answer.size), correct, ~correct, problems, problem[correct], answer[correct], gold
     )
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert np.isfinite(told.floor_P).all()

@@ -114,7 +114,7 @@ def test_a_seed_gives_the_same_simulation_again() -> None:
 def test_two_hundred_problems_take_seconds() -> None:
     rng = np.random.default_rng(0)
     count = rng.multinomial(256, rng.dirichlet(np.full(50, 0.1), size=200)).ravel()
-    start = time.perf_counter()
+    start = time.process_time()
     found = majority_at_k(count, rng.random(count.size) < 0.05, np.repeat(np.arange(200), 50), 200, 64)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert np.isfinite(found.value_P).all()

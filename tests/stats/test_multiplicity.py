@@ -46,9 +46,9 @@ def test_far_tails_keep_their_relative_accuracy() -> None:
 
 def test_five_thousand_problems_take_less_than_a_second() -> None:
     p = np.random.default_rng(0).random(5000)
-    start = time.perf_counter()
+    start = time.process_time()
     law = poisson_binomial_pmf(p)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert law.sum() == pytest.approx(1, abs=1e-12)
     assert law @ np.arange(5001) == pytest.approx(p.sum())
 

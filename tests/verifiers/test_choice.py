@@ -145,7 +145,7 @@ def test_every_letter_is_right_for_itself_and_wrong_for_the_others(answer: str, 
     ],
 )  # fmt: skip
 def test_hostile_text_is_judged_at_once(bomb: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert judged(bomb).verdict in (Verdict.WRONG, Verdict.UNREAD, Verdict.CORRECT)
     assert judged(bomb[:1900], "D").verdict in (Verdict.WRONG, Verdict.UNREAD)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -79,7 +79,7 @@ def test_any_text_is_repaired_without_an_error(answer: str) -> None:
     "piece", [r"\frac{", r"\frac{1}{", "}", "$", r"\text{", "\\", "^°", "1", "```", r"\te\text{x}t{", "1 * ", "{,}"]
 )
 def test_hostile_text_takes_no_longer_than_its_length(piece: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     repaired(piece * (LONGEST // len(piece)))
     repaired(piece * (10_000_000 // len(piece)))
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5

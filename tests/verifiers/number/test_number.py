@@ -258,7 +258,7 @@ def test_a_readable_gold_accepts_itself(gold: str) -> None:
     ],
 )  # fmt: skip
 def test_hostile_text_is_judged_at_once(bomb: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert judged(bomb, "18", unit="m", relative=0.05).verdict in (Verdict.WRONG, Verdict.UNREAD)
     assert judged(f"5 {bomb[:1900]}", "18", unit="m", relative=0.05).verdict in (Verdict.WRONG, Verdict.UNREAD)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

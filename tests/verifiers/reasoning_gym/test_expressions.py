@@ -68,10 +68,10 @@ def test_code_is_not_a_formula(text: str) -> None:
 
 @pytest.mark.parametrize("text", BOMBS, ids=lambda text: text[:20])
 def test_a_bomb_is_refused_at_once(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert not_a_formula(text, ["x"])
     assert not_a_literal(f"[{text}]", strings=True)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def children(parent: int | None = None) -> set[int]:
     return found
 
 
-def gone(marker: str, seconds: float = 3.0) -> bool:
+def gone(marker: str, seconds: float = 30.0) -> bool:
     """Whether no process carries the marker, at the latest after that time."""
     end = time.monotonic() + seconds
     while processes_with(marker):

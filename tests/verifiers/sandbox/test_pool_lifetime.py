@@ -56,13 +56,13 @@ def test_a_worker_is_replaced_after_many_cases(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_judging_can_be_given_up_half_way(pool: Pool) -> None:
-    answers = pool.judge(troublesome(seconds=30.0), [Case("a", "a"), Case("sleep 20"), Case("sleep 20"), Case("a")])
+    answers = pool.judge(troublesome(seconds=900.0), [Case("a", "a"), Case("sleep 600"), Case("sleep 600"), Case("a")])
     assert next(answers)[0] == 0
     answers.close()  # type: ignore[attr-defined]
     started = time.monotonic()
     (found,) = judged(pool, troublesome(seconds=30.0), [Case("a", "a")])
     assert found.verdict is Verdict.CORRECT
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 300
 
 
 def test_the_limit_holds_when_the_caller_looks_late(pool: Pool) -> None:
@@ -121,8 +121,8 @@ def test_workers_end_with_their_parent_even_in_the_middle_of_a_multiplication(is
         started = children(parent.pid)
         assert started
         parent.send_signal(how)
-        parent.wait(10)
-    end = time.monotonic() + 5
+        parent.wait(60)
+    end = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < end:
         time.sleep(0.05)
     assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
