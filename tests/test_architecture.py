@@ -19,7 +19,7 @@ from tests.places import PACKAGE, ROOT
 # From the bottom to the top; parts of one layer do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("version", "progress", "plugins", "display", "options"),
+    ("version", "progress", "plugins", "display", "options", "cpus"),
     ("data",),
     ("files", "stats", "render"),
     ("problems", "logs", "samplers", "verifiers"),
@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
 )
 LAYER = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-STANDARD_LIBRARY_ONLY = ("errors", "version", "progress", "plugins", "display", "options")
+STANDARD_LIBRARY_ONLY = ("errors", "version", "progress", "plugins", "display", "options", "cpus")
 NUMBERS_ONLY = {"numpy", "scipy", "offleash"} | sys.stdlib_module_names
 Imports = Mapping[str, frozenset[str]]
 

@@ -14,6 +14,7 @@ from types import FrameType
 
 from offleash.cli.output import warn
 from offleash.cli.verbs import GROUPS, OLD_VERBS, SECTIONS, VERBS
+from offleash.cpus import limit_threads
 from offleash.errors import OffleashError
 from offleash.version import __version__
 
@@ -23,6 +24,7 @@ HELP = ("-h", "--help")
 
 def main() -> None:
     """Run the command; what a user can fix is one message, never a traceback."""
+    limit_threads(os.environ)  # here, since NumPy and torch read it when they are imported
     guarded(lambda: dispatch(sys.argv[1:]))
 
 

@@ -7,11 +7,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from os import cpu_count
 from string import ascii_uppercase
 
 import polars as pl
 
+from offleash.cpus import usable_cpus
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.files.rows import shown
@@ -92,7 +92,7 @@ def check(
     score = _Score()
     for chosen, batch in trials.items():
         tell(f"{chosen}: {len(batch):,} answers")
-        with Pool(jobs or cpu_count() or 1, trust_code=trust_code) as pool:
+        with Pool(jobs or usable_cpus(), trust_code=trust_code) as pool:
             unusable = _unusable(pool, verifier(chosen), problems[chosen])
             score.faults += unusable.values()
             usable = [trial for trial in batch if trial.row not in unusable]

@@ -4,7 +4,6 @@ Resumable and idempotent. With --until, drawing verifies through the same functi
 """
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.cpus import usable_cpus
 from offleash.data.run import read_origin
 from offleash.data.run_folder import RunFolder, append_to_run, read_problems
 from offleash.data.shards import DAMAGE, check_schema, damaged
@@ -80,7 +80,7 @@ def open_judge(options: VerifyOptions, progress: Progress = silent) -> Iterator[
     """A judge with its workers and its cache, both closed at the end."""
     cache = Cache(options.cache if isinstance(options.cache, Path) else None) if options.cache else None
     try:
-        with Pool(options.jobs or os.cpu_count() or 1, trust_code=options.trust_code) as pool:
+        with Pool(options.jobs or usable_cpus(), trust_code=options.trust_code) as pool:
             yield Judge(pool, cache, options.ask_model, options.model_identity, progress)
     finally:
         if cache:

@@ -4,7 +4,6 @@ A strategy takes the place of a solution: the verdicts of both runs get the stra
 solution (`with_strategies_as_solutions`), and an ordinary comparison per solution does the rest.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from offleash.analyses.strategies.read import (
 from offleash.comparing.align import match, same_decoding
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
+from offleash.cpus import usable_cpus
 from offleash.data.run import Run
 from offleash.data.run_folder import is_run
 from offleash.data.tables import VERDICT, VERDICTS
@@ -111,7 +111,7 @@ def compare_strategies(
         )
     scratch = Scratch()  # removed when this function is left
     read = copy_logs(arguments, options, scratch, progress)
-    with Pool(jobs or os.cpu_count() or 1) as pool:
+    with Pool(jobs or usable_cpus()) as pool:
         copied = [not is_run(parse_argument(argument).paths[0]) for argument in arguments]
         folders = [_folder(text, argument) for text, argument in zip(map(str, read.inputs), arguments, strict=True)]
         runs = load(*read.inputs, options=options, progress=progress)
