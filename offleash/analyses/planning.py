@@ -11,13 +11,13 @@ from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from scipy import special, stats
+from scipy import special
 
 from offleash.comparing.tally import tally
 from offleash.data.run import Run
 from offleash.errors import OffleashError
 from offleash.render.json import Json, encode
-from offleash.stats.binomials import Float, Integer
+from offleash.stats.binomials import Float, Integer, binomial_at_least, binomial_at_most
 from offleash.stats.significance import chance_of_detection, smallest_certain_loss
 from offleash.stats.support_classes import beta_prior
 
@@ -71,8 +71,8 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int |
 def stopped_cost(rate: Float, k: int, until: int) -> Float:
     """Expected samples of a problem of each rate when it stops at its until-th success or at k."""
     p = np.maximum(rate, 1e-300)
-    ended = stats.binom.sf(until, k + 1, p)
-    return np.asarray(k * stats.binom.cdf(until - 1, k, p) + np.where(ended > 0, until * ended / p, 0.0))
+    ended = binomial_at_least(until + 1, k + 1, p)
+    return np.asarray(k * binomial_at_most(until - 1, k, p) + np.where(ended > 0, until * ended / p, 0.0))
 
 
 GROWTH = 7  # doublings beyond the pilot

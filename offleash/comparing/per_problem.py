@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from offleash.comparing.answers import answers
 from offleash.comparing.compare import Comparison
 from offleash.data.tally import Answers, Float, Integer, Tally
+from offleash.stats.binomials import hypergeometric_at_least, hypergeometric_at_most
 from offleash.stats.change import states
 from offleash.stats.curves import budgets
 from offleash.stats.diversity import distinct_rarefied
@@ -98,8 +98,8 @@ def _changed_p(tally: Tally) -> Float:
         return np.full(len(tally), np.nan)
     drawn_PR, correct_PR = tally.drawn_PR, tally.correct_PR
     law = (drawn_PR.sum(axis=1), correct_PR.sum(axis=1), drawn_PR[:, AFTER])
-    low = stats.hypergeom.cdf(correct_PR[:, AFTER], *law)
-    high = stats.hypergeom.sf(correct_PR[:, AFTER] - 1, *law)
+    low = hypergeometric_at_most(correct_PR[:, AFTER], *law)
+    high = hypergeometric_at_least(correct_PR[:, AFTER], *law)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(low, high)))
 
 

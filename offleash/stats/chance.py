@@ -10,15 +10,20 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from offleash.data.tally import Tally
 from offleash.errors import OffleashError
-from offleash.stats.binomials import Float, Integer, log_miss
+from offleash.stats.binomials import (
+    Float,
+    Integer,
+    half_binomial_at_most,
+    hypergeometric_at_least,
+    hypergeometric_at_most,
+    log_miss,
+)
+from offleash.stats.forecast import SMOOTHING, good_toulmin_weights
 from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, replicate_sums, strata
 from offleash.stats.support_classes import AFTER, BEFORE, reach_PRK
-
-SMOOTHING = 8  # of the Good-Toulmin estimate of what another n samples would add
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ def lost_by_exchange(drawn_P2: Integer, correct_P2: Integer, least: int = 1, mos
     if (least, most) == (1, 0):
         return np.where(total_P >= 1, np.exp(log_miss(drawn_P, drawn_P2[:, AFTER], total_P)), 0.0)
     enough_P = np.maximum(least, total_P - most)
-    return np.asarray(stats.hypergeom.sf(enough_P - 1, drawn_P, total_P, drawn_P2[:, BEFORE]), dtype=np.float64)
+    return hypergeometric_at_least(enough_P, drawn_P, total_P, drawn_P2[:, BEFORE])
 
 
 def exchange_null(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: int = 0) -> ExchangeNull:
@@ -80,9 +85,9 @@ def exchange_null(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: 
 
 def mcnemar(E: int, S: int) -> float:
     """Exact two-sided McNemar test of the net change; E = S gives 1 however large both are."""
-    if E + S == 0:
+    if E == S:
         return 1.0
-    return float(stats.binomtest(int(E), int(E + S), 0.5).pvalue)
+    return min(2 * half_binomial_at_most(int(min(E, S)), int(E + S)), 1.0)  # the law of a fair coin is symmetric
 
 
 def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> Retest:
@@ -122,9 +127,7 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
 
 def _next_draw(correct_P: Integer) -> Float:
     """What each problem adds to the smoothed Good-Toulmin estimate of what as many samples again would reach."""
-    j = np.arange(SMOOTHING + 1)
-    weight_J = -((-1.0) ** j) * stats.binom.sf(j - 1, SMOOTHING, 0.5)
-    weight_J[0] = 0.0
+    weight_J = np.append(0.0, good_toulmin_weights(SMOOTHING))
     return np.where(correct_P <= SMOOTHING, weight_J[np.minimum(correct_P, SMOOTHING)], 0.0)
 
 
@@ -218,12 +221,10 @@ def chance_region(drawn: tuple[int, int], correct_C: ArrayLike, level: float = L
     correct_C = np.asarray(correct_C, dtype=np.int64)
 
     def few(guess_C: Integer) -> Float:
-        law = (before + after, correct_C + guess_C, after)
-        return np.asarray(stats.hypergeom.cdf(guess_C, *law))
+        return hypergeometric_at_most(guess_C, before + after, correct_C + guess_C, after)
 
     def many(guess_C: Integer) -> Float:
-        law = (before + after, correct_C + guess_C, after)
-        return np.asarray(stats.hypergeom.sf(guess_C - 1, *law))
+        return hypergeometric_at_least(guess_C, before + after, correct_C + guess_C, after)
 
     low_C = _first(lambda guess_C: few(guess_C) > level / 2, correct_C, after)
     high_C = _first(lambda guess_C: many(guess_C) <= level / 2, correct_C, after) - 1

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, hyp2f1, hyperu
 
 from offleash.stats.binomials import log_hypergeometric, log_miss
 
@@ -59,6 +58,8 @@ def entropy_chao_shen(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -
 
 def entropy_chao_wang_jost(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
     """Entropy with the unseen answers estimated from those seen once and twice (Chao, Wang & Jost 2013, eq. 7)."""
+    from scipy.special import digamma
+
     answers = _answers(count_A, problem_A, problems)
     n_P, once_P, twice_P = answers.total_P.astype(np.float64), _seen(answers, 1), _seen(answers, 2)
     seen_A = answers.count_A / answers.total_A * (digamma(answers.total_A) - digamma(answers.count_A))
@@ -176,6 +177,8 @@ def _expected_surprise(total_U: Ints, count_U: Ints, n: int) -> Floats:
 
 def _lerch(n: Floats, A: Floats) -> Floats:
     """sum_{m>=0} (1-A)^m n/(n+m), to ten digits or better for every n and 0 < A <= 1."""
+    from scipy.special import hyp2f1, hyperu
+
     out, near = np.empty(n.size), (A >= 0.1) | (n < 40)
     out[near] = hyp2f1(1.0, n[near], n[near] + 1, 1 - A[near])
     # scipy's 2F1 gives NaN at large n and small A; there the terms fall slowly and Euler-Maclaurin is sharp

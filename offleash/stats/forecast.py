@@ -6,13 +6,11 @@ that the likelihood does not rule out is followed, and the range covers them all
 """
 
 from dataclasses import dataclass
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from scipy.special import betaln
-from scipy.stats import binom
 
 from offleash.stats.binomials import log_miss
 
@@ -40,6 +38,8 @@ class Mixture:
 
     def log_miss(self, k: ArrayLike) -> Floats:
         """Log chance that a problem of this population is missed by k samples."""
+        from scipy.special import betaln
+
         log = betaln(self.a, self.b + np.asarray(k, dtype=np.float64)) - betaln(self.a, self.b)
         if self.never == 0:
             return np.asarray(log)
@@ -75,9 +75,27 @@ def good_toulmin(frequencies_J: ArrayLike, factor: float = 2.0) -> float:
     if not 0.0 <= t <= 1.0:
         return float("nan")
     f_J = np.asarray(frequencies_J, dtype=np.float64)[:SMOOTHING]
-    j_J = np.arange(1, f_J.size + 1)
-    weight_J = -((-t) ** j_J) * binom.sf(j_J - 1, SMOOTHING, 1 / (1 + t))
-    return float(weight_J @ f_J)
+    return float(good_toulmin_weights(f_J.size, t) @ f_J)
+
+
+def good_toulmin_weights(frequencies: int, t: float = 1.0) -> Floats:
+    """The weights of the first f_j in the smoothed Good-Toulmin sum: -(-t)^j P(Bin(8, 1/(1+t)) >= j) for j = 1, 2, ...
+
+    Args:
+        frequencies: how many of them, at most SMOOTHING; beyond, the weights are 0.
+        t: how many further times n samples are to be drawn, 0 to 1.
+
+    Returns:
+        One weight for each j from 1.
+
+    Example:
+        >>> good_toulmin_weights(3) * 256
+        array([ 255., -247.,  219.])
+    """
+    p = 1 / (1 + t)
+    pmf_I = np.array([comb(SMOOTHING, i) * p**i * (1 - p) ** (SMOOTHING - i) for i in range(SMOOTHING + 1)])
+    at_least_J = np.cumsum(pmf_I[::-1])[::-1][1 : frequencies + 1]
+    return np.asarray(-((-t) ** np.arange(1, frequencies + 1)) * at_least_J)
 
 
 def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> Forecast:
@@ -185,6 +203,8 @@ def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, ...]:
 
 
 def _fit(cases: _Cases, never: float, starts: list[list[float]]) -> Mixture:
+    from scipy.optimize import minimize  # a third of a second of start-up
+
     low, high = LOGS
     found = [
         minimize(_loss, np.clip(np.array(start), low, high), args=(cases, never), method="L-BFGS-B", bounds=[LOGS] * 2)
@@ -195,6 +215,8 @@ def _fit(cases: _Cases, never: float, starts: list[list[float]]) -> Mixture:
 
 
 def _loss(theta: Floats, cases: _Cases, never: float) -> float:
+    from scipy.special import betaln
+
     a, b = np.exp(theta)
     log_U = betaln(a + cases.correct_U, b + cases.drawn_U - cases.correct_U) - betaln(a, b)
     if never > 0:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.stats import binom
+
+from offleash.stats.binomials import binomial_at_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,7 +39,7 @@ def guess_test(drawn_P: ArrayLike, correct_P: ArrayLike, floor_P: ArrayLike) -> 
         np.asarray(drawn_P, dtype=np.int64), np.asarray(correct_P, dtype=np.int64), np.asarray(floor_P, np.float64)
     )
     tested = (floor > 0) & (n > 0)
-    p = np.asarray(binom.sf(c - 1, np.where(tested, n, 1), np.where(tested, floor, 0.5)))
+    p = binomial_at_least(c, np.where(tested, n, 1), np.where(tested, floor, 0.5))
     return np.where(tested, p, np.nan)
 
 
@@ -68,6 +68,8 @@ def guess_floor(
     count as having the same gold. Only wrong answers are borrowed: problems that are solved would dilute the floor.
     With m options a uniform guesser's floor is then 1/(m-1), not 1/m: where options are few, give the floor instead.
     """
+    from scipy.sparse import csr_array  # only runs that keep answers pay for it
+
     problem, answer, count = (np.asarray(x, dtype=np.int64) for x in (problem_A, answer_A, count_A))
     correct, wrong = np.asarray(correct_A, dtype=np.bool_), np.asarray(wrong_A, dtype=np.bool_)
     pairs = _accepted(problems, accepted_problem, accepted_answer, gold_P)

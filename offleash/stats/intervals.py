@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
 
 from offleash.stats.binomials import Float, Integer
 
@@ -140,11 +139,11 @@ def strata(label_P: NDArray[np.str_] | Sequence[str]) -> Integer:
 
 def wilson(successes: float, total: float, level: float = LEVEL) -> Interval:
     """Wilson's score interval for a bare proportion, where the problems behind it are not known."""
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
     if total <= 0:
         return Interval(np.nan, np.nan)
-    z2 = float(norm.ppf((1 + level) / 2)) ** 2
+    z2 = float(ndtri((1 + level) / 2)) ** 2
     share = successes / total
     center = (share + z2 / (2 * total)) / (1 + z2 / total)
     half = np.sqrt(z2 * (share * (1 - share) / total + z2 / (4 * total**2))) / (1 + z2 / total)
@@ -209,6 +208,8 @@ def student(
     standard deviations of the replicates. `problems` are those that have a part in each of the Q values; where they
     were resampled `among` more of them, weights that are right for all are too even for these.
     """
+    from scipy.special import ndtri, stdtrit
+
     n_Q = np.broadcast_to(np.maximum(np.asarray(problems, dtype=np.float64), 2.0), value_Q.shape)
     tail = (1 + LEVEL) / 2
     short_Q = 1.0 if among is None else np.sqrt((n_Q * gamma_shape(among) + 1) / (n_Q - 1))

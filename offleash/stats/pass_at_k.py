@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, xlog1py, xlogy
 
-from offleash.stats.binomials import Float, log_hypergeometric, log_miss
+from offleash.stats.binomials import Float, binomial_pmf, log_hypergeometric, log_miss
 
 
 def pass_at_k(drawn: ArrayLike, correct: ArrayLike, k: ArrayLike) -> Float:
@@ -251,28 +250,17 @@ def _race(ballot: _Ballot, k: int) -> _Race:
     n, every_U = ballot.n, ballot.right_U + ballot.wrong_U
     most = min(k, int(ballot.count_U.max()))
     m_M = np.arange(most + 1)
-    pmf_UM = _binomial(m_M, ballot.count_U[:, None], k / n)
+    pmf_UM = binomial_pmf(m_M, ballot.count_U[:, None], k / n)
     none_above_M = np.prod(np.minimum(np.cumsum(pmf_UM, axis=1), 1.0) ** every_U[:, None], axis=0)
     wins_M = np.max(pmf_UM * (ballot.right_U > 0)[:, None], axis=0)
     ties_M = np.minimum(every_U @ (ballot.count_U[:, None] >= m_M), k // np.maximum(m_M, 1)) - 1
-    alone = float(_binomial(np.int64(k), np.int64(n), k / n))
+    alone = float(binomial_pmf(k, n, k / n))
     winning = [m for m in range(1, most + 1) if min(wins_M[m], none_above_M[m]) > NEGLIGIBLE * alone]
     sums = sum(int(ties_M[m]) // 2 + 2 for m in winning)
     return _Race(pmf_UM, winning, ties_M, ballot.roots, float(ballot.kinds * ballot.roots * sums))
 
 
-def _binomial(hits: Ints | np.int64, draws: Ints | np.int64, rate: float) -> Floats:
-    """Chance of so many hits; as scipy.stats has it, without checks of arguments that cost more than the chance."""
-    misses = np.maximum(draws - hits, 0)
-    log = (
-        gammaln(draws + 1.0) - gammaln(hits + 1.0) - gammaln(misses + 1.0) + xlogy(hits, rate) + xlog1py(misses, -rate)
-    )
-    return np.where(hits <= draws, np.exp(log), 0.0)
-
-
 def _exact(ballot: _Ballot, k: int, race: _Race) -> float:
-    from scipy.stats import binom  # a second of start-up that pass@k itself does without
-
     every_U, theta = ballot.right_U + ballot.wrong_U, k / ballot.n
     z_F = np.exp(2j * np.pi * np.arange(race.roots // 2 + 1) / race.roots)
     # conjugate roots give conjugate terms: count the inner ones twice and keep the real part
@@ -286,7 +274,7 @@ def _exact(ballot: _Ballot, k: int, race: _Race) -> float:
         if m in winning:
             tie_UF = race.pmf_UM[:, m, None] * power_F
             credit += _credit(ballot, below_UF, tie_UF, rest_F, int(race.ties_M[m]))
-    return float(np.clip(credit / binom.pmf(k, ballot.n, theta), 0.0, 1.0))
+    return float(np.clip(credit / binomial_pmf(k, ballot.n, theta), 0.0, 1.0))
 
 
 def _credit(ballot: _Ballot, below_UF: Complex, tie_UF: Complex, rest_F: Complex, ties: int) -> float:

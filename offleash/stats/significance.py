@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from offleash.data.tally import Tally
-from offleash.stats.binomials import Float, Integer, log_miss
+from offleash.stats.binomials import Float, Integer, binomial_at_least, hypergeometric_at_most, log_miss
 from offleash.stats.chance import benjamini_hochberg, holm, lost_by_exchange, upper_tail
 from offleash.stats.support_classes import AFTER, BEFORE
 
@@ -72,8 +71,8 @@ def loss_p_stopped(stop_P: Integer, until: int, budget: int, correct_P2: Integer
 def fall_p(drawn_P2: Integer, correct_P2: Integer) -> Float:
     """One-sided Fisher p of each problem for a fall of its rate that keeps the problem reached, else 1."""
     total_P, drawn_P = correct_P2.sum(axis=1), drawn_P2.sum(axis=1)
-    tail_P = stats.hypergeom.cdf(correct_P2[:, AFTER], drawn_P, total_P, drawn_P2[:, AFTER])
-    return np.where(correct_P2[:, AFTER] >= 1, np.minimum(tail_P, 1.0), 1.0)
+    tail_P = hypergeometric_at_most(correct_P2[:, AFTER], drawn_P, total_P, drawn_P2[:, AFTER])
+    return np.where(correct_P2[:, AFTER] >= 1, tail_P, 1.0)
 
 
 def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = RATE) -> Lists:
@@ -170,9 +169,7 @@ def smallest_certain_loss(k: int, problems: int, alpha: float = 0.05) -> int | N
 
 def chance_of_detection(rate: Float, k: int, least: int) -> Float:
     """Chance that a problem of each rate, if lost, shows the successes before that make its loss certain."""
-    from scipy.stats import binom
-
-    return np.asarray(binom.sf(least - 1, k, rate), dtype=np.float64)
+    return binomial_at_least(least, k, rate)
 
 
 def _confirmed(drawn_P2: Integer, correct_P2: Integer) -> Confirmation:

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
 
 from offleash.data.tally import Per, Tally
 from offleash.errors import OffleashError
@@ -60,6 +59,8 @@ def above(drawn: ArrayLike, correct: ArrayLike, tau: float) -> State:
 
 def confident(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: float = ZETA) -> State:
     """In where the lower, out where the upper one-sided Clopper-Pearson bound decides; otherwise undetermined."""
+    from scipy import special
+
     n, c = np.asarray(drawn, dtype=np.float64), np.asarray(correct, dtype=np.float64)
     lower = np.where(c > 0, special.betaincinv(np.maximum(c, 1), n - c + 1, zeta), 0.0)
     upper = np.where(c < n, special.betaincinv(c + 1, np.maximum(n - c, 1), 1 - zeta), 1.0)
@@ -81,6 +82,8 @@ def certified(
 
 def posterior(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: float = ZETA) -> State:
     """Empirical Bayes: in where P(p > threshold | counts) >= 1-zeta under a Beta prior fitted to all problems."""
+    from scipy import special
+
     n, c = np.asarray(drawn, dtype=np.float64), np.asarray(correct, dtype=np.float64)
     shape_a, shape_b = beta_prior(n, c)
     above_P = special.betaincc(shape_a + c, shape_b + n - c, threshold)
@@ -89,6 +92,7 @@ def posterior(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: floa
 
 def beta_prior(drawn: Float, correct: Float) -> tuple[float, float]:
     """Beta prior by maximum likelihood of the beta-binomial; kept within shapes that a few problems can bear."""
+    from scipy import optimize, special
 
     def loss(log_shape: Float) -> float:
         shape_a, shape_b = np.exp(log_shape)
