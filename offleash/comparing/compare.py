@@ -5,7 +5,7 @@ A `Comparison` holds the results of all the neighbouring files; the terminal, JS
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from offleash.comparing.question import Question
 from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.tables import VERDICT, Note
-from offleash.data.tally import Per, Tally
+from offleash.data.tally import Answers, Per, Tally
 from offleash.data.verdict import Verdict
 from offleash.display import html
 from offleash.errors import OffleashError
@@ -58,15 +58,12 @@ class Comparison:
     question: Question
     change: SupportChange
     curves: dict[str, Curve]
-    prefix: dict[str, np.ndarray]  # pass@k of the first k samples, per run; empty where their order is not known
     evidence: Evidence
     crossing: Crossing
     equivalent: tuple[EquivalentBudget, ...]  # for k = 1, 2, 4, ...: kappa(k)
     portfolio: Portfolio | None
-    forecasts: dict[str, Forecast]
     guessing: Guessing
-    diversity: Diversity | None
-    graded: MaxAtK | None
+    answers: list[Answers] | None  # how often each answer was given, per run; None where a run keeps none
     benchmarks: tuple[BenchmarkChange, ...]
     macro: Macro | None
     undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right
@@ -81,6 +78,30 @@ class Comparison:
         if not place.size:
             return None
         return sampling_efficiency_gap(float(before.value_K[place[0]]), float(after.value_K[0]))
+
+    # What the terminal does not show is computed when the JSON document, a figure or a user reads it.
+
+    @cached_property
+    def prefix(self) -> dict[str, np.ndarray]:
+        """pass@k of the first k samples, per run; empty where their order is not known."""
+        return _prefix(self.tally, self.curves["before"].k_K, self.question)
+
+    @cached_property
+    def forecasts(self) -> dict[str, Forecast]:
+        """pass@k at 1, 2, 4 and 8 times the samples drawn, per run; empty per answer, and where a run stopped early."""
+        return _forecasts(self.tally)
+
+    @cached_property
+    def diversity(self) -> Diversity | None:
+        """Entropy, distinct answers and majority vote of both runs; None where a run keeps no answers."""
+        if self.answers is None:
+            return None
+        return diversity(self.answers, self.counted.tally, self.question.replicates, self.question.seed)
+
+    @cached_property
+    def graded(self) -> MaxAtK | None:
+        """max@k of both runs; None where no sample has partial credit."""
+        return graded([self.before, self.after], self.counted, self.curves["before"].k_K)
 
     def once(self, name: str, compute: Callable[["Comparison"], Derived]) -> Derived:
         """What an analysis derives from this comparison: computed when first asked for, kept under its name."""
@@ -144,15 +165,12 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         question=asked,
         change=change,
         curves={name: curve(sums, name, shown) for name in CURVES},
-        prefix=_prefix(pair, shown, asked),
         evidence=evidence(pair, change, asked.tau, asked.zeta, asked.replicates, asked.seed),
         crossing=crossing(sums),
         equivalent=equivalent_budgets(sums, shown),
         portfolio=_portfolio(pair, k, asked.seed),
-        forecasts=_forecasts(pair),
         guessing=guessing(pair, told, counted, asked),
-        diversity=None if told is None else diversity(told, counted.tally, asked.replicates, asked.seed),
-        graded=graded([before, after], counted, shown),
+        answers=told,
         benchmarks=by_benchmark(pair, change, cells, asked.replicates, asked.seed),
         macro=macro_mean(pair, cells, asked.replicates, asked.seed),
         undecided=_undecided(pair, cells, asked),

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from offleash.comparing.answers import answers
 from offleash.comparing.compare import Comparison
 from offleash.data.tally import Answers, Float, Integer, Tally
 from offleash.stats.binomials import hypergeometric_at_least, hypergeometric_at_most
@@ -36,11 +35,10 @@ class ProblemDetail:
     p_P: Float  # two-sided: did the rate change? NaN where a run stopped early
     sure_P: Flags  # on the lists of sure losses and gains (5% false discoveries)
 
-    @cached_property
+    @property
     def answers(self) -> list[Answers] | None:
         """How often each answer was given, per run; None where a run keeps none or stopped early."""
-        one = self.comparison
-        return answers([one.before, one.after], one.counted)
+        return self.comparison.answers
 
     @cached_property
     def distinct_KR(self) -> tuple[Integer, Float, int] | None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,17 @@ def test_comparing_counts_loads_at_most_80_modules_of_ours(modules_of_a_comparis
 @pytest.mark.parametrize("part", ["samplers", "problems", "verifiers", "verifying", "drawing", "training"])
 def test_comparing_counts_loads_nothing_that_draws_or_judges(part: str, modules_of_a_comparison: list[str]) -> None:
     assert [name for name in modules_of_a_comparison if name.startswith(f"offleash.{part}.")] == []
+
+
+def test_comparing_counts_imports_no_scipy(modules_of_a_comparison: list[str]) -> None:
+    assert [name for name in modules_of_a_comparison if name.split(".")[0] == "scipy"] == []
+
+
+def test_scipy_stats_is_never_imported() -> None:
+    code = "import offleash as ol\nol.compare('examples/counts/base.csv', 'examples/counts/rl.csv').to_dict()"
+    assert loaded(code, ("scipy.stats",)) == []
+    named = [path for path in Path("offleash").rglob("*.py") if "scipy.stats import" in path.read_text("utf-8")]
+    assert named == []
 
 
 def test_the_version_is_printed() -> None:
