@@ -232,5 +232,5 @@ def check(
     else:
         frame = problem_frame(problems, selection, progress)
     return CheckResult(
-        check_problems(frame, rows=rows, name=verifier, jobs=jobs or None, trust_code=trust_code, tell=progress)
+        check_problems(frame, rows=rows, name=verifier, jobs=jobs or None, trust_code=trust_code, progress=progress)
     )

@@ -33,9 +33,9 @@ from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.samplers.huggingface.loading import check_folder, settings_of
 from offleash.samplers.registry import EXTRAS, Model, open_sampler
 from offleash.samplers.sampler import Sampler, SamplingParams
-from offleash.verifying.cases import problem_cases, refuse_unreadable
+from offleash.verifying.cases import CasesByProblem, problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import CasesByProblem, VerifyOptions, open_judge, stored_name, verify_shards
+from offleash.verifying.verify import VerifyOptions, open_judge, stored_name, verify_shards
 
 
 @dataclass(frozen=True)

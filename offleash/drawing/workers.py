@@ -14,8 +14,9 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Request, Sample, SampleChunk, Sampler, SamplingParams
+from offleash.verifying.cases import CasesByProblem
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import CasesByProblem, judge_rows
+from offleash.verifying.verify import judge_rows
 
 HELD = 4  # answers that may wait for the writer; then samplers wait: of long texts each is a hundred megabytes
 

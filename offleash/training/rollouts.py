@@ -16,9 +16,9 @@ from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import Ints, MethodSchedule, RolloutGroup, TokenBatch
 from offleash.training.policy import Policy, Samples
-from offleash.verifying.cases import ExtractionOptions, judge_texts, problem_cases, refuse_unreadable
+from offleash.verifying.cases import CasesByProblem, ExtractionOptions, judge_texts, problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import CasesByProblem, VerifyOptions, open_judge
+from offleash.verifying.verify import VerifyOptions, open_judge
 
 # Rewards: 1 for a sample that its verifier calls correct, 0 for any other, judged as every run is.
 

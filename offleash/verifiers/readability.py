@@ -9,14 +9,14 @@ from importlib import import_module
 from offleash.data.verdict import Verdict
 from offleash.verifiers.verifier import Case, Judgement, Verifier
 
-MODULE = "readable by module"  # key in a case's details: whose `readable` is asked
+MODULE = "readable by module"  # key in a case's details: the module whose `readable` is called
 
-BEGINNING = 30.0  # seconds: the first question also loads the verifier's libraries
+FIRST_SECONDS = 30.0  # limit per check: the first one also loads the verifier's libraries, such as SymPy
 
 
-def asking(verifier: Verifier) -> Verifier:
-    """A verifier's question about gold answers, as a verifier that runs in the same room."""
-    return replace(verifier, name=f"{verifier.name}.readable", module=__name__, quick=None, seconds=BEGINNING)
+def readability_check(verifier: Verifier) -> Verifier:
+    """A verifier of gold answers instead of answers, in the same isolation; its name keeps its cache entries apart."""
+    return replace(verifier, name=f"{verifier.name}.readable", module=__name__, quick=None, seconds=FIRST_SECONDS)
 
 
 def decide(case: Case) -> Judgement:

@@ -3,7 +3,7 @@
 Drawing, training and certificates call these functions too: every distinct text is parsed once per batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -15,8 +15,9 @@ from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Judgement, Verifier
 from offleash.verifying.judge import Judge, ProblemCase, problem_case
 
-SHOWN = 5  # problems named in a message
+SHOWN = 5  # problems listed in an error
 UNREAD = Judgement(Verdict.UNREAD)
+CasesByProblem = Mapping[str, tuple[ProblemCase, Verifier]]
 
 
 @dataclass(frozen=True)
@@ -24,57 +25,77 @@ class ExtractionOptions:
     """Options of extraction. They change verdicts, so they are part of a verifier's name."""
 
     last_number: bool = False  # also take a text's last number for its answer
-    opened: bool = False  # the prompt opens the block of reasoning
+    opened: bool = False  # the prompt ends inside a block of reasoning, so a text without </think> is unfinished
 
     def of(self, verifier: Verifier) -> Verifier:
+        """The verifier under these options: its steps, and the name that its verdicts are stored under."""
         if not (self.last_number or self.opened):
             return verifier
         suffix = (".last_number" if self.last_number else "") + (".opened" if self.opened else "")
         steps = verifier.steps
         if self.last_number and "last_number" not in steps:
-            steps = (*steps, "last_number")
+            steps = (*steps, "last_number")  # last: any other step that finds an answer is more trustworthy
         return replace(verifier, name=verifier.name + suffix, steps=steps)
 
 
 def problem_cases(
     problems: pl.DataFrame, wanted: str | None, extraction: ExtractionOptions, where: str
 ) -> dict[str, tuple[ProblemCase, Verifier]]:
-    """Every problem of a table with its verifier: the one wanted for all, else its own."""
+    """Every problem of a table with its verifier, by problem id.
+
+    Args:
+        problems: a table of PROBLEMS.
+        wanted: the verifier of all problems; None: each problem's own, and an error where one names none.
+        extraction: options that change the verifiers' steps and names.
+        where: what the problems belong to, for the error message.
+    """
     chosen = named(wanted) if wanted else None
     without = problems.filter(pl.col("verifier").is_null()).height if chosen is None else 0
     if without:
         raise OffleashError(
-            f"{without} of the {problems.height} problems of {where} name no verifier; "
-            "choose one for all with --verifier NAME, for example --verifier math."
+            f"{without} of the {problems.height} problems of {where} name no verifier. "
+            "Choose one for all with --verifier NAME, for example --verifier math."
         )
-    found = {}
+    cases = {}
     for row in problems.select("problem", "gold", "question", "details", "verifier").iter_rows():
-        problem = problem_case(row[0], row[1], row[2], row[3])
-        found[row[0]] = (problem, extraction.of(chosen or named(row[4])))
-    return found
+        cases[row[0]] = (problem_case(row[0], row[1], row[2], row[3]), extraction.of(chosen or named(row[4])))
+    return cases
 
 
 def fill_from_problem_set(problems: pl.DataFrame, fuller: pl.DataFrame, where: str) -> pl.DataFrame:
-    """A run's problems with what a set of problems says of them: found by their text, else by their id."""
-    known = ["gold", "verifier", "details", "question"]
-    renamed = {column: f"{column} said" for column in known}
-    by_text = fuller.filter(pl.col("hash").is_not_null()).unique("hash").select("hash", *known).rename(renamed)
-    by_id = fuller.unique("problem").select("problem", *known).rename({column: f"{column} by id" for column in known})
-    joined = problems.join(by_text, on="hash", how="left", maintain_order="left").join(
-        by_id, on="problem", how="left", maintain_order="left"
+    """A run's problems with gold answers, verifiers, details and questions of a problem set (`--problems`).
+
+    Problems are matched by the hash of their text, else by id: logs often number problems by themselves, so the text is
+    the safer key. What the set does not say stays as the run has it. A run with a problem that matches nothing is an
+    error, because half of it would be judged by other rules than the rest.
+    """
+    filled = ["gold", "verifier", "details", "question"]
+    by_text = fuller.filter(pl.col("hash").is_not_null()).unique("hash").select("hash", *filled)
+    by_id = fuller.unique("problem").select("problem", *filled)
+    joined = problems.join(
+        by_text.rename({column: f"{column} by text" for column in filled}),
+        on="hash",
+        how="left",
+        maintain_order="left",
+    ).join(
+        by_id.rename({column: f"{column} by id" for column in filled}),
+        on="problem",
+        how="left",
+        maintain_order="left",
     )
-    found = joined.filter(pl.coalesce("gold said", "details said", "gold by id", "details by id").is_not_null()).height
-    if found < problems.height:
+    known = pl.coalesce("gold by text", "details by text", "gold by id", "details by id").is_not_null()
+    missing = joined.filter(~known).height
+    if missing:
         raise OffleashError(
-            f"{problems.height - found} of the {problems.height} problems of {where} are not among the "
-            f"{fuller.height} of --problems, neither by text nor by id."
+            f"{missing} of the {problems.height} problems of {where} are not among the {fuller.height} of --problems, "
+            "neither by text nor by id. Give the problem set that the run was drawn from."
         )
-    filled = [pl.coalesce(f"{column} said", f"{column} by id", column).alias(column) for column in known]
-    return joined.with_columns(filled).select(problems.columns)
+    values = [pl.coalesce(f"{column} by text", f"{column} by id", column).alias(column) for column in filled]
+    return joined.with_columns(values).select(problems.columns)
 
 
-def refuse_unreadable(judge: Judge, cases: dict[str, tuple[ProblemCase, Verifier]], where: str) -> None:
-    """Stop before the first sample where a gold answer cannot be judged against: verdicts on it would be false."""
+def refuse_unreadable(judge: Judge, cases: CasesByProblem, where: str) -> None:
+    """Stop before the first sample if a gold answer cannot be judged against: every verdict on it would be false."""
     faults = unreadable(judge, list(cases.values()))
     if not faults:
         return
@@ -82,11 +103,12 @@ def refuse_unreadable(judge: Judge, cases: dict[str, tuple[ProblemCase, Verifier
     more = [f"  and {len(faults) - SHOWN} more: offleash check lists them"] if len(faults) > SHOWN else []
     raise OffleashError(
         "\n".join([f"{len(faults)} of the {len(cases)} problems of {where} cannot be judged:", *lines, *more])
-        + "\nTake gold answers from a set of problems with --problems, correct them, or choose another verifier."
+        + "\nTake gold answers from a problem set with --problems, correct them, or choose another verifier."
     )
 
 
 def unreadable(judge: Judge, pairs: Sequence[tuple[ProblemCase, Verifier]]) -> list[tuple[ProblemCase, str]]:
+    """Problems whose gold answer their verifier cannot read, with the reason; one call per verifier."""
     groups: dict[str, tuple[Verifier, list[ProblemCase]]] = {}
     for problem, verifier in pairs:
         groups.setdefault(verifier.name, (verifier, []))[1].append(problem)
@@ -102,33 +124,45 @@ def judge_texts(
 ) -> list[tuple[Extraction, Judgement]]:
     """The extraction and the judgement of every text, in order.
 
-    Every distinct text is read once, and every distinct answer to a problem decided once.
+    Every distinct text is read once, and every distinct answer to a problem is decided once.
+
+    Args:
+        judge: decides the answers, and remembers them for the next batch.
+        pairs: the problem and the verifier of each text. Pass the same tuple object for texts of the same problem, as
+            `problem_cases` returns it: lookups go by its identity, which is much cheaper than hashing details.
+        texts: samples; None counts as empty.
+        truncated: whether each text was cut off at its token limit.
+        opened: whether the texts begin inside a block of reasoning.
+
+    Returns:
+        Pairs in the order of `texts`; where no answer was found the judgement is `unread`.
     """
     judge.forget()
-    read: dict[tuple[tuple[str, ...], bool], dict[str, Extraction]] = {}
-    answers: list[Extraction] = []
-    decided: list[dict[str, Judgement]] = []
-    waiting: dict[str, tuple[Verifier, dict[tuple[bytes, str], ProblemCase]]] = {}
-    known: dict[int, dict[str, Judgement]] = {}
+    extracted: dict[tuple[tuple[str, ...], bool], dict[str, Extraction]] = {}
+    extractions: list[Extraction] = []
+    # For each text, the judge's table of the answers to its problem: filled by judge.decide below, read at the end.
+    tables: list[dict[str, Judgement]] = []
+    table_of_pair: dict[int, dict[str, Judgement]] = {}
+    undecided: dict[str, tuple[Verifier, dict[tuple[bytes, str], ProblemCase]]] = {}
     for pair, text, cut in zip(pairs, texts, truncated, strict=True):
-        steps = pair[1].steps
-        memory = read.get((steps, cut))
-        if memory is None:
-            memory = read[steps, cut] = {}
-        found = memory.get(text or "")
-        if found is None:
-            found = memory[text or ""] = extract(text or "", steps, cut, opened)
-        answers.append(found)
-        judged = known.get(id(pair))
-        if judged is None:
-            judged = known[id(pair)] = judge.known(pair[1], pair[0])
-        decided.append(judged)
-        if found.answer is not None and found.answer not in judged:
-            group = waiting.setdefault(pair[1].name, (pair[1], {}))[1]
-            group[pair[0].key, found.answer] = pair[0]
-    for verifier, group in waiting.values():
+        problem, verifier = pair
+        by_text = extracted.get((verifier.steps, cut))
+        if by_text is None:
+            by_text = extracted[verifier.steps, cut] = {}
+        extraction = by_text.get(text or "")
+        if extraction is None:
+            extraction = by_text[text or ""] = extract(text or "", verifier.steps, cut, opened)
+        extractions.append(extraction)
+        table = table_of_pair.get(id(pair))
+        if table is None:
+            table = table_of_pair[id(pair)] = judge.known(verifier, problem)
+        tables.append(table)
+        if extraction.answer is not None and extraction.answer not in table:
+            group = undecided.setdefault(verifier.name, (verifier, {}))[1]
+            group[problem.key, extraction.answer] = problem
+    for verifier, group in undecided.values():
         judge.decide(verifier, [(problem, answer) for (_, answer), problem in group.items()])
     return [
-        (found, UNREAD if found.answer is None else judged[found.answer])
-        for found, judged in zip(answers, decided, strict=True)
+        (extraction, UNREAD if extraction.answer is None else table[extraction.answer])
+        for extraction, table in zip(extractions, tables, strict=True)
     ]

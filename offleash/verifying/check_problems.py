@@ -15,13 +15,13 @@ from offleash.cpus import usable_cpus
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.files.rows import shown
+from offleash.progress import Progress, silent
 from offleash.render.escape import clean
+from offleash.render.json import Json, encode
 from offleash.verifiers.registry import verifier
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 from offleash.verifying.judge import Judge, ProblemCase, problem_case
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,19 @@ class Fault:
 
 @dataclass(frozen=True)
 class ProblemCheck:
-    """What a check found."""
+    """What a check brought to light. Its fields, in this order, are the keys of `check --json`."""
 
     problems: int
     accepted: int = 0  # problems whose gold answer was accepted
-    rejected: int = 0  # corruptions that were rejected
     corruptions: int = 0  # corruptions that were tried
+    rejected: int = 0  # corruptions that were rejected
     undecided: int = 0  # corruptions on which the verifier failed: not accepted, so no fault
     unchecked: dict[str, int] = field(default_factory=dict)  # why gold answers were not tried -> problems
     faults: tuple[Fault, ...] = ()
 
     @property
     def sound(self) -> bool:
+        """Whether every problem can be judged, as far as this check can see."""
         return not self.faults
 
 
@@ -70,9 +71,21 @@ def check(
     name: str | None = None,
     jobs: int | None = None,
     trust_code: bool = False,
-    tell: Tell = lambda text: None,
+    progress: Progress = silent,
 ) -> ProblemCheck:
-    """Judge gold answers and corruptions of them; `name` is the verifier of problems that name none, or of all."""
+    """Judge gold answers and corruptions of them.
+
+    Args:
+        frame: a table of PROBLEMS.
+        rows: problem id -> row of the user's file, for messages; without it, the row of the table.
+        name: the verifier of all problems; None: each problem's own, and an error where one names none.
+        jobs: worker processes; None: one per core.
+        trust_code: run model-written code without isolation where the machine offers none.
+        progress: gets a line per verifier.
+
+    Returns:
+        Counts, and one fault per gold answer that is not accepted or corruption that is.
+    """
     unchecked: dict[str, int] = {}
     trials: dict[str, list[_Trial]] = {}
     problems: dict[str, list[tuple[int, ProblemCase]]] = {}
@@ -89,20 +102,20 @@ def check(
         problem = problem_case(values["problem"], values["gold"], values["question"], values["details"])
         problems.setdefault(chosen, []).append((row, problem))
         trials.setdefault(chosen, []).extend(_trials(row, values, chosen, unchecked))
-    score = _Score()
+    tally = _CheckTally()
     for chosen, batch in trials.items():
-        tell(f"{chosen}: {len(batch):,} answers")
+        progress(f"{chosen}: {len(batch):,} answers")
         with Pool(jobs or usable_cpus(), trust_code=trust_code) as pool:
             unusable = _unusable(pool, verifier(chosen), problems[chosen])
-            score.faults += unusable.values()
+            tally.faults += unusable.values()
             usable = [trial for trial in batch if trial.row not in unusable]
             for index, judgement in pool.judge(verifier(chosen), [trial.case for trial in usable]):
-                score.note(usable[index], verifier(chosen), judgement)
-    return score.checked(frame.height, unchecked)
+                tally.add(usable[index], verifier(chosen), judgement)
+    return tally.result(frame.height, unchecked)
 
 
 @dataclass
-class _Score:
+class _CheckTally:
     """Counts while answers are judged, in any order."""
 
     accepted: int = 0
@@ -111,7 +124,7 @@ class _Score:
     tried: int = 0
     faults: list[Fault] = field(default_factory=list)
 
-    def note(self, trial: _Trial, kind: Verifier, judgement: Judgement) -> None:
+    def add(self, trial: _Trial, kind: Verifier, judgement: Judgement) -> None:
         correct, failed = judgement.verdict is Verdict.CORRECT, judgement.verdict is Verdict.FAILED
         self.tried += not trial.right
         if trial.right != correct:
@@ -123,9 +136,9 @@ class _Score:
         else:
             self.rejected += 1
 
-    def checked(self, problems: int, unchecked: dict[str, int]) -> ProblemCheck:
+    def result(self, problems: int, unchecked: dict[str, int]) -> ProblemCheck:
         ordered = tuple(sorted(self.faults, key=lambda fault: (fault.row, fault.happened)))
-        return ProblemCheck(problems, self.accepted, self.rejected, self.tried, self.undecided, unchecked, ordered)
+        return ProblemCheck(problems, self.accepted, self.tried, self.rejected, self.undecided, unchecked, ordered)
 
 
 def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str, int]) -> Iterator[_Trial]:
@@ -144,7 +157,9 @@ def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str,
 def _unusable(pool: Pool, kind: Verifier, problems: list[tuple[int, ProblemCase]]) -> dict[int, Fault]:
     """Problems that their verifier cannot judge at all, by row; those without a gold answer may still be usable."""
     rows = {problem.id: row for row, problem in problems}
-    readable = [
+    # A verifier in a worker parses the gold answer, so a missing one is no fault of its own there: it was counted as
+    # unchecked. The others look at the details, which must be sound without a gold answer too.
+    judgeable = [
         problem for _, problem in problems if problem.gold is not None or kind.isolation is not Isolation.WORKER
     ]
     return {
@@ -156,24 +171,22 @@ def _unusable(pool: Pool, kind: Verifier, problems: list[tuple[int, ProblemCase]
             why,
             "correct its gold answer or details, or choose another verifier with --verifier",
         )
-        for problem, why in Judge(pool).unreadable(kind, readable)
+        for problem, why in Judge(pool).unreadable(kind, judgeable)
     }
 
 
 def _fault(trial: _Trial, kind: Verifier, judgement: Judgement) -> Fault:
-    gold, because = trial.case.gold, f": {judgement.reason}" if judgement.reason else ""
+    reason = f": {judgement.reason}" if judgement.reason else ""
     if judgement.verdict is Verdict.FAILED:
-        happened, then = (
-            f"the verifier failed on its gold answer{because}",
-            "mend the problem, or choose another verifier",
-        )
+        happened = f"the verifier failed on its gold answer{reason}"
+        next_step = "correct the problem, or choose another verifier"
     elif trial.right:
-        happened = f"its own gold answer is {judgement.verdict.value}{because}"
-        then = "mend the gold answer, or choose another verifier with --verifier"
+        happened = f"its own gold answer is {judgement.verdict.value}{reason}"
+        next_step = "correct the gold answer, or choose another verifier with --verifier"
     else:
         happened = f"the corruption {shown(trial.case.answer)} is accepted"
-        then = f"a wrong answer would count as right: choose another verifier than {kind.name}"
-    return Fault(trial.row, trial.problem, kind.name, gold, happened, then)
+        next_step = f"a wrong answer would count as correct: choose another verifier than {kind.name}"
+    return Fault(trial.row, trial.problem, kind.name, trial.case.gold, happened, next_step)
 
 
 def _count(counts: dict[str, int], reason: str) -> None:
@@ -182,6 +195,9 @@ def _count(counts: dict[str, int], reason: str) -> None:
 
 # Corruptions: the gold answer of a problem, changed so that it is certainly wrong.
 
+
+# A corruption must be wrong under every convention that a verifier grants (rounding, units, order, percent), or the
+# check would blame the verifier for being right. So digits are changed at the front, never at the end.
 
 GARBAGE = "no such answer"
 NO_FORMULA = r"\text{no such answer}"  # bare words would be read as a product of letters
@@ -193,9 +209,9 @@ Details = Mapping[str, object]
 
 
 def corruptions(verifier: str, gold: str | None, details: Details) -> list[str]:
-    """Wrong answers to a problem, in the form in which its verifier gets answers."""
-    made = MAKERS.get(verifier, _words)(gold or "", details)
-    return [text for text in dict.fromkeys(made) if text.strip() and text.strip() != (gold or "").strip()]
+    """Wrong answers to a problem, in the form in which its verifier gets answers: without tags or boxes."""
+    candidates = MAKERS.get(verifier, _words)(gold or "", details)
+    return [text for text in dict.fromkeys(candidates) if text.strip() and text.strip() != (gold or "").strip()]
 
 
 def _number(gold: str, details: Details) -> list[str]:
@@ -205,6 +221,7 @@ def _number(gold: str, details: Details) -> list[str]:
 
 
 def _math(gold: str, details: Details) -> list[str]:
+    """Another leading digit; the other sign only of a plain number, since -(a-b) may be b-a and right."""
     text = gold.strip()
     if NUMBER.fullmatch(text):
         return [changed(text), *([negated(text)] if _nonzero(text) else []), NO_FORMULA]
@@ -219,11 +236,12 @@ def _choice(gold: str, details: Details) -> list[str]:
 
 
 def _words(gold: str, details: Details) -> list[str]:
+    """The gold answer among other words, with another digit, and nonsense."""
     return [f"not {gold}", changed(gold), GARBAGE] if gold.strip() else [GARBAGE]
 
 
 def _garbage(gold: str, details: Details) -> list[str]:
-    """Where many answers are right, a changed one may be right as well: only nonsense is surely wrong."""
+    """Where many answers are correct, a changed one may be correct as well: only nonsense is wrong for certain."""
     return [GARBAGE]
 
 
@@ -239,11 +257,15 @@ def _program(gold: str, details: Details) -> list[str]:
 
 
 def changed(text: str) -> str:
-    """The text with the leading digit of its last value changed; one added where it has no digit."""
+    """The text with the leading digit of its last value changed; `+ 1` is added where it has no digit.
+
+    >>> changed("x = 0.25"), changed("12"), changed("$y$")
+    ('x = 0.35', '22', '$y + 1$')
+    """
     start = text.rfind("=") + 1
-    found = DIGIT.search(text, start)
-    if found:
-        digit = found.end() - 1
+    match = DIGIT.search(text, start)
+    if match:
+        digit = match.end() - 1
         return f"{text[:digit]}{int(text[digit]) % 9 + 1}{text[digit + 1 :]}"
     zero = re.search(r"(?<![\d._])0", text[start:])
     if zero:
@@ -274,56 +296,37 @@ MAKERS: dict[str, Callable[[str, Details], list[str]]] = {
 # The result of a check as JSON and text.
 
 
-SHOWN = 20
+SHOWN = 20  # faults in the terminal; --json has all
 
 
-def check_json(found: ProblemCheck) -> dict[str, object]:
-    """The check as JSON."""
-    return {
-        "schema": 1,
-        "problems": found.problems,
-        "accepted": found.accepted,
-        "corruptions": found.corruptions,
-        "rejected": found.rejected,
-        "undecided": found.undecided,
-        "unchecked": found.unchecked,
-        "faults": [
-            {
-                "row": fault.row,
-                "problem": fault.problem,
-                "verifier": fault.verifier,
-                "gold": fault.gold,
-                "happened": fault.happened,
-                "next_step": fault.next_step,
-            }
-            for fault in found.faults
-        ],
-    }
+def check_json(check: ProblemCheck) -> Json:
+    """The check as `check --json` prints it."""
+    return {"schema": 1, **encode(check)}
 
 
-def check_text(found: ProblemCheck, all_faults: bool = False) -> str:
-    """The check in words: counts, then one paragraph a fault."""
+def check_text(check: ProblemCheck, all_faults: bool = False) -> str:
+    """The check for the terminal: counts, then one line per fault."""
     lines = [
-        f"{found.problems:,} problems: {found.accepted:,} gold answers accepted, "
-        f"{found.rejected:,} of {found.corruptions:,} corruptions rejected"
+        f"{check.problems:,} problems: {check.accepted:,} gold answers accepted, "
+        f"{check.rejected:,} of {check.corruptions:,} corruptions rejected"
     ]
-    if found.undecided:
-        lines.append(f"  {found.undecided:,} corruptions not decided: the verifier failed on them")
-    lines += [f"  {count:,} {reason}" for reason, count in found.unchecked.items()]
-    most = len(found.faults) if all_faults else SHOWN
-    for fault in found.faults[:most]:
+    if check.undecided:
+        lines.append(f"  {check.undecided:,} corruptions not decided: the verifier failed on them")
+    lines += [f"  {count:,} {reason}" for reason, count in check.unchecked.items()]
+    shown_faults = check.faults if all_faults else check.faults[:SHOWN]
+    for fault in shown_faults:
         gold = "" if fault.gold is None else f", gold {_short(fault.gold)}"
         lines.append(
             f"  row {fault.row}, {clean(fault.problem)} ({fault.verifier}{gold}): {clean(fault.happened)}; "
             f"{fault.next_step}."
         )
-    if len(found.faults) > most:
-        lines.append(f"  and {len(found.faults) - most:,} more; --json lists them all")
-    bad = len({fault.row for fault in found.faults})
-    lines.append(f"{len(found.faults):,} faults in {bad:,} problems" if found.faults else "no faults")
+    if len(check.faults) > len(shown_faults):
+        lines.append(f"  and {len(check.faults) - len(shown_faults):,} more; --json lists them all")
+    bad = len({fault.row for fault in check.faults})
+    lines.append(f"{len(check.faults):,} faults in {bad:,} problems" if check.faults else "no faults")
     return "\n".join(lines)
 
 
 def _short(text: str) -> str:
-    shown = repr(text)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+    quoted = repr(text)
+    return quoted if len(quoted) <= 60 else f"{quoted[:57]}..."

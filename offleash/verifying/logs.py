@@ -16,11 +16,11 @@ from offleash.loading.import_logs import Scratch, import_logs
 from offleash.loading.load import LoadOptions, RunInput
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
-from offleash.render.json import Json
-from offleash.verifying.report import notes
+from offleash.render.json import Json, encode
+from offleash.verifying.report import notes, verdict_counts
 from offleash.verifying.verify import VerificationResult, VerifyOptions, open_judge, verify_with
 
-EXAMPLES = 20
+EXAMPLES = 20  # samples listed per run, one per distinct answer: more would repeat the same few causes
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Disagreement:
     compared: int  # samples with both verdicts
     tool_only: int  # correct for the tool alone
     ours_only: int  # correct for us alone
-    differences: tuple[Difference, ...]  # some of them, one a distinct answer
+    differences: tuple[Difference, ...]  # some of them, one per distinct answer
 
 
 def verify_inputs(
@@ -56,41 +56,51 @@ def verify_inputs(
     scratch: Scratch,
     progress: Progress = silent,
 ) -> tuple[list[RunInput], str, list[Disagreement]]:
-    """Judge the runs that are named: logs are imported into the scratch folder first, run folders keep the verdicts.
+    """Judge runs before they are compared.
 
-    Returns the inputs to compare instead, the name that the verdicts are stored under, and where tools disagree.
+    Args:
+        inputs: run folders, which keep the verdicts, or logs of other tools, which are imported into `scratch` first.
+        loading: how logs are read.
+        options: how samples are judged.
+        scratch: a folder that lives as long as the comparison.
+        progress: gets a line as work is done.
+
+    Returns:
+        The inputs to compare instead, the name that the verdicts are stored under, and where tools disagree.
     """
-    for one in inputs:
-        if not isinstance(one, str | Path):
+    for run_input in inputs:
+        if not isinstance(run_input, str | Path):
             raise OffleashError(
-                f"--verifier {options.verifier} reads the texts of samples, and a {type(one).__name__} has none. "
+                f"--verifier {options.verifier} reads the texts of samples, and a {type(run_input).__name__} has none. "
                 "Name the run folder or the log that it came from."
             )
-    texts = [str(one) for one in inputs]
+    texts = [str(run_input) for run_input in inputs]
     parsed = distinct_paths([parse_argument(text) for text in texts])
     names = distinct_names([argument.name for argument in parsed])
-    out: list[RunInput] = []
-    found, name = [], ""
+    judged_inputs: list[RunInput] = []
+    disagreements, name = [], ""
     with open_judge(options, progress) as judge:
         for number, (argument, run) in enumerate(zip(parsed, names, strict=True)):
             folder = _folder(texts[number], argument, number, scratch, loading, progress)
-            tool = next((known for known in verifiers(folder) if "@" not in known), None)
-            done = verify_with(judge, folder, options, progress)
-            name = done.verifier
-            out.append(f"{run}={folder}")
-            found.append(_disagreement(run, folder, tool, done))
-    return out, name, found
+            # our own verdicts are stored with a version (math@1+0.9.0), a tool's under its bare name
+            tool = next((stored for stored in verifiers(folder) if "@" not in stored), None)
+            result = verify_with(judge, folder, options, progress)
+            name = result.verifier
+            judged_inputs.append(f"{run}={folder}")
+            disagreements.append(_disagreement(run, folder, tool, result))
+    return judged_inputs, name, disagreements
 
 
 def _folder(
     text: str, argument: Argument, number: int, scratch: Scratch, loading: LoadOptions, progress: Progress
 ) -> Path:
+    """The run folder to judge: the one that is named, or a log imported with its texts."""
     runs = [path for path in argument.paths if is_run(path)]
     if len(runs) == len(argument.paths) == 1:
         return runs[0]
     if runs:
         raise OffleashError(
-            f"{text} names several run folders; verify them first: offleash verify {' '.join(map(str, runs))}."
+            f"{text} names several run folders. Verify them first: offleash verify {' '.join(map(str, runs))}."
         )
     if loading.options.split_by is not None:
         raise OffleashError(
@@ -101,10 +111,11 @@ def _folder(
     return import_logs(text, scratch.path / str(number), replace(loading, options=options), progress).folder
 
 
-def _disagreement(run: str, folder: Path, tool: str | None, done: VerificationResult) -> Disagreement:
+def _disagreement(run: str, folder: Path, tool: str | None, result: VerificationResult) -> Disagreement:
+    """Count the samples that only one of the two calls correct; what is not correct is one class for this."""
     if tool is None:
-        return Disagreement(run, None, done, 0, 0, 0, ())
-    ours, theirs = open_run(folder, verifier=done.verifier), open_run(folder, verifier=tool)
+        return Disagreement(run, None, result, 0, 0, 0, ())
+    ours, theirs = open_run(folder, verifier=result.verifier), open_run(folder, verifier=tool)
     assert ours.verdicts is not None, "it was verified"
     assert theirs.verdicts is not None, "the tool's verdicts are there"
     correct = Verdict.CORRECT.value
@@ -119,7 +130,7 @@ def _disagreement(run: str, folder: Path, tool: str | None, done: VerificationRe
     tool_only = both.filter((pl.col("tool") == correct) & (pl.col("verdict") != correct))
     ours_only = both.filter((pl.col("tool") != correct) & (pl.col("verdict") == correct))
     golds = dict(ours.problems.select("problem", "gold").iter_rows())
-    some = pl.concat([tool_only, ours_only]).unique(["problem", "answer"], maintain_order=True).head(EXAMPLES)
+    examples = pl.concat([tool_only, ours_only]).unique(["problem", "answer"], maintain_order=True).head(EXAMPLES)
     differences = tuple(
         Difference(
             row["problem"],
@@ -130,58 +141,65 @@ def _disagreement(run: str, folder: Path, tool: str | None, done: VerificationRe
             row["verdict"],
             row["reason"],
         )
-        for row in some.iter_rows(named=True)
+        for row in examples.iter_rows(named=True)
     )
-    return Disagreement(run, tool, done, both.height, tool_only.height, ours_only.height, differences)
+    return Disagreement(run, tool, result, both.height, tool_only.height, ours_only.height, differences)
 
 
 # The disagreements as JSON and in the terminal.
 
 
-SHOWN = 5
+SHOWN = 5  # differences per run in the terminal; --json has EXAMPLES
 
 
-def disagreements_json(found: Sequence[Disagreement]) -> list[Json]:
+def disagreements_json(disagreements: Sequence[Disagreement]) -> list[Json]:
     """The key `verified` of `compare --verifier --json`."""
     return [
-        {
-            "run": one.run,
-            "verifier": one.verified.verifier,
-            "verdicts": dict(one.verified.verdicts),
-            "steps": dict(one.verified.steps),
-            "tool": one.tool,
-            "compared": one.compared,
-            "tool_only_correct": one.tool_only,
-            "only_now_correct": one.ours_only,
-            "differences": [vars(difference) for difference in one.differences],
-            "notes": notes(one.verified),
-        }
-        for one in found
+        encode(
+            {
+                "run": disagreement.run,
+                "verifier": disagreement.verified.verifier,
+                "verdicts": disagreement.verified.verdicts,
+                "steps": disagreement.verified.steps,
+                "tool": disagreement.tool,
+                "compared": disagreement.compared,
+                "tool_only_correct": disagreement.tool_only,
+                "only_now_correct": disagreement.ours_only,
+                "differences": disagreement.differences,
+                "notes": notes(disagreement.verified),
+            }
+        )
+        for disagreement in disagreements
     ]
 
 
-def show_disagreements(console: Console, found: Sequence[Disagreement]) -> None:
+def show_disagreements(console: Console, disagreements: Sequence[Disagreement]) -> None:
     """Print what was judged, and where the log's tool says otherwise."""
-    for one in found:
-        counts = ", ".join(f"{count:,} {verdict}" for verdict, count in one.verified.verdicts.items() if count)
-        console.print(Text(f"{clean(one.run)}: judged by {one.verified.verifier}: {counts}"))
-        if one.tool is None:
+    for disagreement in disagreements:
+        result = disagreement.verified
+        console.print(Text(f"{clean(disagreement.run)}: judged by {result.verifier}: {verdict_counts(result)}"))
+        differing = disagreement.tool_only + disagreement.ours_only
+        if disagreement.tool is None:
             console.print(Text("  the log had no verdicts of its own", style="dim"))
-        elif not one.tool_only + one.ours_only:
-            console.print(Text(f"  {clean(one.tool)} agrees on all {one.compared:,} samples", style="dim"))
+        elif not differing:
+            agrees = f"  {clean(disagreement.tool)} agrees on all {disagreement.compared:,} samples"
+            console.print(Text(agrees, style="dim"))
         else:
-            said = f"{one.tool_only:,} correct for it alone, {one.ours_only:,} correct now alone"
-            apart = f"{one.tool_only + one.ours_only:,} of {one.compared:,} samples"
-            console.print(Text(f"  {clean(one.tool)} disagrees on {apart}: {said}"))
-        for each in one.differences[:SHOWN]:
-            why = f" ({clean(each.reason)})" if each.reason else ""
             console.print(
                 Text(
-                    f"    {clean(each.problem)} sample {each.index}: gold {clean(str(each.gold))}, answer "
-                    f"{clean(str(each.answer))}: {each.tool} there, {each.ours} now{why}"
+                    f"  {clean(disagreement.tool)} disagrees on {differing:,} of {disagreement.compared:,} samples: "
+                    f"{disagreement.tool_only:,} correct only there, {disagreement.ours_only:,} correct only now"
                 )
             )
-        for note in notes(one.verified):
+        for difference in disagreement.differences[:SHOWN]:
+            why = f" ({clean(difference.reason)})" if difference.reason else ""
+            console.print(
+                Text(
+                    f"    {clean(difference.problem)} sample {difference.index}: gold {clean(str(difference.gold))}, "
+                    f"answer {clean(str(difference.answer))}: {difference.tool} there, {difference.ours} now{why}"
+                )
+            )
+        for note in notes(result):
             console.print(Text(f"  ! {clean(note)}", style="yellow"))
-    if found:
+    if disagreements:
         console.print()

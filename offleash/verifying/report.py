@@ -6,10 +6,11 @@ from shlex import quote
 
 from offleash.data.verdict import Verdict
 from offleash.render.escape import clean
+from offleash.render.json import Json, encode
 from offleash.verifying.rows import Outcome
 from offleash.verifying.verify import VerificationResult
 
-DECIDED_BY = {
+DECIDED_BY = {  # keys of Judge.decided_by, in the words of the terminal
     "exact": "by exact comparison",
     "cached": "decided in an earlier run",
     "decided": "by the verifier",
@@ -17,97 +18,93 @@ DECIDED_BY = {
 }
 
 
-def outcome_json(outcome: Outcome) -> dict[str, object]:
-    """One row's verdict as JSON."""
-    row: dict[str, object] = {
+def outcome_json(outcome: Outcome) -> Json:
+    """One row's verdict as a line of `verify --json`; no reason and no score where there is none."""
+    document: Json = {
         "id": outcome.id,
-        "verdict": outcome.verdict.value,
+        "verdict": outcome.verdict,
         "answer": outcome.answer,
         "step": outcome.step,
         "seconds": round(outcome.seconds, 6),
     }
     if outcome.reason:
-        row["reason"] = outcome.reason
+        document["reason"] = outcome.reason
     if outcome.score is not None:
-        row["score"] = outcome.score
-    return row
+        document["score"] = outcome.score
+    return encode(document)  # type: ignore[no-any-return]
 
 
-def verification_json(done: Sequence[VerificationResult]) -> dict[str, object]:
-    """Verified runs as JSON."""
-    return {
-        "schema": 1,
-        "runs": [
-            {
-                "folder": str(one.folder),
-                "verifier": one.verifier,
-                "samples": one.samples,
-                "judged": one.judged,
-                "verdicts": dict(one.verdicts),
-                "steps": dict(one.steps),
-                "distinct": dict(one.decided_by),
-                "failures": [
-                    {"problem": problem, "index": index, "reason": reason} for problem, index, reason in one.failures
-                ],
-                "seconds": round(one.seconds, 3),
-                "notes": notes(one),
-            }
-            for one in done
-        ],
-    }
+def verification_json(results: Sequence[VerificationResult]) -> Json:
+    """Verified runs as `verify --json` prints them."""
+    runs = [
+        {
+            "folder": result.folder,
+            "verifier": result.verifier,
+            "samples": result.samples,
+            "judged": result.judged,
+            "verdicts": result.verdicts,
+            "steps": result.steps,
+            "distinct": result.decided_by,
+            "failures": [dict(zip(("problem", "index", "reason"), row, strict=True)) for row in result.failures],
+            "seconds": round(result.seconds, 3),
+            "notes": notes(result),
+        }
+        for result in results
+    ]
+    return encode({"schema": 1, "runs": runs})  # type: ignore[no-any-return]
 
 
-def verification_text(one: VerificationResult) -> str:
-    """A verified run in words."""
-    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in one.verdicts.items() if count)
-    lines = [f"{one.folder}: {one.samples:,} samples by {one.verifier}: {counts or 'none'}"]
-    if one.judged < one.samples:
-        lines.append(f"  {one.judged:,} judged now, {one.samples - one.judged:,} had their verdict")
-    if one.decided_by:
-        how = ", ".join(
-            f"{one.decided_by[decision]:,} {words}"
-            for decision, words in DECIDED_BY.items()
-            if one.decided_by.get(decision)
-        )
-        lines.append(f"  {sum(one.decided_by.values()):,} distinct answers in {one.seconds:.1f} s: {how}")
-    steps = ", ".join(f"{step} {count:,}" for step, count in one.steps.items())
+def verification_text(result: VerificationResult) -> str:
+    """A verified run for the terminal: verdicts, how they came about, notes, and the command to run next."""
+    lines = [f"{result.folder}: {result.samples:,} samples by {result.verifier}: {verdict_counts(result) or 'none'}"]
+    if result.judged < result.samples:
+        lines.append(f"  {result.judged:,} judged now, {result.samples - result.judged:,} had a verdict already")
+    if distinct := sum(result.decided_by.values()):
+        means = [f"{n:,} {text}" for name, text in DECIDED_BY.items() if (n := result.decided_by.get(name))]
+        lines.append(f"  {distinct:,} distinct answers in {result.seconds:.1f} s: {', '.join(means)}")
+    steps = ", ".join(f"{step} {count:,}" for step, count in result.steps.items())
     lines.append(f"  answers read by: {steps}")
-    lines += [f"  {clean(note)}" for note in notes(one)]
-    return "\n".join([*lines, f"  next: {clean(next_step(one))}"])
+    lines += [f"  {clean(note)}" for note in notes(result)]
+    return "\n".join([*lines, f"  next: {clean(next_step(result))}"])
 
 
-def next_step(one: VerificationResult) -> str:
+def verdict_counts(result: VerificationResult) -> str:
+    """The verdicts that occur, as in `12 correct, 3 wrong`."""
+    return ", ".join(f"{count:,} {verdict}" for verdict, count in result.verdicts.items() if count)
+
+
+def next_step(result: VerificationResult) -> str:
     """The command that uses the verdicts; it names their verifier, since a run may have verdicts of several."""
-    name, _, version = one.verifier.partition("@")
-    changed = any(option in version for option in (".last_number", ".opened"))  # beside it there may be the plain one
-    return (
-        f"offleash compare {quote(str(one.folder))} OTHER --verdicts {quote(one.verifier if changed else name)} --flips"
-    )
+    name, _, version = result.verifier.partition("@")
+    # With an option of extraction the bare name would be ambiguous: the same verifier without it may be there too.
+    changed = any(option in version for option in (".last_number", ".opened"))
+    verdicts = quote(result.verifier if changed else name)
+    return f"offleash compare {quote(str(result.folder))} OTHER --verdicts {verdicts} --flips"
 
 
-def notes(one: VerificationResult) -> list[str]:
+def notes(result: VerificationResult) -> list[str]:
     """What a reader of the verdicts should know."""
-    said = []
-    if one.verdicts[Verdict.FAILED.value]:
-        reasons = Counter(reason for _, _, reason in one.failures)
-        first = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
-        said.append(
-            f"{one.verdicts[Verdict.FAILED.value]:,} samples could not be judged and are neither correct nor wrong: "
-            f"{first}. Run verify again to try them once more."
+    sentences = []
+    if failed := result.verdicts[Verdict.FAILED.value]:
+        reasons = Counter(reason for _, _, reason in result.failures)
+        frequent = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
+        sentences.append(
+            f"{failed:,} samples could not be judged and are neither correct nor wrong: {frequent}. "
+            "Run verify again to retry them."
         )
-    if one.reopened and ".opened" not in one.verifier:
-        said.append(
-            f"{one.reopened:,} samples end a block of reasoning that their prompt opened; with --opened, texts that "
-            "never end it are unread instead of searched for an answer."
+    if result.reopened and ".opened" not in result.verifier:
+        sentences.append(
+            f"{result.reopened:,} samples close a block of reasoning that their prompt opened. With --opened, texts "
+            "that never close it are unread instead of searched for an answer."
         )
-    return said + ([one.trouble] if one.trouble else [])
+    return sentences + ([result.cache_error] if result.cache_error else [])
 
 
 def outcomes_text(verdicts: Counter[str], steps: Counter[str], failures: Sequence[str]) -> str:
-    """A verified file of rows in words."""
+    """A verified file of rows for the terminal."""
     counts = ", ".join(f"{verdicts[verdict.value]:,} {verdict.value}" for verdict in Verdict if verdicts[verdict.value])
     lines = [
         f"{verdicts.total():,} rows: {counts}",
-        "  answers read by: " + ", ".join(f"{s} {n:,}" for s, n in steps.most_common()),
+        "  answers read by: " + ", ".join(f"{step} {count:,}" for step, count in steps.most_common()),
     ]
     return "\n".join(lines + [f"  failed: {clean(reason)}" for reason in failures])

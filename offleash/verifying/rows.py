@@ -17,7 +17,7 @@ from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Verifier
 from offleash.verifying.cases import judge_texts, unreadable
 from offleash.verifying.judge import Judge, ProblemCase, problem_case
-from offleash.verifying.verify import VerifyOptions, kept, open_judge
+from offleash.verifying.verify import VerifyOptions, open_judge, storable
 
 # Bad bytes are kept: a sample with a broken character in it still has an answer. NaN is refused, because ids are
 # printed as JSON again.
@@ -29,7 +29,7 @@ GOLD_FILE = FileKind(
     constants=False,
     keep_bytes=True,
 )
-CHUNK = 2_000  # rows judged at a time; the seconds of a row are its decision's and its share of the reading
+CHUNK = 2_000  # rows judged at a time: few enough that verdicts come as they are made, enough to keep workers busy
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Outcome:
     id: object
     verdict: Verdict
     answer: str | None
-    step: str | None
-    seconds: float
+    step: str | None  # of extraction; None where no answer was found
+    seconds: float  # of its decision, and its share of the time that reading its chunk took
     reason: str = ""
     score: float | None = None
-    unreadable: bool = False  # its gold answer, by the verifier
+    unreadable: bool = False  # the verifier cannot read its gold answer
 
 
 def is_rows(path: Path) -> bool:
@@ -65,7 +65,7 @@ def is_rows(path: Path) -> bool:
 def verify_rows(judge: Judge, path: Path, options: VerifyOptions, progress: Progress = silent) -> Iterator[Outcome]:
     """The outcomes of all rows, in order; a row whose gold answer cannot be read is `failed` with the reason."""
     if options.verifier is None:
-        raise OffleashError(f"{path} names no verifier; choose one with --verifier NAME, for example --verifier math.")
+        raise OffleashError(f"{path} names no verifier. Choose one with --verifier NAME, for example --verifier math.")
     verifier = options.extraction.of(named(options.verifier))
     rows = read_rows(path)
     done = 0
@@ -108,6 +108,7 @@ def _as_written(value: object) -> str | None:
 
 
 def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: bool) -> Iterator[Outcome]:
+    """The outcomes of a chunk; gold answers that cannot be read fail their rows and not the file."""
     started = time.monotonic()
     distinct = {row.problem.key: row.problem for row in rows}
     faults = {
@@ -115,31 +116,42 @@ def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: boo
     }
     good = [row for row in rows if row.problem.key not in faults]
     pairs = [(row.problem, verifier) for row in good]
-    found = judge_texts(judge, pairs, [row.text for row in good], [row.truncated for row in good], opened)
-    spent = sum({id(judged): judged.seconds for _, judged in found}.values())
+    judged = judge_texts(judge, pairs, [row.text for row in good], [row.truncated for row in good], opened)
+    # equal answers share one judgement object: its seconds were spent once, so they are subtracted once
+    spent = sum({id(judgement): judgement.seconds for _, judgement in judged}.values())
     share = max(time.monotonic() - started - spent, 0.0) / len(rows)
-    by_line = dict(zip((row.line for row in good), found, strict=True))
+    by_line = dict(zip((row.line for row in good), judged, strict=True))
     for row in rows:
         if row.line not in by_line:
             yield Outcome(row.id, Verdict.FAILED, None, None, share, faults[row.problem.key], unreadable=True)
             continue
-        read, judged = by_line[row.line]
-        seconds = share + judged.seconds
-        yield Outcome(row.id, judged.verdict, kept(read.answer), read.step, seconds, judged.reason, judged.score)
+        extraction, judgement = by_line[row.line]
+        yield Outcome(
+            row.id,
+            judgement.verdict,
+            storable(extraction.answer),
+            extraction.step,
+            share + judgement.seconds,
+            judgement.reason,
+            judgement.score,
+        )
 
 
 def verify_file(
     path: Path, options: VerifyOptions, each: Callable[[Outcome], None], progress: Progress = silent
 ) -> list[Outcome]:
-    """Verify a file of rows; `each` gets every outcome as it is there. Returns those whose gold could not be read."""
+    """Verify a file of rows; `each` gets every outcome as it comes, in the order of the file.
+
+    Returns:
+        The outcomes of rows whose gold answer could not be read.
+    """
+    refused = []
     with open_judge(options, progress) as judge:
-        return [outcome for outcome in _told(verify_rows(judge, path, options, progress), each) if outcome.unreadable]
-
-
-def _told(outcomes: Iterator[Outcome], each: Callable[[Outcome], None]) -> Iterator[Outcome]:
-    for outcome in outcomes:
-        each(outcome)
-        yield outcome
+        for outcome in verify_rows(judge, path, options, progress):
+            each(outcome)
+            if outcome.unreadable:
+                refused.append(outcome)
+    return refused
 
 
 def file_among(arguments: Sequence[str], verb: str) -> Path | None:
@@ -148,5 +160,5 @@ def file_among(arguments: Sequence[str], verb: str) -> Path | None:
     if not files:
         return None
     if len(arguments) > 1:
-        raise OffleashError(f"{verb} one file of rows at a time, or run folders; found {', '.join(arguments)}.")
+        raise OffleashError(f"{verb} one file of rows at a time, or run folders. Found {', '.join(arguments)}.")
     return files[0]

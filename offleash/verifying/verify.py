@@ -30,18 +30,18 @@ from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Verifier
 from offleash.verifying.cache import Cache
 from offleash.verifying.cases import (
+    CasesByProblem,
     ExtractionOptions,
     fill_from_problem_set,
     judge_texts,
     problem_cases,
     refuse_unreadable,
 )
-from offleash.verifying.judge import Ask, Judge, ProblemCase
+from offleash.verifying.judge import Ask, Judge
 
-CHUNK = 20_000  # samples judged at a time: bounds memory, and paces the progress
-KEPT = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash
-EXAMPLES = 20  # failures kept to be shown
-CasesByProblem = Mapping[str, tuple[ProblemCase, Verifier]]
+CHUNK = 20_000  # samples judged at a time: bounds memory, and sets how often progress is reported
+STORED = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash
+EXAMPLES = 20  # failures listed in the result
 
 
 @dataclass(frozen=True)
@@ -50,34 +50,34 @@ class VerifyOptions:
 
     verifier: str | None = None  # for all problems; None: each problem's own
     extraction: ExtractionOptions = field(default_factory=ExtractionOptions)
-    jobs: int = 0  # worker processes; 0: one a core
-    trust_code: bool = False
-    cache: Path | bool = True  # where verdicts are kept for other runs; False: nowhere
+    jobs: int = 0  # worker processes; 0: one per core
+    trust_code: bool = False  # run model-written code without isolation where the machine offers none
+    cache: Path | bool = True  # the folder of the cache; True: the user's own; False: no cache
     problems: pl.DataFrame | None = None  # PROBLEMS that say more than the run does: gold answers, tests, verifiers
-    ask_model: Ask | None = None  # a referee
-    model_identity: str = ""  # its identity
+    ask_model: Ask | None = None  # the judge model
+    model_identity: str = ""  # of the judge model: the name that its verdicts are stored under
 
 
 @dataclass(frozen=True)
 class VerificationResult:
-    """What became of the samples of one run."""
+    """The verdicts of one run, counted."""
 
     folder: Path
-    verifier: str
+    verifier: str  # the name that the verdicts are stored under
     samples: int
     judged: int  # in this call; the others had their verdict already
-    verdicts: Mapping[str, int]
-    steps: Mapping[str, int]
+    verdicts: Mapping[str, int]  # all four, zeros too
+    steps: Mapping[str, int]  # extraction step -> samples; "nothing": no answer was found
     decided_by: Mapping[str, int]  # how the distinct answers were decided: exact, cached, decided, failed
     failures: Sequence[tuple[str, int, str]]  # problem, index, reason: some of them
-    reopened: int  # samples that close a block of reasoning which they did not open
+    reopened: int  # samples that close a block of reasoning which they did not open: a hint that --opened is missing
     seconds: float
-    trouble: str = ""  # of the cache
+    cache_error: str = ""  # why verdicts could not be cached
 
 
 @contextmanager
 def open_judge(options: VerifyOptions, progress: Progress = silent) -> Iterator[Judge]:
-    """A judge with its workers and its cache, both closed at the end."""
+    """A judge with its workers and its cache; both are closed at the end."""
     cache = Cache(options.cache if isinstance(options.cache, Path) else None) if options.cache else None
     try:
         with Pool(options.jobs or usable_cpus(), trust_code=options.trust_code) as pool:
@@ -95,7 +95,7 @@ def verify(folder: Path, options: VerifyOptions | None = None, progress: Progres
 
 
 def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Progress = silent) -> VerificationResult:
-    """As `verify`, with a judge that several runs share."""
+    """As `verify`, with a judge that several runs share: its workers stay warm, and it remembers their answers."""
     started, before = time.monotonic(), Counter(judge.decided_by)
     problems = read_problems(folder)
     if options.problems is not None:
@@ -107,21 +107,21 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
     with append_to_run(folder) as run:
         if not run.sample_shards():
             raise OffleashError(
-                f"{folder} keeps no texts of samples, so there is nothing to read; import with --texts."
+                f"{folder} keeps no texts of samples, so there is nothing to judge. Import the log again with --texts."
             )
-        done = verify_shards(run, judge, cases, options.extraction.opened, progress)
+        counts = verify_shards(run, judge, cases, options.extraction.opened, progress)
     return VerificationResult(
         folder=folder,
         verifier=name,
-        samples=done.verdicts.total(),
-        judged=done.judged,
-        verdicts={verdict.value: done.verdicts[verdict.value] for verdict in Verdict},
-        steps=dict(done.steps.most_common()),
+        samples=counts.verdicts.total(),
+        judged=counts.judged,
+        verdicts={verdict.value: counts.verdicts[verdict.value] for verdict in Verdict},
+        steps=dict(counts.steps.most_common()),
         decided_by=dict(judge.decided_by - before),
-        failures=done.failures,
-        reopened=done.reopened,
+        failures=counts.failures,
+        reopened=counts.reopened,
         seconds=time.monotonic() - started,
-        trouble=judge.cache.trouble if judge.cache else "",
+        cache_error=judge.cache.error if judge.cache else "",
     )
 
 
@@ -134,19 +134,23 @@ def extraction_for(folder: Path, extraction: ExtractionOptions) -> ExtractionOpt
 def verify_shards(
     run: RunFolder, judge: Judge, cases: CasesByProblem, opened: bool, progress: Progress = silent
 ) -> "VerdictCounts":
-    """Judge what has no verdict in a run that is open for writing, one shard of verdicts for each of samples."""
+    """Judge what has no verdict in a run that is open for writing.
+
+    Every shard of samples gets a shard of verdicts of the same name, written whole: after a kill, finished shards are
+    not judged again, and no shard is half judged.
+    """
     name = stored_name(judge, [verifier for _, verifier in cases.values()])
     shards = run.sample_shards()
     samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
-    work, done = _Work(judge, cases, opened, progress, samples), VerdictCounts()
+    work, counts = _Work(judge, cases, opened, progress, samples), VerdictCounts()
     for shard in shards:
-        _verify_shard(run, shard, name, work, done)
+        _verify_shard(run, shard, name, work, counts)
     run.write_about(name, _about(judge, cases))
-    return done
+    return counts
 
 
 def stored_name(judge: Judge, verifiers: Sequence[Verifier]) -> str:
-    """The name that verdicts are stored under: the verifier's with its version, or a hash of several."""
+    """The name that verdicts are stored under: the verifier's identity, or `mixed@` and a hash of several."""
     identities = sorted({judge.identity(verifier) for verifier in verifiers})
     if len(identities) == 1:
         return identities[0]
@@ -155,16 +159,18 @@ def stored_name(judge: Judge, verifiers: Sequence[Verifier]) -> str:
 
 @dataclass
 class _Work:
+    """What stays the same while the shards of a run are judged."""
+
     judge: Judge
     cases: CasesByProblem
     opened: bool
     progress: Progress
-    samples: int
+    samples: int  # of the run, for the progress
 
 
 @dataclass
 class VerdictCounts:
-    """What is counted while shards go by."""
+    """Counts over the shards of a run, whether their verdicts are new or old."""
 
     judged: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -179,36 +185,38 @@ class VerdictCounts:
         self.failures += failed.head(EXAMPLES - len(self.failures)).rows() if len(self.failures) < EXAMPLES else []
 
 
-def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, done: VerdictCounts) -> None:
-    """The verdicts of one shard: those that stand are kept, those that failed or are missing are given."""
-    standing = run.verdicts_on(name, shard.name)
+def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: VerdictCounts) -> None:
+    """The verdicts of one shard: old ones are kept, those that failed or are missing are decided now."""
+    stored = run.verdicts_on(name, shard.name)
     keys = _read(shard, ["problem", "index"])
-    stranger = keys.filter(~pl.col("problem").is_in(list(work.cases)))
-    if stranger.height:
-        raise OffleashError(f"{shard} has samples of {stranger['problem'][0]!r}, which is no problem of its run.")
-    if standing is not None:
-        standing = standing.filter(pl.col("verdict") != Verdict.FAILED.value)
-        standing = standing.join(keys, on=["problem", "index"], how="semi")
-        if standing.height == keys.height:
-            done.add(standing)
+    unknown = keys.filter(~pl.col("problem").is_in(list(work.cases)))
+    if unknown.height:
+        raise OffleashError(
+            f"{shard} has samples of {unknown['problem'][0]!r}, which is no problem of its run. "
+            "Find out more with: offleash fsck."
+        )
+    if stored is not None:
+        # `failed` says nothing about the sample, so it is tried again; verdicts on samples that are gone are dropped
+        stored = stored.filter(pl.col("verdict") != Verdict.FAILED.value)
+        stored = stored.join(keys, on=["problem", "index"], how="semi")
+        if stored.height == keys.height:
+            counts.add(stored)
             return
-    parts = [] if standing is None else [standing]
+    parts = [] if stored is None else [stored]
     for start in range(0, keys.height, CHUNK):
-        columns = ["problem", "index", "text", "finish"]
-        rows = _read(shard, columns, start, CHUNK)
-        if standing is not None:
-            rows = rows.join(standing.select("problem", "index"), on=["problem", "index"], how="anti")
+        rows = _read(shard, ["problem", "index", "text", "finish"], start, CHUNK)
+        if stored is not None:
+            rows = rows.join(stored.select("problem", "index"), on=["problem", "index"], how="anti")
         if rows.height:
             parts.append(judge_rows(work.judge, work.cases, rows, work.opened))
-            done.judged += rows.height
+            counts.judged += rows.height
             texts = rows["text"].fill_null("")
-            done.reopened += int(
-                (texts.str.contains(THOUGHT, literal=True) & ~texts.str.contains(THINK, literal=True)).sum()
-            )
-            work.progress(f"{run.path.name}: {done.judged:,} of {work.samples:,} samples judged")
-    whole = pl.concat(parts)
-    run.write_verdicts(name, whole, shard=shard.name)
-    done.add(whole)
+            closes = texts.str.contains(THOUGHT, literal=True) & ~texts.str.contains(THINK, literal=True)
+            counts.reopened += int(closes.sum())
+            work.progress(f"{run.path.name}: {counts.judged:,} of {work.samples:,} samples judged")
+    verdicts = pl.concat(parts)
+    run.write_verdicts(name, verdicts, shard=shard.name)
+    counts.add(verdicts)
 
 
 def _read(shard: Path, columns: Sequence[str | pl.Expr], start: int = 0, rows: int | None = None) -> pl.DataFrame:
@@ -223,37 +231,42 @@ def judge_rows(judge: Judge, cases: CasesByProblem, rows: pl.DataFrame, opened: 
     """Verdicts (VERDICTS) of rows of samples: problem, index, text and finish."""
     pairs = [cases[problem] for problem in rows["problem"]]
     truncated = (rows["finish"] == TRUNCATED).fill_null(False).to_list()
-    found = judge_texts(judge, pairs, rows["text"].to_list(), truncated, opened)
+    judged = judge_texts(judge, pairs, rows["text"].to_list(), truncated, opened)
     return pl.DataFrame(
         {
             "problem": rows["problem"],
             "index": rows["index"],
-            "verdict": [judged.verdict.value for _, judged in found],
-            "answer": [kept(read.answer) for read, _ in found],
-            "solution": [kept(judged.solution) for _, judged in found],
-            "step": [read.step for read, _ in found],
-            "score": [judged.score for _, judged in found],
-            "reason": [judged.reason[:KEPT] or None for _, judged in found],
+            "verdict": [judgement.verdict.value for _, judgement in judged],
+            "answer": [storable(extraction.answer) for extraction, _ in judged],
+            "solution": [storable(judgement.solution) for _, judgement in judged],
+            "step": [extraction.step for extraction, _ in judged],
+            "score": [judgement.score for _, judgement in judged],
+            "reason": [judgement.reason[:STORED] or None for _, judgement in judged],
         },
         schema=VERDICTS,
     )
 
 
-def kept(text: str | None) -> str | None:
-    """A text as it is stored: what is too long is cut and told apart by a hash; lone surrogates are replaced."""
+def storable(text: str | None) -> str | None:
+    """A text as it is stored, at most STORED characters and a mark.
+
+    Different answers must stay different after the cut, since distinct answers are counted: the mark has a hash of the
+    whole. Lone surrogates, which no UTF-8 file can hold, become question marks.
+    """
     if text is None:
         return None
-    if len(text) > KEPT:
+    if len(text) > STORED:
         mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        text = f"{text[:KEPT]}… [{len(text):,} characters, {mark}]"
+        text = f"{text[:STORED]}… [{len(text):,} characters, {mark}]"
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _about(judge: Judge, cases: CasesByProblem) -> str:
-    """What the verdicts of a folder were made with, for people and for later versions."""
+    """What the verdicts of a folder were made with, for people and for later versions (about.json)."""
     verifiers = {judge.identity(verifier): verifier for _, verifier in cases.values()}
     return json.dumps(
         {
+            # stored as "ladder": run folders written by earlier versions have it under that name
             identity: {"ladder": verifier.steps, "seconds": verifier.seconds, "memory": verifier.memory}
             for identity, verifier in sorted(verifiers.items())
         },
@@ -272,38 +285,49 @@ def verify_options(
 ) -> VerifyOptions:
     """How to verify, from options as a user gives them."""
     if verifier is not None:
-        named(verifier)
-    how = judging or Judging()
-    options = VerifyOptions(verifier, extraction or ExtractionOptions(), how.jobs, how.trust_code, how.cache, problems)
-    if how.judge is None and how.judge_model is None:
+        named(verifier)  # an unknown name is an error now, not after the samples were read
+    judging = judging or Judging()
+    options = VerifyOptions(
+        verifier, extraction or ExtractionOptions(), judging.jobs, judging.trust_code, judging.cache, problems
+    )
+    if judging.judge is None and judging.judge_model is None:
         return options
-    if how.judge is None or how.judge_model is None:
+    if judging.judge is None or judging.judge_model is None:
         raise OffleashError("A model judge needs a server and a model. Give --judge URL and --judge-model NAME.")
     from offleash.samplers.endpoint.chat import Chat
     from offleash.verifiers.model_judge import identity
 
-    return replace(options, ask_model=Chat(how.judge, how.judge_model), model_identity=identity(how.judge_model))
+    return replace(
+        options, ask_model=Chat(judging.judge, judging.judge_model), model_identity=identity(judging.judge_model)
+    )
 
 
 def verify_folders(
     arguments: Sequence[str], options: VerifyOptions, also: Sequence[str] = (), progress: Progress = silent
 ) -> list[VerificationResult]:
-    """Verify run folders, with one set of workers and one memory for all of them and for every verifier."""
+    """Verify run folders, one result per folder and verifier, with one judge for all of them.
+
+    Args:
+        arguments: run folders, as a user names them.
+        options: how to verify.
+        also: verifiers whose verdicts are wanted beside those of `options.verifier`.
+        progress: gets a line as work is done.
+    """
     folders = run_folders(arguments)
     by_verifier = [options, *(replace(options, verifier=named(name).name) for name in also)]
-    done = []
+    results = []
     with open_judge(options, progress) as judge:
         if len(by_verifier) * len(folders) > 1:  # refuse all before the first verdict, or the work would stop half done
             for choice in by_verifier:
                 for folder in folders:
                     _refuse_unreadable(judge, folder, choice)
         for choice in by_verifier:
-            done += [verify_with(judge, folder, choice, progress) for folder in folders]
-    return done
+            results += [verify_with(judge, folder, choice, progress) for folder in folders]
+    return results
 
 
 def _refuse_unreadable(judge: Judge, folder: Path, options: VerifyOptions) -> None:
-    """Refuse a run with gold answers that a verifier cannot judge against, and name the verifier."""
+    """Refuse a run with gold answers that a verifier cannot judge against; the error names the verifier."""
     problems = read_problems(folder)
     if options.problems is not None:
         problems = fill_from_problem_set(problems, options.problems, str(folder))

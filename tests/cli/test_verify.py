@@ -94,7 +94,7 @@ def test_runs_are_verified_and_compared(tmp_path: Path) -> None:
     assert [compared["support"][cell] for cell in "PESO"] == [1, 0, 1, 0]
     text = offleash("verify", base, rl)
     assert "4 samples by math@" in text.out
-    assert "0 judged now, 4 had their verdict" in text.out
+    assert "0 judged now, 4 had a verdict already" in text.out
 
 
 @pytest.mark.parametrize("options", [[], ["--last-number"]], ids=["plain", "another ladder"])

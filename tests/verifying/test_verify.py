@@ -18,7 +18,7 @@ from offleash.verifiers.verifier import Case, Judgement
 from offleash.verifying.cache import Cache, key_of, problem_hash
 from offleash.verifying.cases import ExtractionOptions, judge_texts
 from offleash.verifying.judge import Judge, problem_case
-from offleash.verifying.verify import KEPT, VerifyOptions, kept, open_judge, verify, verify_with
+from offleash.verifying.verify import STORED, VerifyOptions, open_judge, storable, verify, verify_with
 from tests.verifying.samples import run_of_texts
 
 GOLDS = {"half": "\\frac{1}{2}", "seven": "7", "root": "2\\sqrt{2}"}
@@ -187,7 +187,7 @@ def test_a_damaged_cache_is_set_aside_and_verdicts_are_given_all_the_same(tmp_pa
 def test_a_cache_that_cannot_be_written_is_reported_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cache = Cache(tmp_path / "file" / "below")
-    assert "cannot be used" in cache.trouble
+    assert "cannot be used" in cache.error
     cache.store({b"k": Judgement(Verdict.CORRECT)})
     assert cache.lookup([b"k"]) == {}
 
@@ -205,12 +205,12 @@ def test_a_verdict_depends_on_gold_details_answer_and_verifier() -> None:
 
 
 def test_long_answers_are_stored_short_and_stay_distinct() -> None:
-    one, other = kept("x" * 5_000 + "1"), kept("x" * 5_000 + "2")
+    one, other = storable("x" * 5_000 + "1"), storable("x" * 5_000 + "2")
     assert one is not None
     assert other is not None
     assert one != other
-    assert len(one) < KEPT + 100
-    assert kept("\ud800") == "?"
+    assert len(one) < STORED + 100
+    assert storable("\ud800") == "?"
 
 
 def test_what_a_run_does_not_say_is_taken_from_a_set_of_problems(tmp_path: Path, options: VerifyOptions) -> None:

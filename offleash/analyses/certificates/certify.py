@@ -35,9 +35,9 @@ from offleash.samplers.exact_support import Completion, Expander, Expansion, exp
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import Request, Sampler, SamplingParams
 from offleash.stats.support_classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
-from offleash.verifying.cases import problem_cases, refuse_unreadable
+from offleash.verifying.cases import CasesByProblem, problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import CasesByProblem, VerifyOptions, judge_rows, open_judge, stored_name
+from offleash.verifying.verify import VerifyOptions, judge_rows, open_judge, stored_name
 
 K = 8_192  # the budget whose threshold is taken where none is named
 
