@@ -99,9 +99,9 @@ def _cut(path: Path, columns: tuple[str, ...], block: str, separator: str, befor
         yield table["row"], fields
 
 
-def _uneven(path: Path, number: int, found: int, width: int) -> OffleashError:
+def _uneven(path: Path, number: int, fields: int, width: int) -> OffleashError:
     return OffleashError(
-        f"{path}: row {number} has {found} fields and the header {width}. Quote fields that hold a separator."
+        f"{path}: row {number} has {fields} fields and the header {width}. Quote fields that hold a separator."
     )
 
 

@@ -47,8 +47,8 @@ def parse_argument(text: str) -> Argument:
     if not matches:
         raise OffleashError(f"{path_text!r} is no file, folder or run, and no file matches it.{_near(path)}")
     files: list[Path] = []
-    for found in matches:
-        files.extend([found] if is_run(found) or found.is_file() else _files_below(found))
+    for match_path in matches:
+        files.extend([match_path] if is_run(match_path) or match_path.is_file() else _files_below(match_path))
     return Argument(name or _common_name(files), tuple(files), given=bool(name))
 
 
@@ -83,14 +83,14 @@ def distinct_names(names: list[str]) -> list[str]:
 def _split_name(text: str) -> tuple[str | None, str]:
     if Path(text).exists():  # a path may itself hold a '='
         return None, text
-    found = re.match(r"([^=/\\]+)=(.+)", text, flags=re.DOTALL)
-    if found is None:
+    split = re.match(r"([^=/\\]+)=(.+)", text, flags=re.DOTALL)
+    if split is None:
         return None, text
-    for place in (one.start() for one in re.finditer("=", text)):  # a name may hold a '=' too: lr=1=runs/first
+    for place in (sign.start() for sign in re.finditer("=", text)):  # a name may hold a '=' too: lr=1=runs/first
         name, path = text[:place], text[place + 1 :]
         if path and "/" not in name and Path(path).expanduser().exists():
             return name, path
-    return found[1], found[2]
+    return split[1], split[2]
 
 
 def _files_below(folder: Path) -> tuple[Path, ...]:

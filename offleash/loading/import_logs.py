@@ -175,34 +175,36 @@ def copy_logs(
 
     One file that holds several runs (`split_by`) stays as it is too: its texts cannot be shown.
     """
-    paths = [str(one) for one in inputs if isinstance(one, str | Path)]
+    paths = [str(run_input) for run_input in inputs if isinstance(run_input, str | Path)]
     parsed = distinct_paths([parse_argument(path) for path in paths])
-    if options.options.split_by is not None or all(_stays(one, options) for one in parsed):
+    if options.options.split_by is not None or all(_stays(run_input, options) for run_input in parsed):
         return CopiedLogs(inputs)
-    given = [name for name, one in zip(input_names(inputs), inputs, strict=True) if isinstance(one, str | Path)]
-    named = zip(parsed, given, strict=True)
-    whole = replace(options, options=replace(options.options, texts=True))
+    names = [
+        name for name, run_input in zip(input_names(inputs), inputs, strict=True) if isinstance(run_input, str | Path)
+    ]
+    named_arguments = zip(parsed, names, strict=True)
+    with_texts = replace(options, options=replace(options.options, texts=True))
     out: list[RunInput] = []
     notes: dict[str, tuple[Note, ...]] = {}
-    for number, one in enumerate(inputs):
-        if not isinstance(one, str | Path):
-            out.append(one)
+    for number, run_input in enumerate(inputs):
+        if not isinstance(run_input, str | Path):
+            out.append(run_input)
             continue
-        text, (argument, name) = str(one), next(named)
+        text, (argument, name) = str(run_input), next(named_arguments)
         place = text[len(argument.name) + 1 :] if argument.given else text
         if not _stays(argument, options):
-            done = import_logs(text, scratch.path / str(number), whole, progress)
+            done = import_logs(text, scratch.path / str(number), with_texts, progress)
             if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
                 place, notes[name] = str(done.folder), done.notes
         out.append(f"{name}={place}")
     return CopiedLogs(out, notes)
 
 
-def _stays(one: Argument, options: LoadOptions) -> bool:
+def _stays(argument: Argument, options: LoadOptions) -> bool:
     """Whether an argument is read where it is: a run folder, or counts, of which there is no text to copy."""
-    if any(is_run(path) for path in one.paths):
+    if any(is_run(path) for path in argument.paths):
         return True
     if options.format is not None:
         return options.format == COUNTS
-    kind = recognised(head_of(one.paths[0]), options.options)
+    kind = recognised(head_of(argument.paths[0]), options.options)
     return kind is not None and kind.name == COUNTS

@@ -59,9 +59,9 @@ def load_options(
         "--threshold": "" if reading.threshold == 1 else f"{reading.threshold:g}",
     }
     typed = ", ".join(f"{option} {value}" for option, value in given.items() if value)
-    named = [one for one in inputs if isinstance(one, str | Path)] if typed else []
-    logs_among = any(isinstance(one, pl.DataFrame) for one in inputs) or any(
-        not is_run(path) for one in named for path in parse_argument(str(one)).paths
+    named = [run_input for run_input in inputs if isinstance(run_input, str | Path)] if typed else []
+    logs_among = any(isinstance(run_input, pl.DataFrame) for run_input in inputs) or any(
+        not is_run(path) for run_input in named for path in parse_argument(str(run_input)).paths
     )
     if typed and inputs and not logs_among:
         raise OffleashError(
@@ -78,19 +78,21 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
     """
     if not inputs:
         raise OffleashError("Name at least one run: a run folder, a log file, a folder of logs or a quoted glob.")
-    for one in inputs:
-        if not isinstance(one, str | Path | Run | pl.DataFrame):
+    for run_input in inputs:
+        if not isinstance(run_input, str | Path | Run | pl.DataFrame):
             raise OffleashError(
-                f"A run is a path, a run that is loaded or a frame of polars, not a {type(one).__name__}: {one!r:.60}."
+                f"A run is a path, a loaded run or a polars frame, not a {type(run_input).__name__}: {run_input!r:.60}."
             )
     options = options or LoadOptions()
-    parsed = iter(distinct_paths([parse_argument(str(one)) for one in inputs if isinstance(one, str | Path)]))
+    parsed = iter(
+        distinct_paths([parse_argument(str(run_input)) for run_input in inputs if isinstance(run_input, str | Path)])
+    )
     runs: list[Run] = []
-    for number, one in enumerate(inputs):
-        if isinstance(one, Run):
-            runs.append(one)
-        elif isinstance(one, pl.DataFrame):
-            runs += _load_frame(one, _frame_name(number, inputs), options, progress)
+    for number, run_input in enumerate(inputs):
+        if isinstance(run_input, Run):
+            runs.append(run_input)
+        elif isinstance(run_input, pl.DataFrame):
+            runs += _load_frame(run_input, _frame_name(number, inputs), options, progress)
         else:
             runs += _load(next(parsed), options, progress)
     names = _distinct([run.name for run in runs], inputs)
@@ -99,12 +101,14 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
 
 def input_names(inputs: Sequence[RunInput]) -> list[str]:
     """The names that `load` gives to the runs of inputs, where each holds one."""
-    parsed = iter(distinct_paths([parse_argument(str(one)) for one in inputs if isinstance(one, str | Path)]))
+    parsed = iter(
+        distinct_paths([parse_argument(str(run_input)) for run_input in inputs if isinstance(run_input, str | Path)])
+    )
     names = []
-    for number, one in enumerate(inputs):
-        if isinstance(one, Run):
-            names.append(one.name)
-        elif isinstance(one, pl.DataFrame):
+    for number, run_input in enumerate(inputs):
+        if isinstance(run_input, Run):
+            names.append(run_input.name)
+        elif isinstance(run_input, pl.DataFrame):
             names.append(_frame_name(number, inputs))
         else:
             names.append(next(parsed).name)
@@ -117,7 +121,7 @@ def _frame_name(number: int, inputs: Sequence[RunInput]) -> str:
 
 def _distinct(names: list[str], inputs: Sequence[RunInput]) -> list[str]:
     """Names that differ; two runs in memory of one name are before and after."""
-    if len(set(names)) < len(names) == 2 and not any(isinstance(one, str | Path) for one in inputs):
+    if len(set(names)) < len(names) == 2 and not any(isinstance(run_input, str | Path) for run_input in inputs):
         return list(SIDES)
     return distinct_names(names)
 
@@ -137,14 +141,14 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
     """Every file of an argument as a part; files of a folder that are no logs come back as a note of the first log."""
     parts: list[FilePart] = []
     logs: list[Log] = []
-    found = [path for path in argument.paths if not argument.folder or _is_log(path, options)]
-    logged = set(found)
+    log_paths = [path for path in argument.paths if not argument.folder or _is_log(path, options)]
+    logged = set(log_paths)
     skipped = [path.name for path in argument.paths if path not in logged]
-    for path in found:
+    for path in log_paths:
         log = open_log(path, options.options, options.format)
         parts.append(part_of(path, _watched(log, path, progress)))
         logs.append(log)
-    if (twice := _twice(found)) is not None:
+    if (twice := _twice(log_paths)) is not None:
         logs[0].notes.append(twice)
     if not parts:
         shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
@@ -217,15 +221,15 @@ def _joined(runs: Sequence[Run]) -> Run:
             samples.append(moved)
         drawn = moved.group_by("problem").agg((pl.col("index").max() + 1).alias("offset"))
         offset = pl.concat([offset, drawn]).group_by("problem").agg(pl.col("offset").max()).collect().lazy()
-    asked = pl.concat([run.problems for run in runs])
-    told = pl.coalesce("hash", "gold")
-    clash = asked.filter(told.is_not_null()).filter(told.n_unique().over("problem") > 1)
+    problems_all = pl.concat([run.problems for run in runs])
+    identity = pl.coalesce("hash", "gold")
+    clash = problems_all.filter(identity.is_not_null()).filter(identity.n_unique().over("problem") > 1)
     if clash.height:
         raise OffleashError(
             f"{runs[0].name!r}: problem {clash['problem'][0]!r} stands for different things in the run folders; import "
             "their logs together with one quoted glob, so that benchmarks are told apart."
         )
-    problems = asked.unique("problem", keep="first", maintain_order=True)
+    problems = problems_all.unique("problem", keep="first", maintain_order=True)
     return replace(
         runs[0], problems=problems, verdicts=pl.concat(verdicts), samples=pl.concat(samples) if samples else None
     )
@@ -245,8 +249,8 @@ def _with_split(parts: Sequence[FilePart], value: str) -> list[FilePart]:
     for part in parts:
         rows = part.rows.filter(pl.col("split") == value)
         if rows.height:
-            asked = part.problems.join(rows.select("problem").unique(), on="problem", how="semi")
-            kept.append(FilePart(part.path, asked, rows))
+            problems = part.problems.join(rows.select("problem").unique(), on="problem", how="semi")
+            kept.append(FilePart(part.path, problems, rows))
     return kept
 
 

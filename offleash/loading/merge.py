@@ -9,7 +9,7 @@ import polars as pl
 from offleash.data.tables import PROBLEMS, Note, as_problems, question_hash
 from offleash.errors import OffleashError
 
-ASKED = ["problem", "question", "gold", "benchmark", "guess"]
+PROBLEM_FIELDS = ["problem", "question", "gold", "benchmark", "guess"]
 
 
 @dataclass
@@ -38,7 +38,7 @@ def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataF
     Samples of a problem that several files hold are counted on: seeds add up, benchmarks stand side by side.
     """
     notes: list[Note] = []
-    parts = [_told_by_text(_ordered_by_row(part, notes), notes) for part in _distinct_benchmarks(parts)]
+    parts = [_identify_by_text(_ordered_by_row(part, notes), notes) for part in _distinct_benchmarks(parts)]
     everything = pl.concat(
         [part.rows.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)]
     )
@@ -51,29 +51,31 @@ def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataF
             Note(f"{shared} problems stand in several of the {len(parts)} files: their samples add up (seeds)")
         )
     if "sample" in everything.columns:
-        everything, found = _without_repeats(everything, parts)
-        notes += found
+        everything, repeat_notes = _without_repeats(everything, parts)
+        notes += repeat_notes
         everything = everything.sort("problem", "part", "sample", "place")
         everything = everything.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("problem"))
-    _one_text_each(problems, parts, name)
+    _refuse_two_texts(problems, parts, name)
     merged = problems.group_by("problem", maintain_order=True).agg(pl.exclude("problem").drop_nulls().first())
     return merged.select(*PROBLEMS), everything, notes
 
 
 def _problems(frame: pl.DataFrame) -> pl.DataFrame:
-    distinct = frame.select(ASKED).unique(maintain_order=True)
+    distinct = frame.select(PROBLEM_FIELDS).unique(maintain_order=True)
     hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
     return as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
 
 
 def _distinct_benchmarks(parts: Sequence[FilePart]) -> list[FilePart]:
     """Files that number their problems alike (0, 1, ...) but ask different things are different benchmarks."""
-    asked = pl.concat([part.problems.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)])
-    told = pl.coalesce("hash", "gold")  # without a text, another gold answer means another problem
+    problems = pl.concat(
+        [part.problems.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)]
+    )
+    identity = pl.coalesce("hash", "gold")  # without a text, another gold answer means another problem
     clash = (
-        asked.filter(pl.col("benchmark").is_null() & told.is_not_null())
+        problems.filter(pl.col("benchmark").is_null() & identity.is_not_null())
         .group_by("problem")
-        .agg(told.n_unique().alias("texts"), pl.col("part").n_unique().alias("files"))
+        .agg(identity.n_unique().alias("texts"), pl.col("part").n_unique().alias("files"))
         .filter((pl.col("texts") > 1) & (pl.col("files") > 1))
     )
     if clash.is_empty():
@@ -93,11 +95,11 @@ def _ordered_by_row(part: FilePart, notes: list[Note]) -> FilePart:
     return FilePart(part.path, part.problems, part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
 
 
-def _told_by_text(part: FilePart, notes: list[Note]) -> FilePart:
+def _identify_by_text(part: FilePart, notes: list[Note]) -> FilePart:
     """Where every row has an id of its own and texts repeat, the ids name samples: problems are told by their text."""
     texts = part.problems["hash"]
-    one_each = "sample" in part.rows.columns and part.rows["problem"].n_unique() == part.rows.height
-    if not one_each or texts.null_count() or texts.n_unique() * 2 > part.problems.height:
+    own_ids = "sample" in part.rows.columns and part.rows["problem"].n_unique() == part.rows.height
+    if not own_ids or texts.null_count() or texts.n_unique() * 2 > part.problems.height:
         return part
     first = part.problems.group_by("hash", maintain_order=True).agg(label=pl.col("problem").first())
     label = part.problems.select("problem", "hash").join(first, on="hash").select("problem", "label")
@@ -168,7 +170,7 @@ def _check_ids(problems: pl.DataFrame, parts: Sequence[FilePart]) -> None:
         )
 
 
-def _one_text_each(problems: pl.DataFrame, parts: Sequence[FilePart], name: str) -> None:
+def _refuse_two_texts(problems: pl.DataFrame, parts: Sequence[FilePart], name: str) -> None:
     clash = problems.filter(pl.col("hash").is_not_null()).unique(["problem", "hash"], maintain_order=True)
     clash = clash.filter(pl.len().over("problem") > 1)
     if clash.is_empty():

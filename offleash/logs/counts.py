@@ -1,4 +1,8 @@
-"""Counts per problem: how many samples were drawn and how many were correct, without the samples."""
+"""Counts per problem: how many samples were drawn (n) and how many were correct (c), without the samples.
+
+Most statistics need no more than that. A problem may have one row only: whether two rows are to be added, or one
+repeats the other, is not ours to guess.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +17,9 @@ from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, shown, whole_of
 from offleash.logs.columns import count_columns, mapping_note
 from offleash.logs.format import Format, Log, Options
-from offleash.logs.frames import check_maps, check_split, mend
+from offleash.logs.frames import check_maps, check_split, replace_surrogates
 
-CHUNK = 20_000
+CHUNK = 20_000  # rows per frame
 
 Place = tuple[str | None, str | None, str]  # split, benchmark, problem
 
@@ -28,14 +32,14 @@ def recognise(head: Head) -> bool:
     if not {"problem", "n", "c"} <= chosen.keys():
         return False
     texts = set(SAMPLE_COLUMNS["text"]) & set(head.columns) - set(chosen.values())
-    plain = (chosen["n"].lower(), chosen["c"].lower()) == (
-        "n",
-        "c",
-    )  # then a value that is no number is a mistake in it
+    # Columns that are called n and c are counts, and a value that is not a number is an error in the file; columns such
+    # as total and correct are counts only if they hold whole numbers.
+    plain = (chosen["n"].lower(), chosen["c"].lower()) == ("n", "c")
     return not texts and (plain or all(whole_of(head.first.get(chosen[name])) is not None for name in ("n", "c")))
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """Frames of COUNTS."""
     check_maps("counts", options, COUNTS)
     check_split(head, options)
     chosen = count_columns(head, options)
@@ -72,11 +76,13 @@ def _frame(columns: dict[str, list[object]], log: Log) -> pl.DataFrame:
     try:
         return pl.DataFrame(columns, schema=COUNTS)
     except UnicodeEncodeError:
-        mend(columns, log.notes)
+        replace_surrogates(columns, log.notes)
         return pl.DataFrame(columns, schema=COUNTS)
 
 
 def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place, int]) -> dict[str, object]:
+    """A row of the table; `seen` remembers where each problem was counted."""
+
     def text(name: str) -> str | None:
         return row.text(chosen[name]) if name in chosen else None
 
@@ -114,7 +120,7 @@ def _count(row: Row, name: str) -> int:
 
 FORMAT = Format(
     "counts",
-    "counts a problem: columns problem, n (samples), c (correct); optional benchmark, guess",
+    "counts per problem: columns problem, n (samples), c (correct); optional benchmark, guess",
     recognise,
     read,
     ("counts.csv", "counts.jsonl", "counts.parquet"),

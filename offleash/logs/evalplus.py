@@ -1,4 +1,11 @@
-"""EvalPlus: samples (task_id, solution), and the eval_results.json of its evaluation."""
+"""EvalPlus: `samples.jsonl` (task_id, solution), and the `eval_results.json` of its evaluation.
+
+The results are one object: `eval` maps each task to its samples, with `base_status` (the original tests) and
+`plus_status` (the added ones), each "pass" (or "success"), "fail" or "timeout". Traps:
+
+* Plus tests count only on top of base tests: correct by "plus" means that both sets were passed.
+* `plus_status` is null when only base tests were run: then the base tests decide.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +22,7 @@ from offleash.logs.human_eval import benchmark_of
 from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"task_id", "solution"}
-KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}
+KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}  # a table with more is read by its column names
 TESTS = ("base", "plus")
 HINT = (
     "These are samples before their evaluation: run evalplus.evaluate and read its eval_results.json; or import them "
@@ -24,6 +31,7 @@ HINT = (
 
 
 def recognise(head: Head) -> bool:
+    """Samples by their keys; results by the status of the samples of the first task."""
     if head.container is Container.JSONL and KEYS <= set(head.columns) <= KNOWN:
         return True
     tasks = fields_of(head.first.get("eval"))
@@ -32,6 +40,7 @@ def recognise(head: Head) -> bool:
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """Samples without verdicts, or results by the tests of --filter (default: plus where they were run)."""
     if "eval" not in head.columns:
         log = row_log("evalplus", head, options, _sample, None)
         log.unverified_hint = HINT
@@ -56,6 +65,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 
 def _rows(path: Path) -> Iterator[Row]:
+    """The samples of all tasks, numbered in the order of the file; the object has no rows of its own."""
     number = 0
     for task, samples in fields_of(fields_of(document(path)).get("eval")).items():
         if not isinstance(samples, list):

@@ -1,4 +1,34 @@
-"""What a log reader is: how a format is recognised and read (`Format`), and what reading gives (`Log`, `Entry`)."""
+"""The protocol of a log format: how it is recognised and read (`Format`), and what reading gives (`Log`, `Entry`).
+
+A format is two functions. `recognise` looks at the head of a file, `read` turns the file into a `Log`; most formats
+leave that to `row_log` (logs/frames.py) and write only how one row becomes entries:
+
+>>> from offleash.logs.frames import row_log
+>>> def recognise(head):
+...     return {"quiz_item", "reply", "points"} <= set(head.columns)
+>>> def entries(row, judge):
+...     verdict, score = judge.mark(row.values["points"], row.number)
+...     problem = row.problem("quiz_item", question=None)
+...     yield Entry(problem, text=row.text("reply"), verdict=verdict, score=score, row=row.number)
+>>> def read(path, head, options):
+...     return row_log("quizlog", head, options, entries, verifier="quizlog")
+>>> quizlog = Format("quizlog", "replies of a quiz server", recognise, read, ("quiz.jsonl",))
+
+It reads any container: here a CSV file with one reply.
+
+>>> from tempfile import TemporaryDirectory
+>>> from offleash.files.detect import head_of
+>>> with TemporaryDirectory() as folder:
+...     path = Path(folder) / "quiz.csv"
+...     _ = path.write_text("quiz_item,reply,points\\ncapital,Paris,1\\n")
+...     quizlog.recognise(head_of(path))
+...     log = quizlog.read(path, head_of(path), Options())
+...     [frame.select("problem", "text", "verdict").row(0) for frame in log.frames]
+True
+[('capital', 'Paris', 'correct')]
+
+A new format is one file with its `FORMAT` and one line in `FORMATS` (logs/registry.py); docs/extending.md has the test.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,54 +43,69 @@ from offleash.files.detect import Head
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked of a reader."""
+    """The options of a user that concern reading. A reader refuses those it would not use (`check_maps`)."""
 
-    columns: Mapping[str, str] = field(default_factory=dict)  # --map: our name -> the column in the file
+    columns: Mapping[str, str] = field(
+        default_factory=dict
+    )  # --map: role -> column; an empty column leaves the role unread
     split_by: str | None = None  # --split-by: a column whose values are different runs
     filter: str | None = None  # --filter: which of several filters (lm-eval) or scorers (inspect) decides
     threshold: float = 1.0  # a score at or above it is correct
-    texts: bool = True  # False: verdicts only, texts need not be read
+    texts: bool = True  # False: only verdicts are needed, and texts may be left unread
 
 
 @dataclass
 class Log:
-    """One file as read: frames of entries or of counts, and the notes made on the way (all after the last frame)."""
+    """One file as read. It is lazy: the file is read while `frames` is consumed, and `notes` grows until its end."""
 
     format: str
-    verifier: str | None  # the tool whose verdicts these are; None when it gives none
+    verifier: str | None  # the tool whose verdicts these are; None: the log has none
     frames: Iterator[pl.DataFrame]  # of data.tables.ENTRIES, or COUNTS when counts is True
     counts: bool = False
     notes: list[Note] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)  # model, tool version, decoding: what the log says of itself
-    unverified_hint: str = ""  # how to get verdicts when the log has none a sample
+    unverified_hint: str = ""  # next step where samples have no verdict
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of log: its name, what it is, how to recognise it and how to read it."""
+    """A format of logs.
+
+    Args:
+        name: Key in FORMATS, and the word of --log-format.
+        about: What it is, for `offleash formats`.
+        recognise: Whether a file is of this format, from its head alone: container, columns and first row. It must be
+            false for every other format, because the first that says yes reads the file.
+        read: From path, head and options to the log. Errors that a user can fix are `OffleashError` with the row.
+        examples: File names as the tool writes them.
+    """
 
     name: str
     about: str
     recognise: Callable[[Head], bool]
     read: Callable[[Path, Head, Options], Log]
-    examples: Sequence[str] = ()  # file names as the tool writes them
+    examples: Sequence[str] = ()
 
 
 class Entry(NamedTuple):
-    """A row of the entries table. A tuple, because columns are made of thousands of them at once."""
+    """One sample of a log: a row of the ENTRIES table, with its fields in their order.
 
-    problem: str
+    A tuple, because columns are made of thousands of them at once. None is "the log does not say"; in particular a
+    sample without a verdict is unverified, not wrong.
+    """
+
+    problem: str  # id within the log; `Row.problem` gives the hash of the question where there is none
     question: str | None = None
     gold: str | None = None
     benchmark: str | None = None
-    guess: float | None = None
-    sample: int | None = None
+    guess: float | None = None  # chance that a blind guess is accepted
+    sample: int | None = None  # number within the problem; None: numbered in the order of the rows
     text: str | None = None
-    answer: str | None = None
-    solution: str | None = None
-    verdict: str | None = None
+    answer: str | None = None  # as the tool extracted it
+    solution: str | None = None  # canonical form of a correct answer, for diversity
+    verdict: str | None = None  # correct, wrong or unread
     score: float | None = None
-    tokens: int | None = None
-    finish: str | None = None
-    split: str | None = None
-    row: int | None = None
+    tokens: int | None = None  # written by the model
+    finish: str | None = None  # "length": cut off at the token limit
+    split: str | None = None  # value of the column of --split-by
+    row: int | None = None  # for messages

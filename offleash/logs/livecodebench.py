@@ -1,4 +1,9 @@
-"""LiveCodeBench: the _eval_all.json of lcb_runner, and its output before evaluation."""
+"""LiveCodeBench (lcb_runner): its output, and the `_eval_all.json` of --evaluate; a JSON array, one object per problem.
+
+Fields: `question_id`, `question_content`, and lists of one length: `output_list` (completions), `code_list` (programs
+taken from them), `graded_list` (booleans, after the evaluation only). An empty program in `code_list` means that none
+was found in the completion; lcb_runner grades it as wrong.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +22,12 @@ HINT = (
 
 
 def recognise(head: Head) -> bool:
+    """Its lists; some versions write one object per line instead of an array."""
     return head.container in (Container.JSON, Container.JSONL) and set(head.columns) >= KEYS
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """As many samples per problem as its lists are long."""
     graded = "graded_list" in head.columns
     log = row_log("livecodebench", head, options, _entries, "LiveCodeBench" if graded else None)
     log.unverified_hint = "" if graded else HINT

@@ -1,4 +1,13 @@
-"""lm-evaluation-harness: samples_*.jsonl, one row per document and filter."""
+"""lm-evaluation-harness (EleutherAI, 0.4): `samples_TASK_DATE.jsonl` of --log_samples, one row per document and filter.
+
+Fields: `doc_id` (the problem), `doc` (its own text), `resps` (the completions), `filtered_resps` (extracted answers),
+`target`, `filter`, and the metrics by name. Traps:
+
+* Rows repeat once per filter (strict-match, flexible-extract): reading all of them would count each sample twice.
+* Metrics are of the document. With `repeats` above 1 they say nothing of a single completion: these stay unverified.
+* Multiple choice has no completion: `resps` are log-likelihoods of the choices, and the greedy pick is the one sample.
+* The names of the metrics are listed in `metrics` only since 0.4.3, and `arguments` was a list before 0.4.2.
+"""
 
 import json
 import re
@@ -15,6 +24,7 @@ from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"doc_id", "doc", "resps", "filtered_resps"}
+# Fields of a row that are not metrics, for logs from before 0.4.3.
 OTHER = KEYS | {
     "target",
     "arguments",
@@ -36,11 +46,14 @@ HINT = (
 
 
 def recognise(head: Head) -> bool:
+    """Four fields that only this harness writes together."""
     return head.container is Container.JSONL and set(head.columns) >= KEYS
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """Samples by one filter (default: the first row's) and the verdict by one metric (default: the first)."""
     filters = _Filters(options.filter or text_of(head.first.get("filter")), path)
+    # Not every version names the task in its rows; the file's name has it.
     task = re.match(r"samples_(.+)_\d{4}-\d\d-\d\dT", path.name)
     names = [options.columns["verdict"]] if "verdict" in options.columns else _metrics(head.first)
     metric = names[0] if names else None
@@ -70,11 +83,13 @@ class _Filters:
     seen: dict[str, int] = field(default_factory=dict)
 
     def takes(self, row: Row) -> bool:
+        """Whether the row is of the filter that decides; every row is counted under its filter."""
         name = row.text("filter") or "none"
         self.seen[name] = self.seen.get(name, 0) + 1
         return name == (self.wanted or "none")
 
     def notes(self) -> list[Note]:
+        """Which filter was read, known only after the last row; a filter that no row has is refused."""
         wanted = self.wanted or "none"
         if wanted not in self.seen:
             raise unknown("filter", wanted, self.seen)
@@ -82,12 +97,13 @@ class _Filters:
         if not others:
             return []
         text = (
-            f"{self.path.name}: read by the filter {wanted!r}; the same samples are there again by {', '.join(others)}"
+            f"{self.path.name}: read by the filter {wanted!r}; the same samples are also there by {', '.join(others)}"
         )
         return [Note(f"{text} (--filter NAME).", sum(self.seen[name] for name in others))]
 
 
 def _entries(row: Row, judge: VerdictReader, benchmark: str | None, metric: str | None) -> Iterator[Entry]:
+    """One entry per completion; the metric is the verdict only where there is a single one."""
     doc = row.fields("doc")
     question = next((value for name in QUESTIONS if (value := text_of(doc.get(name)))), None) or _prompt(row.values)
     about = Entry(
@@ -122,6 +138,7 @@ def _texts(values: Mapping[str, object]) -> list[str]:
 
 
 def _answers(row: Row, count: int) -> list[str | None]:
+    """The extracted answer of each completion; a filter such as majority vote leaves fewer, which fit to none."""
     filtered = row.values.get("filtered_resps")
     if isinstance(filtered, list) and len(filtered) == 1 and isinstance(filtered[0], list):
         filtered = filtered[0]
@@ -140,6 +157,7 @@ def _metrics(values: Mapping[str, object]) -> list[str]:
 
 
 def _arguments(values: Mapping[str, object]) -> tuple[object, object]:
+    """Prompt and decoding of the first request."""
     arguments = values.get("arguments")
     if isinstance(arguments, list) and arguments and isinstance(arguments[0], list):  # before 0.4.2
         return (*arguments[0], None, None)[:2]

@@ -1,4 +1,12 @@
-"""NeMo-Skills: output-rs{seed}.jsonl, one file per seed."""
+"""NeMo-Skills (NVIDIA): `output-rs{seed}.jsonl`, one row per problem and one file per seed.
+
+Fields: `problem` or `question`, `expected_answer`, `generation`, `predicted_answer`, and marks: `symbolic_correct`
+(newer), `is_correct` (older) or `judgement`, the prose of a judge model. Traps:
+
+* The samples of a problem are in several files: name them with one quoted glob (output-rs*.jsonl).
+* An empty object `{}` keeps the place of a generation that did not finish.
+* A wrong mark without a `predicted_answer` means that no answer was found, which is unread here and not wrong.
+"""
 
 import re
 from collections.abc import Iterator
@@ -14,17 +22,20 @@ from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"generation", "expected_answer"}
+# In order of preference: exact rules before a judge model.
 MARKS = ("symbolic_correct", "is_correct", "judgement")
 JUDGEMENT = re.compile(r"judgement:\W*(yes|no)", re.IGNORECASE)
 HINT = "These are samples before their evaluation: judge them with --verifier math, or run `ns eval` and read that."
 
 
 def recognise(head: Head) -> bool:
+    """Generation and expected answer alone are in many tables: one more field of its own is needed."""
     own = {*MARKS, "predicted_answer", "num_generated_tokens"}
     return head.container is Container.JSONL and set(head.columns) >= KEYS and bool(own & set(head.columns))
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """One sample per row; the verdict is the mark of --filter, or the first of MARKS that is there."""
     marks = [name for name in MARKS if name in head.columns]
     if options.filter is not None and options.filter not in marks:
         raise unknown("verdict", options.filter, marks)
@@ -33,7 +44,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if row.values:
             yield _entry(row, judge, mark)
-        else:  # an empty object stands for a generation that did not finish
+        else:
             judge.no_sample(row.number)
 
     log = row_log("nemo_skills", head, options, convert, f"NeMo-Skills {mark}" if mark else None)
@@ -67,8 +78,8 @@ def _verdict(row: Row, judge: VerdictReader, mark: str) -> str | None:
     """A judge model answers in prose that ends in "Judgement: Yes" or "Judgement: No"; anything else is no verdict."""
     value = row.values.get(mark)
     if mark == "judgement" and isinstance(value, str):
-        said = JUDGEMENT.findall(value)
-        value = said[-1] if said else None
+        answers = JUDGEMENT.findall(value)
+        value = answers[-1] if answers else None
     return judge.mark(value, row.number)[0]
 
 

@@ -1,4 +1,8 @@
-"""A log's own verdicts: words, booleans and scores as correct, wrong or unread, with notes on odd ones."""
+"""A log's own verdicts: words, booleans and scores as correct, wrong or unread, with notes on odd ones.
+
+All formats go through `VerdictReader`, so that a mark means the same in each of them. A mark that is missing is no
+verdict: the sample is unverified, not wrong, because a tool that crashed would otherwise make a model look worse.
+"""
 
 import math
 from dataclasses import dataclass
@@ -11,6 +15,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.files.rows import shown
 
+# `c` and `i` are Inspect's. Any other word is an error, not a guess.
 WORDS: dict[str, Verdict] = {
     "true": Verdict.CORRECT,
     "correct": Verdict.CORRECT,
@@ -32,20 +37,28 @@ WORDS: dict[str, Verdict] = {
 
 @dataclass
 class VerdictReader:
-    """Reads marks by one threshold and counts what a user should know of them."""
+    """Reads the marks of one file by one threshold, and counts what a user should know about them."""
 
     path: Path
-    threshold: float
-    partial: int = 0
-    above: int = 0
-    missing: int = 0
-    first_missing: int = 0
-    empty: int = 0
-    first_empty: int = 0
-    shared: int = 0
+    threshold: float  # a score at or above it is correct
+    partial: int = 0  # scores above 0 that count as wrong
+    above: int = 0  # scores above 1: the threshold of 1 may not be what the user wants
+    missing: int = 0  # null or NaN
+    first_missing: int = 0  # row
+    empty: int = 0  # rows without a sample
+    first_empty: int = 0  # row
+    shared: int = 0  # samples that have one verdict per problem between them
 
     def mark(self, value: object, row: int) -> tuple[str | None, float | None]:
-        """Verdict and score of one mark; a null mark is no verdict, and is counted."""
+        """Verdict and score of one mark.
+
+        Args:
+            value: As the log has it: a boolean, a word, a number, a number as text, null.
+            row: For the error, where the value is none of these.
+
+        Returns:
+            The verdict and the score. Both None for a null mark, which is counted; no score for words and booleans.
+        """
         if isinstance(value, bool):
             return (Verdict.CORRECT if value else Verdict.WRONG), None
         if isinstance(value, str):
@@ -63,7 +76,7 @@ class VerdictReader:
         return (Verdict.CORRECT if score >= self.threshold else Verdict.WRONG), score
 
     def marks(self, values: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series]:
-        """Verdicts and scores of a whole column."""
+        """Verdicts and scores of a whole column: each distinct word is read once, numbers all at once."""
         if values.dtype.is_numeric():
             return self._scores(values.cast(pl.Float64), rows)
         seen = values.unique(maintain_order=True)
@@ -95,8 +108,8 @@ class VerdictReader:
         if self.shared:
             notes.append(
                 Note(
-                    f"{self.path.name}: {self.shared} samples share one verdict a problem; it says nothing of each, so "
-                    "they are kept as unverified.",
+                    f"{self.path.name}: {self.shared} samples share one verdict per problem, which says nothing about "
+                    "each; they are kept as unverified.",
                     self.shared,
                 )
             )
@@ -104,7 +117,7 @@ class VerdictReader:
             notes.append(
                 Note(
                     f"{self.path.name}: {self.partial} scores are above 0 and below the threshold {self.threshold:g}; "
-                    "these partial credits count as wrong. --threshold sets another bar.",
+                    "partial credit counts as wrong. --threshold changes the bar.",
                     self.partial,
                 )
             )
@@ -122,6 +135,7 @@ class VerdictReader:
         return notes
 
     def not_a_mark(self, value: object, row: int) -> OffleashError:
+        """The refusal of a value that is no verdict in any log we know."""
         return OffleashError(
             f"{self.path}: row {row}: the verdict is {shown(value)}. A verdict is true or false, 0 or 1, a score, or a "
             f"word such as correct, incorrect, passed, failed. --map verdict=NAME reads it from another column."
@@ -158,7 +172,7 @@ class VerdictReader:
 
 
 def _number(value: object) -> float | None:
-    """A mark as a number: NaN for null, nothing for what is no mark at all."""
+    """A mark as a number: NaN for null, None for what cannot be one."""
     if value is None or value == "":
         return math.nan
     if not isinstance(value, int | float | str):

@@ -1,4 +1,11 @@
-"""Qwen2.5-Math evaluation and limit-of-RLVR: JSONL with lists code, pred and score, one row per problem."""
+"""Qwen2.5-Math evaluation and limit-of-RLVR (arXiv:2504.13837): JSONL with lists, one row per problem.
+
+Fields: `idx`, `question`, `gt`, and lists of one length: `code` (completions, despite the name), `pred` (extracted
+answers), `score` (booleans), `finish_reason`. Traps:
+
+* `score` is written by the grading; files from before it have none, and their samples stay unverified.
+* The extractor writes "" where it found no answer: wrong with an empty `pred` is unread.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +22,12 @@ HINT = "The file has no score: judge its samples with --verifier math, or run ev
 
 
 def recognise(head: Head) -> bool:
+    """`code` as a list: in other tables it is the program of one sample."""
     return head.container is Container.JSONL and set(head.columns) >= KEYS and isinstance(head.first.get("code"), list)
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """As many samples per row as its lists are long."""
     scored = "score" in head.columns
     log = row_log("qwen_math", head, options, _entries, "Qwen2.5-Math grader" if scored else None)
     log.unverified_hint = "" if scored else HINT

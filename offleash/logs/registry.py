@@ -23,8 +23,8 @@ class Formats(Mapping[str, Format]):
     def __getitem__(self, name: str) -> Format:
         if name not in self._containers:
             raise KeyError(name)
-        found: Format = import_module(f"offleash.logs.{name}").FORMAT
-        return found
+        loaded: Format = import_module(f"offleash.logs.{name}").FORMAT
+        return loaded
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._containers)
@@ -60,11 +60,11 @@ FORMATS = Formats(
     }
 )
 
-FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus")  # those that honour --filter
+FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus")  # formats that choose by --filter
 
 
 def open_log(path: Path, options: Options, format: str | None = None) -> Log:  # noqa: A002 - the word of the command line
-    """Read a file by what is in it, or as the format named."""
+    """Read a file by its content, or as the format named. Lazy: see `Log`."""
     if format is not None and format not in FORMATS:
         raise unknown("format", format, FORMATS)
     head = head_of(path)
@@ -72,6 +72,7 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
     if kind is None:
         raise _unrecognised(head)
     log = kind.read(path, head, options)
+    # A note and not an error: one --filter may be meant for another file of the same comparison.
     if options.filter is not None and kind.name not in FILTERED:
         what = f"--filter {options.filter} is not used: {kind.name} has nothing to choose from"
         log.notes.append(Note(f"{path.name}: {what}."))
@@ -79,12 +80,12 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
 
 
 def recognised(head: Head, options: Options) -> Format | None:
-    """The first format whose content this is; a table whose columns the user names needs no recognising."""
+    """The first format that recognises the file. A table whose columns the user maps needs no recognising."""
     if {"n", "c"} & options.columns.keys():
         return FORMATS["counts"]
-    found = next((kind for kind in FORMATS.kept_in(head.container) if kind.recognise(head)), None)
-    if found is not None or not options.columns or head.container is Container.ZIP:
-        return found
+    match = next((kind for kind in FORMATS.kept_in(head.container) if kind.recognise(head)), None)
+    if match is not None or not options.columns or head.container is Container.ZIP:
+        return match
     return FORMATS["counts" if {"problem", "n", "c"} <= count_columns(head, options).keys() else "generic"]
 
 

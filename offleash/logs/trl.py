@@ -1,4 +1,11 @@
-"""TRL: completions_*.parquet, as GRPOTrainer and RLOOTrainer write them with log_completions=True."""
+"""TRL (Hugging Face): `completions_STEP.parquet` of GRPOTrainer and RLOOTrainer with log_completions=True.
+
+Columns: `step`, `prompt`, `completion`, `advantage`, and one column per reward function, called after it. Traps:
+
+* There is no id: a problem is known by its prompt, chat template included, so both runs need the same template.
+* Rewards may be of format or length. Which of them says "correct" is guessed from its name, or asked for.
+* Each file is of one step or of a few: samples of different steps come from different weights.
+"""
 
 import re
 from pathlib import Path
@@ -15,14 +22,17 @@ from offleash.logs.frames import check_maps, check_split
 from offleash.logs.generic import parquet_frames
 
 KEYS = {"step", "prompt", "completion", "advantage"}
+# Names of rewards that judge the answer: accuracy_reward, is_correct, exact_match, ...
 TELLING = re.compile(r"acc|correct|exact|match|verif|solve|pass", re.IGNORECASE)
 
 
 def recognise(head: Head) -> bool:
+    """`advantage` beside step, prompt and completion is written by nothing else."""
     return head.container is Container.PARQUET and set(head.columns) >= KEYS
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """Whole columns at a time, as generic tables are read: a training run leaves millions of rows."""
     check_maps("trl", options, ("verdict",))
     check_split(head, options)
     reward = _reward(head, options)

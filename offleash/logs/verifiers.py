@@ -1,4 +1,12 @@
-"""verifiers: results.jsonl (up to 0.1) and traces.jsonl (from 0.2 on), one row per rollout."""
+"""verifiers (Prime Intellect): `results.jsonl` (up to 0.1) and `traces.jsonl` (since 0.2), one row per rollout.
+
+`results.jsonl` has `example_id`, `prompt` and `completion` (chats), `answer`, `reward`, `error`; `traces.jsonl` has
+`task.data`, and in `traces` one object per agent with `nodes` (messages), `rewards` and `calls`. Traps:
+
+* `reward` is a weighted sum of several functions: --threshold says from where on a sample is correct.
+* A rollout that ended in an error of the run, not of the model, is left out.
+* Traces of several agents have no single completion, and are refused.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,10 +25,12 @@ TRACES = {"task", "traces", "ok"}
 
 
 def recognise(head: Head) -> bool:
+    """The fields of either version."""
     return head.container is Container.JSONL and (set(head.columns) >= RESULTS or set(head.columns) >= TRACES)
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """Rollouts of either version; the verdict is the reward against --threshold."""
     errors = _Errors(path)
     traced = set(head.columns) >= TRACES
 
@@ -41,11 +51,13 @@ class _Errors:
     first: int = 0
 
     def leave_out(self, row: Row) -> Iterator[Entry]:
+        """Count a rollout, and give no entry for it."""
         self.count += 1
         self.first = self.first or row.number
         return iter(())
 
     def notes(self) -> list[Note]:
+        """How many were left out, known only after the last row."""
         if not self.count:
             return []
         what = f"{self.count} rollouts ended in an error of the run (first row {self.first}) and were left out."
@@ -53,6 +65,7 @@ class _Errors:
 
 
 def _result(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
+    """The entry of a row of results.jsonl."""
     if row.values.get("error"):
         return errors.leave_out(row)
     question = chat_text(row.values.get("prompt"), "user")
@@ -73,6 +86,7 @@ def _result(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
 
 
 def _traced(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
+    """The entry of a row of traces.jsonl."""
     traces = row.items("traces")
     trace = fields_of(traces[0]) if len(traces) == 1 else {}
     if row.values.get("errors") or trace.get("errors"):
@@ -88,7 +102,7 @@ def _traced(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
         question=question,
         gold=about.text("answer"),
         benchmark=text_of(row.fields("env").get("id")),
-        text=_said(trace),
+        text=_completion(trace),
         verdict=verdict,
         score=score,
         tokens=whole_of(trace.get("num_output_tokens")),
@@ -109,7 +123,8 @@ def _reward(rewards: Mapping[str, object]) -> float | None:
     return total if rewards else None
 
 
-def _said(trace: Mapping[str, object]) -> str | None:
+def _completion(trace: Mapping[str, object]) -> str | None:
+    """All that the model wrote, tool results left out."""
     nodes = trace.get("nodes")
     messages = [fields_of(fields_of(node).get("message")) for node in nodes] if isinstance(nodes, list) else []
     texts = [content_text(message.get("content")) for message in messages if message.get("role") == "assistant"]
@@ -122,6 +137,7 @@ def _last_call(trace: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _facts(values: Mapping[str, object]) -> dict[str, str]:
+    """Model, version and decoding, as the first row states them."""
     traces = values.get("traces")
     trace = fields_of(traces[0]) if isinstance(traces, list) and traces else {}
     config = fields_of(fields_of(trace.get("agent")).get("config"))

@@ -1,4 +1,12 @@
-"""verl: {step}.jsonl dumps of rollouts (rollout_data_dir) and of validation (validation_data_dir)."""
+"""verl (ByteDance): `{step}.jsonl` dumps of rollouts (rollout_data_dir) and of validation (validation_data_dir).
+
+Fields: `input` (prompt with its chat template), `output`, `score` (the reward), `step`, and whatever the reward
+function returns: often `acc`, `pred`; `gts` and `uid` in some versions. Traps:
+
+* `score` may hold shaped rewards (-1, 0.1, 1): `acc` is the verdict where it is there.
+* Without `uid` a problem is known by its prompt, so both runs need the same template.
+* Each file is of one step: samples of different steps come from different weights.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,10 +24,12 @@ KEYS = {"input", "output", "score", "step"}
 
 
 def recognise(head: Head) -> bool:
+    """Plain names, but these four are seldom together elsewhere."""
     return head.container is Container.JSONL and set(head.columns) >= KEYS
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
+    """One sample per row; the verdict is `acc`, else `score`, or what --map verdict=COLUMN names."""
     own = "acc" if "acc" in head.columns else "score"
     mark = require_column(options.columns.get("verdict", own), head.columns, head.path, "--map verdict")
     steps = _Steps(path, options.split_by == "step")
@@ -36,7 +46,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 @dataclass
 class _Steps:
-    """Samples of several steps come from different weights."""
+    """The training steps seen: samples of several steps come from different weights."""
 
     path: Path
     split: bool

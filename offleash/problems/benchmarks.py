@@ -271,20 +271,20 @@ def listing() -> list[dict[str, object]]:
     """One row a benchmark, and one for each kind of generated problems."""
     rows: list[dict[str, object]] = [
         {
-            "name": one.name,
-            "about": one.about,
-            "paper": one.paper,
-            "verifier": one.verifier,
-            "guess": one.guess,
-            "prompt": one.prompt,
-            "hub": one.hub,
-            "config": one.config,
-            "split": one.split,
-            "source": one.source,
-            "checked": one.checked,
-            "citation": one.citation,
+            "name": benchmark.name,
+            "about": benchmark.about,
+            "paper": benchmark.paper,
+            "verifier": benchmark.verifier,
+            "guess": benchmark.guess,
+            "prompt": benchmark.prompt,
+            "hub": benchmark.hub,
+            "config": benchmark.config,
+            "split": benchmark.split,
+            "source": benchmark.source,
+            "checked": benchmark.checked,
+            "citation": benchmark.citation,
         }
-        for one in PROBLEMS.values()
+        for benchmark in PROBLEMS.values()
     ]
     generated = dict.fromkeys(rows[0], None) | {
         "name": f"{GYM}:<task>",

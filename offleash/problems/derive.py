@@ -20,8 +20,8 @@ def as_given(fields: Fields, row: Row) -> Derived:
 
 def whole_number(fields: Fields, row: Row) -> Derived:
     """Competition answers are whole numbers: 073 is 73, 27.0 is 27, 336^\\circ is 336."""
-    found = WHOLE.fullmatch(fields.gold.strip()) if fields.gold else None
-    return Derived(fields.question, str(int(found[1])) if found else fields.gold)
+    match = WHOLE.fullmatch(fields.gold.strip()) if fields.gold else None
+    return Derived(fields.question, str(int(match[1])) if match else fields.gold)
 
 
 def hashes(fields: Fields, row: Row) -> Derived:
@@ -102,8 +102,8 @@ def mbpp(fields: Fields, row: Row) -> Derived:
         raise OffleashError(f"test_list is {shown(tests)}, not a list of assertions.")
     imports = structured(row.get("test_imports"))
     setup = text_of(row.get("test_setup_code"), "test_setup_code") or ""
-    setup = "\n".join([*(str(one) for one in imports if one), setup]) if isinstance(imports, list) else setup
-    details = {"kind": "asserts", "setup": setup.strip(), "tests": [str(one) for one in tests]}
+    setup = "\n".join([*(str(line) for line in imports if line), setup]) if isinstance(imports, list) else setup
+    details = {"kind": "asserts", "setup": setup.strip(), "tests": [str(line) for line in tests]}
     return Derived(fields.question, fields.gold, details)
 
 
@@ -126,10 +126,10 @@ def dated(first: str, before: str) -> Keep:
     """Keeps contests of a window of days; rows without a date are a copy that was cut to it already."""
 
     def keep(row: Row) -> bool:
-        found = row.get("contest_date")
-        if found is None:
+        contest_date = row.get("contest_date")
+        if contest_date is None:
             return True
-        day = found.isoformat() if isinstance(found, date | datetime) else str(found)
+        day = contest_date.isoformat() if isinstance(contest_date, date | datetime) else str(contest_date)
         return first <= day[:10] < before
 
     return keep

@@ -10,13 +10,13 @@ def main(hub: str, config: str, split: str, path: str) -> None:
     """Fetch and write; images stay the bytes they are."""
     from datasets import DownloadConfig, Image, Sequence, load_dataset
 
-    found = load_dataset(hub, config or None, split=split, download_config=DownloadConfig(max_retries=1))
-    for name, kind in found.features.items():
+    data_set = load_dataset(hub, config or None, split=split, download_config=DownloadConfig(max_retries=1))
+    for name, kind in data_set.features.items():
         if isinstance(kind, Image):
-            found = found.cast_column(name, Image(decode=False))
+            data_set = data_set.cast_column(name, Image(decode=False))
         elif isinstance(getattr(kind, "feature", None), Image):
-            found = found.cast_column(name, Sequence(Image(decode=False)))
-    found.to_parquet(path)
+            data_set = data_set.cast_column(name, Sequence(Image(decode=False)))
+    data_set.to_parquet(path)
 
 
 if __name__ == "__main__":

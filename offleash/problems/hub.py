@@ -95,21 +95,21 @@ def reachable(wait: float = REACH) -> bool:
     if any(os.environ.get(name) for name in PROXIES):
         return True
     parts = urlsplit(os.environ.get("HF_ENDPOINT") or ENDPOINT)
-    found: list[bool] = []
+    connected: list[bool] = []
 
     def connect() -> None:
         try:
             port = parts.port or (80 if parts.scheme == "http" else 443)
             with socket.create_connection((parts.hostname or "", port), timeout=wait):
-                found.append(True)
+                connected.append(True)
         except (OSError, ValueError):
-            found.append(False)
+            connected.append(False)
 
     # A name that no server resolves can take longer than the time allowed for the connection.
     thread = Thread(target=connect, daemon=True)
     thread.start()
     thread.join(wait)
-    return bool(found and found[0])
+    return bool(connected and connected[0])
 
 
 def _offline() -> bool:

@@ -42,18 +42,18 @@ def table(problems: Iterable[Problem]) -> pl.DataFrame:
     """Problems as a frame in the PROBLEMS schema."""
     rows = [
         {
-            "problem": one.problem,
-            "hash": content_hash(one.question, one.images),
-            "question": one.question,
-            "gold": one.gold,
-            "benchmark": one.benchmark,
-            "guess": one.guess,
-            "verifier": one.verifier,
-            "prompt": one.prompt,
-            "details": json.dumps(one.details, ensure_ascii=False) if one.details else None,
-            "images": list(one.images) or None,
+            "problem": problem.problem,
+            "hash": content_hash(problem.question, problem.images),
+            "question": problem.question,
+            "gold": problem.gold,
+            "benchmark": problem.benchmark,
+            "guess": problem.guess,
+            "verifier": problem.verifier,
+            "prompt": problem.prompt,
+            "details": json.dumps(problem.details, ensure_ascii=False) if problem.details else None,
+            "images": list(problem.images) or None,
         }
-        for one in problems
+        for problem in problems
     ]
     return pl.DataFrame(rows, schema=PROBLEMS)
 

@@ -51,7 +51,7 @@ def prompt(name: str, question: str, details: Mapping[str, object]) -> str:
         "{starter}": str(details.get("starter") or "").strip("\n"),
     }
     # One pass: a question that holds `{choices}` itself is not filled in.
-    return re.sub("|".join(map(re.escape, parts)), lambda found: parts[found[0]], PROMPTS[name])
+    return re.sub("|".join(map(re.escape, parts)), lambda match: parts[match[0]], PROMPTS[name])
 
 
 def choices(texts: Sequence[str]) -> str:
@@ -65,4 +65,4 @@ def prompt_hash(text: str) -> str:
 
 
 def _texts(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list | tuple) else []
+    return [str(text) for text in value] if isinstance(value, list | tuple) else []

@@ -26,7 +26,7 @@ BOX = re.compile(r"\\f?boxed\s*\{|\\fbox\s*\{")
 
 def last_boxed(text: str) -> str | None:
     """What the last balanced `\\boxed{}` or `\\fbox{}` holds; None when there is none."""
-    for start in reversed([found.end() for found in BOX.finditer(text)]):
+    for start in reversed([match.end() for match in BOX.finditer(text)]):
         depth = 1
         for place in range(start, len(text)):
             escaped = text[place - 1] == "\\"
@@ -66,8 +66,8 @@ def images_of(value: object, folder: Path) -> tuple[str, ...]:
     value = structured(value)
     if value is None or value in ("", []):
         return ()
-    many = value if isinstance(value, list) else [value]
-    return tuple(_address(one, folder) for one in many if one is not None)
+    images = value if isinstance(value, list) else [value]
+    return tuple(_address(image, folder) for image in images if image is not None)
 
 
 def address(data: bytes) -> str:
@@ -157,7 +157,7 @@ def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str
     """
     value, column = cells.get("gold"), chosen.get("gold", "")
     if joined and isinstance(value, list) and len(value) > 1:
-        value = ", ".join((text_of(one, "answer") or "").strip().strip("$") for one in value)
+        value = ", ".join((text_of(answer, "answer") or "").strip().strip("$") for answer in value)
     if isinstance(value, float):
         value = None if math.isnan(value) else value.written if isinstance(value, WrittenFloat) else value
     gold, extra = gold_of(value)
@@ -234,11 +234,11 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
     kept = [row for row in rows if benchmark is None or benchmark.keep is None or benchmark.keep(row.values)]
     if not kept and benchmark is not None:
         raise OffleashError(f"{path}: none of its {len(rows)} rows belongs to {benchmark.name} ({benchmark.about}).")
-    found = _distinct(path, kept, chosen, benchmark)
-    left, twice = len(rows) - len(kept), len(kept) - len(found)
-    rows_of = {one.problem: number for number, one in found}
-    notes = _notes(path, () if benchmark else known, chosen, left, twice)
-    return ProblemSet(table(one for _, one in found), notes, rows_of)
+    problems = _distinct(path, kept, chosen, benchmark)
+    not_kept, repeated = len(rows) - len(kept), len(kept) - len(problems)
+    rows_of = {problem.problem: number for number, problem in problems}
+    notes = _notes(path, () if benchmark else known, chosen, not_kept, repeated)
+    return ProblemSet(table(problem for _, problem in problems), notes, rows_of)
 
 
 def _columns(path: Path, known: Sequence[str], mapped: Columns, hub: Columns) -> Columns:
@@ -256,19 +256,19 @@ def _columns(path: Path, known: Sequence[str], mapped: Columns, hub: Columns) ->
 
 def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark | None) -> list[tuple[int, Problem]]:
     """The problems in the order of the file with their rows, each once; two that share an id and differ are refused."""
-    found: dict[str, tuple[int, Problem]] = {}
+    problems: dict[str, tuple[int, Problem]] = {}
     for place, row in enumerate(rows):
         try:
-            one = problem_of(path, row, place, chosen, benchmark)
+            problem = problem_of(path, row, place, chosen, benchmark)
         except OffleashError as error:
             raise OffleashError(f"{path}: row {row.number}: {error}") from None
-        number, earlier = found.setdefault(one.problem, (row.number, one))
-        if earlier != one:
+        number, earlier = problems.setdefault(problem.problem, (row.number, problem))
+        if earlier != problem:
             raise OffleashError(
-                f"{path}: rows {number} and {row.number} are both called {shown(one.problem)} and differ. "
+                f"{path}: rows {number} and {row.number} are both called {shown(problem.problem)} and differ. "
                 "Give each problem its own id, or number them with --map problem= (nothing after the sign)."
             )
-    return list(found.values())
+    return list(problems.values())
 
 
 def _notes(path: Path, known: tuple[str, ...], chosen: Columns, left: int, twice: int) -> tuple[Note, ...]:
@@ -307,9 +307,9 @@ def text_of(value: object, what: str) -> str | None:
 
 def asked(value: object, what: str) -> str | None:
     """A question or a prompt: a text, or a conversation that ends in one message of the user."""
-    if not (isinstance(value, list) and value and all(isinstance(one, dict) for one in value)):
+    if not (isinstance(value, list) and value and all(isinstance(turn, dict) for turn in value)):
         return text_of(value, what)
-    turns = [(str(one.get("role", "user")), one.get("content")) for one in value]
+    turns = [(str(turn.get("role", "user")), turn.get("content")) for turn in value]
     roles = [role for role, _ in turns]
     if roles not in (["user"], ["system", "user"]):
         raise OffleashError(
@@ -324,7 +324,7 @@ def gold_of(value: object) -> tuple[str | None, dict[str, object]]:
     """The gold answer as text, and what else a gold object holds: verl's countdown gives target and numbers."""
     if not isinstance(value, dict):
         return text_of(value, "answer"), {}
-    known = {key: one for key, one in value.items() if one is not None}
+    known = {key: field for key, field in value.items() if field is not None}
     if {"target", "numbers"} <= known.keys():
         return None, {"target": known["target"], "numbers": known["numbers"]}
     inner = [name for name in ("ground_truth", "target", "answer", "value") if name in known]
@@ -344,7 +344,7 @@ def choices_of(value: object) -> tuple[str, ...]:
         value = value["text"] if isinstance(value.get("text"), list) else list(value.values())
     if not isinstance(value, list):
         raise OffleashError(f"the choices are {shown(value)}, not a list of texts. Write them as a JSON list.")
-    texts = tuple(text_of(one, "choice") or "" for one in value)
+    texts = tuple(text_of(choice, "choice") or "" for choice in value)
     if not 2 <= len(texts) <= len(ascii_uppercase):
         raise OffleashError(f"there are {len(texts)} choices; a question has 2 to {len(ascii_uppercase)}.")
     return texts
@@ -355,11 +355,11 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
     if gold is None:
         return None
     letters = ascii_uppercase[: len(choices)]
-    found = LETTER.fullmatch(gold.strip())
-    if found and found[1].upper() in letters:
-        return found[1].upper()
+    match = LETTER.fullmatch(gold.strip())
+    if match and match[1].upper() in letters:
+        return match[1].upper()
     several = re.fullmatch(r"[A-Za-z](\s*,\s*[A-Za-z])+", gold.strip())
-    if several and set(chosen := [one.strip().upper() for one in gold.split(",")]) <= set(letters):
+    if several and set(chosen := [entry.strip().upper() for entry in gold.split(",")]) <= set(letters):
         return ",".join(chosen)  # all of them are right together
     texts = [choice.strip() for choice in choices]
     if texts.count(gold.strip()) == 1:
@@ -403,10 +403,10 @@ def structured(value: object) -> object:
     if not (isinstance(value, str) and value.strip()[:1] in ("[", "{")):
         return value
     try:
-        found: object = json.loads(value)
+        parsed: object = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    return found
+    return parsed
 
 
 def _content(value: object, what: str) -> str | None:

@@ -174,11 +174,11 @@ def test_scores_between_0_and_1_are_wrong_and_counted(tmp_path: Path, ending: st
     log, frame = read(path)
     assert frame["verdict"].to_list() == ["correct", "wrong", "wrong", "wrong", "correct", "wrong"]
     assert frame["score"].to_list() == [1.0, 0.5, 0.0, 0.25, 2.0, -1.0]
-    assert [note.rows for note in log.notes if "partial credits" in note.text] == [2]
+    assert [note.rows for note in log.notes if "partial credit" in note.text] == [2]
     assert [note.rows for note in log.notes if "above 1" in note.text] == [1]
     log, frame = read(path, Options(threshold=0.5))
     assert verdicts(frame) == {"correct": 3, "wrong": 3}
-    assert [note.rows for note in log.notes if "partial credits" in note.text] == [1]
+    assert [note.rows for note in log.notes if "partial credit" in note.text] == [1]
 
 
 def test_a_filter_that_chooses_nothing_is_told(tmp_path: Path) -> None:
