@@ -108,14 +108,14 @@ def canonical(tree: Tree) -> str:
 def _tokens(text: str) -> list[tuple[str, str]]:
     if len(text) > LONGEST:
         raise NotArithmeticError(f"{len(text)} characters are no expression")
-    plain, found, at = text.translate(_SIGNS).rstrip(), [], 0
+    plain, tokens, at = text.translate(_SIGNS).rstrip(), [], 0
     while at < len(plain):
         token = _TOKEN.match(plain, at)
         if token is None:
             raise NotArithmeticError(f"{plain[at:].strip()!r:.40} is not arithmetic")
-        found.append((token[1] or "", token[2] or ""))
+        tokens.append((token[1] or "", token[2] or ""))
         at = token.end()
-    return found
+    return tokens
 
 
 def _number(text: str) -> Fraction:

@@ -22,7 +22,7 @@ LEADING = re.compile(
     re.IGNORECASE,
 )
 TRAILING = re.compile(r"(?i)\bis (?:the )?(?:correct|right|best)(?: answer| option| choice| one)?\.?$")
-ONE = re.compile(r"[(\[]?([A-Za-z])(?:[)\].:]|(?![A-Za-z0-9]))")
+LETTER = re.compile(r"[(\[]?([A-Za-z])(?:[)\].:]|(?![A-Za-z0-9]))")
 JOINED = re.compile(r"(?:[ ,;/&+]|\band\b|\bor\b)*", re.IGNORECASE)
 HEDGED = re.compile(r"(?i)\bor\b|/")
 
@@ -30,9 +30,8 @@ HEDGED = re.compile(r"(?i)\bor\b|/")
 def decide(case: Case) -> Judgement:
     """Does the answer name the gold choice, or all the gold choices?"""
     choices = _choices(case)
-    problem = readable(case)
-    if problem:
-        return Judgement(Verdict.FAILED, problem)
+    if unusable := readable(case):
+        return Judgement(Verdict.FAILED, unusable)
     wanted = _gold(case.gold or "", choices)
     answer = " ".join(case.answer.split())
     if not answer:
@@ -116,13 +115,13 @@ def _letters(text: str, together: str) -> set[str]:
     """The letters of a text that holds nothing else: `C`, `(A) and (C)`, `AC`; empty otherwise."""
     if 2 <= len(text) <= len(together) and set(text) <= set(together) and len(set(text)) == len(text):
         return set(text)
-    found, at = set(), 0
-    while match := ONE.match(text, at):
-        found.add(match[1].upper())
+    letters, at = set(), 0
+    while match := LETTER.match(text, at):
+        letters.add(match[1].upper())
         at = match.end()
         joint = JOINED.match(text, at)
         at = joint.end() if joint else at
-    return found if at == len(text) else set()
+    return letters if at == len(text) else set()
 
 
 def _letter_and_text(text: str, choices: list[str]) -> tuple[set[str], str]:
@@ -138,7 +137,7 @@ def _letter_and_text(text: str, choices: list[str]) -> tuple[set[str], str]:
         return set(), f"letter {letter} with the text of choice {other}"
     if match[2] is None or match[2] == "," or re.match(r"(?i)(?:is|was|are|cannot|can't|not)\b", rest):
         return set(), ""  # `A dog`, `(C) is false`: no choice is made
-    more = {found.upper() for found in re.findall(r"[(\[]([A-Za-z])[)\]]|\b([B-HJ-Z])\b(?!')", rest) for found in found}
+    more = {letter.upper() for pair in re.findall(r"[(\[]([A-Za-z])[)\]]|\b([B-HJ-Z])\b(?!')", rest) for letter in pair}
     more -= {"", letter}
     if more & set(LETTERS[: len(choices) or 5]):
         return set(), f"several choices: {_shown(more | {letter})}"
@@ -149,8 +148,8 @@ def _by_text(text: str, choices: list[str]) -> str | None:
     """The letter of the one choice whose text this is."""
     if too_long(text, choices):
         return None
-    found = [LETTERS[i] for i, choice in enumerate(choices) if normal(choice) == normal(text)]
-    return found[0] if len(found) == 1 else None
+    matching = [LETTERS[i] for i, choice in enumerate(choices) if normal(choice) == normal(text)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _shown(letters: set[str]) -> str:

@@ -29,8 +29,8 @@ def decide(case: Case) -> Judgement:
     rules = _rules(case.details)
     try:
         tree = way(case.answer, rules)
-    except NotArithmeticError as fault:
-        return Judgement(Verdict.WRONG, str(fault))
+    except NotArithmeticError as error:
+        return Judgement(Verdict.WRONG, str(error))
     return Judgement(Verdict.CORRECT, solution=canonical(tree))
 
 
@@ -105,16 +105,16 @@ class _Supply:
         remain are the same either way. A negative result is quoted with its sign.
         """
         if isinstance(tree, Fraction):
-            return self._one(tree)
+            return self._take(tree)
         operation, arguments = tree
         if operation == "neg" and isinstance(arguments[0], Fraction) and self._quotes(-arguments[0]):
-            return self._one(-arguments[0])
+            return self._take(-arguments[0])
         return operation, tuple(self.taken(argument) for argument in arguments)
 
     def _quotes(self, number: Fraction) -> bool:
         return any(value == number for value, _ in self.results) or self.given[number] > 0
 
-    def _one(self, number: Fraction) -> Tree:
+    def _take(self, number: Fraction) -> Tree:
         for place, (value, made) in enumerate(self.results):
             if value == number:
                 del self.results[place]
@@ -191,7 +191,7 @@ def decide_steps(case: Case) -> Judgement | None:
 
 def _plain(case: Case, numbers: list[object], target: int) -> bool:
     """Whether the details are as they should be, and the answer short: whatever else there is, the verifier tells."""
-    kinds = {type(one) for one in (*numbers, target)}
+    kinds = {type(number) for number in (*numbers, target)}
     switches = (case.details.get(name, True) for name in ("all", "integers"))
     sizes = 0 < len(numbers) <= MOST and 0 < len(case.answer) <= LONGEST_STEPS
     return sizes and kinds == {int} and all(isinstance(switch, bool) for switch in switches)

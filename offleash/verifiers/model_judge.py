@@ -72,9 +72,8 @@ VERDICT = re.compile(r"(?:(?:FINAL )?(?:ANSWER|GRADE|VERDICT)(?: IS)?[ :]+)?\(?(
 
 def decide(case: Case, ask: Ask) -> Judgement:
     """The referee's verdict on an answer, asked for until it can be read, at most `TRIES` times."""
-    problem = readable(case)
-    if problem:
-        return Judgement(Verdict.FAILED, problem)
+    if unusable := readable(case):
+        return Judgement(Verdict.FAILED, unusable)
     if not case.answer.strip():
         return Judgement(Verdict.UNREAD, "the answer is empty")
     question = prompt(case)
@@ -82,8 +81,8 @@ def decide(case: Case, ask: Ask) -> Judgement:
     for attempt in range(TRIES):
         try:
             reply = ask(question + REMINDER * bool(attempt))
-        except OffleashError as trouble:
-            return Judgement(Verdict.FAILED, f"the referee did not answer: {trouble}")
+        except OffleashError as error:
+            return Judgement(Verdict.FAILED, f"the referee did not answer: {error}")
         letter = outcome(reply)
         if letter is not None:
             return OUTCOMES[letter]

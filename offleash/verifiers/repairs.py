@@ -118,7 +118,7 @@ def _plain(text: str) -> str:
     for frame in frames:
         for place, original in frame.put_back:
             pieces[place] = original
-    return SCIENTIFIC.sub(lambda found: f"{found[1]}e{found[2] or found[3]}", "".join(pieces))
+    return SCIENTIFIC.sub(lambda match: f"{match[1]}e{match[2] or match[3]}", "".join(pieces))
 
 
 def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:

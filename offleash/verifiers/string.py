@@ -24,19 +24,18 @@ WRAPPERS = (
 
 def decide(case: Case) -> Judgement:
     """Is the answer one of the accepted texts?"""
-    problem = readable(case)
-    if problem:
-        return Judgement(Verdict.FAILED, problem)
+    if unusable := readable(case):
+        return Judgement(Verdict.FAILED, unusable)
     accepted = _accepted(case)
     answer = " ".join(case.answer.split())
     if not answer:
         return Judgement(Verdict.UNREAD, "the answer is empty")
     if too_long(answer, accepted):
         return Judgement(Verdict.WRONG, f"{len(answer):,} characters are not the gold answer")
-    found = normal(answer)
-    if any(found == normal(text) for text in accepted):
-        return Judgement(Verdict.CORRECT, solution=found)
-    return Judgement(Verdict.WRONG, f"{found[:60]!r} is not {normal(accepted[0])[:60]!r}")
+    normalised = normal(answer)
+    if any(normalised == normal(text) for text in accepted):
+        return Judgement(Verdict.CORRECT, solution=normalised)
+    return Judgement(Verdict.WRONG, f"{normalised[:60]!r} is not {normal(accepted[0])[:60]!r}")
 
 
 def readable(case: Case) -> str:

@@ -57,8 +57,8 @@ class Verifier:
     @property
     def version(self) -> str:
         """Its revision, and the version of the library it rests on."""
-        found = _version(self.library) if self.library else ""
-        return f"{self.revision}+{found}" if found else self.revision
+        library_version = _version(self.library) if self.library else ""
+        return f"{self.revision}+{library_version}" if library_version else self.revision
 
     @property
     def identity(self) -> str:

@@ -57,15 +57,15 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
 
 
 def _tag(place: SearchRegion) -> str | None:
-    found = tagged(place.text, place.truncated)
-    return unboxed(found) if found is not None and has_box(found) else found
+    answer = tagged(place.text, place.truncated)
+    return unboxed(answer) if answer is not None and has_box(answer) else answer
 
 
 def _boxed(place: SearchRegion) -> str | None:
     """The last box, unless "the final answer is" comes after it: the later word counts."""
-    found = boxed(place.text)
-    if found is None or not sentences.final_statement(place.text, last_box(place.text)):
-        return found
+    answer = boxed(place.text)
+    if answer is None or not sentences.final_statement(place.text, last_box(place.text)):
+        return answer
     return None
 
 

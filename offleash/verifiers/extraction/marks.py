@@ -42,9 +42,9 @@ def boxed(text: str) -> str | None:
         start = last_box(text, end)
         if start < 0:
             return None
-        found = _content(text, start)
-        if found is not None:
-            return _joined(text, start, found[0])
+        content = _content(text, start)
+        if content is not None:
+            return _joined(text, start, content[0])
         end = start
     return None
 
@@ -115,13 +115,13 @@ def _heading(line: str) -> bool:
 def code(text: str, truncated: bool) -> str | None:
     """The last fenced block of code; one left open at the end counts unless the sample was cut off."""
     opening: tuple[str, int] | None = None
-    found: str | None = None
+    block: str | None = None
     for fence in _FENCE.finditer(text):
         if opening is None:
             opening = (fence[1], fence.end() + 1)
         elif fence[1].startswith(opening[0]) and not fence[2]:
-            found = text[opening[1] : fence.start()]
+            block = text[opening[1] : fence.start()]
             opening = None
     if opening is not None and not truncated and text[opening[1] :].strip():
         return text[opening[1] :]
-    return found
+    return block

@@ -86,9 +86,9 @@ def stated(text: str, truncated: bool) -> str | None:
         rest = end[mark.end() :].lstrip() if mark else ""
         if not rest or (truncated and "\n" not in rest):
             continue  # nothing follows, or it was cut off while it said so
-        found = _of_statement(rest)
-        if found:
-            return found
+        answer = _of_statement(rest)
+        if answer:
+            return answer
     return None
 
 
@@ -104,8 +104,8 @@ def final_statement(text: str, start: int) -> bool:
         return False
     end = tail(rest)
     for mark in [*_FINAL.finditer(end)][-TRIES:]:
-        found = _of_statement(end[mark.end() :].lstrip())
-        if found and re.search(r"[\d\\]", found):
+        answer = _of_statement(end[mark.end() :].lstrip())
+        if answer and re.search(r"[\d\\]", answer):
             return True
     return False
 
@@ -114,15 +114,15 @@ def last_formula(text: str) -> str | None:
     """The last formula between dollars or brackets, where it stands in the closing sentence or line."""
     end = tail(text)
     sentence = _last_sentence(end)
-    found = [formula for formula in _FORMULA.finditer(end) if _is_maths(_inside(formula))]
-    if not found or found[-1].end() < len(end) - max(len(sentence), 1):
+    formulas = [formula for formula in _FORMULA.finditer(end) if _is_maths(_inside(formula))]
+    if not formulas or formulas[-1].end() < len(end) - max(len(sentence), 1):
         return None
-    return _inside(found[-1]).strip()
+    return _inside(formulas[-1]).strip()
 
 
 def last_number(text: str) -> str | None:
-    found = _NUMBER.findall(tail(text))
-    return found[-1].strip() if found else None
+    numbers = _NUMBER.findall(tail(text))
+    return numbers[-1].strip() if numbers else None
 
 
 def letter(text: str) -> str | None:
@@ -158,7 +158,7 @@ def _of_statement(rest: str) -> str | None:
     """The answer at the start of what follows a marker."""
     listed = _LISTED.match(rest.lstrip("\"'*: "))
     if listed:
-        return ", ".join(_inside(found).strip() for found in _FORMULA.finditer(listed[0]))
+        return ", ".join(_inside(match).strip() for match in _FORMULA.finditer(listed[0]))
     formula = _FORMULA.match(rest.lstrip("\"'*: "))
     if formula and _is_maths(_inside(formula)):
         return _inside(formula).strip()
@@ -172,7 +172,7 @@ def _of_statement(rest: str) -> str | None:
 
 def _of_sentence(sentence: str, closing: bool) -> str | None:
     """What the last verb of a sentence is followed by; else its only number, if it is a conclusion or very short."""
-    formulas = {found.start(): found for found in _FORMULA.finditer(sentence) if _is_maths(_inside(found))}
+    formulas = {match.start(): match for match in _FORMULA.finditer(sentence) if _is_maths(_inside(match))}
     bare = _without(sentence, formulas)  # verbs and numbers inside formulas are none of the sentence's
     if _ALTERNATIVES.search(bare):
         return None
@@ -180,7 +180,7 @@ def _of_sentence(sentence: str, closing: bool) -> str | None:
         if verb.end() in formulas:
             listed = _LISTED.match(sentence, verb.end())
             if listed:
-                return ", ".join(_inside(found).strip() for found in _FORMULA.finditer(listed[0]))
+                return ", ".join(_inside(match).strip() for match in _FORMULA.finditer(listed[0]))
             return _inside(formulas[verb.end()]).strip()
         number = _NUMBER.match(bare, verb.end())
         if number:
@@ -203,8 +203,8 @@ def _whole_value(text: str, number: re.Match[str]) -> str | None:
 
 def _without(sentence: str, formulas: dict[int, re.Match[str]]) -> str:
     """The sentence with its formulas blanked out, everything else in its place."""
-    for found in formulas.values():
-        sentence = sentence[: found.start()] + "\0" * (found.end() - found.start()) + sentence[found.end() :]
+    for formula in formulas.values():
+        sentence = sentence[: formula.start()] + "\0" * (formula.end() - formula.start()) + sentence[formula.end() :]
     return sentence
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from offleash.data.verdict import Verdict
 from offleash.verifiers.math.exact import LENGTH, beyond, decide_exactly
 from offleash.verifiers.math.guards import letters, objection, unitless, value_of
-from offleash.verifiers.math.latex import cleaned, gold_text, squeezed, told_apart
+from offleash.verifiers.math.latex import cleaned, distinguish_capitals, gold_text, squeezed
 from offleash.verifiers.math.numeric import clearly_apart
 from offleash.verifiers.verifier import Case, Judgement
 
@@ -32,26 +32,26 @@ def decide(case: Case) -> Judgement:
 
 def decide_by_algebra(case: Case) -> Judgement:
     """The slow half of `decide`, which the quick half must never contradict."""
-    gold, answer = told_apart(cleaned(gold_text(case.gold or "")), cleaned(case.answer))
+    gold, answer = distinguish_capitals(cleaned(gold_text(case.gold or "")), cleaned(case.answer))
     if gold and squeezed(gold) == squeezed(answer):
         return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
     for which, text in (("the answer", answer), ("the gold answer", gold)):
         over = beyond(text)
         if over:
             return Judgement(Verdict.FAILED, f"{which} was not handed to algebra: {over}")
-    expected, found = read(gold), read(answer)
+    expected, parsed = read(gold), read(answer)
     if not expected:
         return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} does not read as mathematics")
-    if not found:
+    if not parsed:
         return Judgement(Verdict.WRONG, "it does not read as mathematics")
-    complex_expected, complex_found = with_imaginary_unit(expected), with_imaginary_unit(found)
-    if letters(gold) != letters(answer) and clearly_apart(value_of(complex_expected), value_of(complex_found)):
+    complex_expected, complex_parsed = with_imaginary_unit(expected), with_imaginary_unit(parsed)
+    if letters(gold) != letters(answer) and clearly_apart(value_of(complex_expected), value_of(complex_parsed)):
         return Judgement(Verdict.WRONG)
-    if not equal(expected, found):
-        expected, found = complex_expected, complex_found
-        if not equal(expected, found):
+    if not equal(expected, parsed):
+        expected, parsed = complex_expected, complex_parsed
+        if not equal(expected, parsed):
             return Judgement(Verdict.WRONG)
-    against = objection(gold, answer, expected, found)
+    against = objection(gold, answer, expected, parsed)
     if against:
         return Judgement(Verdict.WRONG, against)
     return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
@@ -68,7 +68,7 @@ def warm() -> None:
         decide_by_algebra(Case(answer, gold))
 
 
-def equal(expected: Sequence[object], found: Sequence[object]) -> bool:
+def equal(expected: Sequence[object], answered: Sequence[object]) -> bool:
     """What math-verify says; an inequality may answer an interval, not the other way round."""
     import sympy
     from math_verify import verify
@@ -77,7 +77,7 @@ def equal(expected: Sequence[object], found: Sequence[object]) -> bool:
     return bool(
         verify(
             list(expected),
-            list(found),
+            list(answered),
             float_rounding=ROUNDING,
             allow_set_relation_comp=interval,
             timeout_seconds=None,
@@ -109,10 +109,10 @@ def read(text: str) -> tuple[object, ...]:
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it warns that we keep the time ourselves
     # its own removal of units would take the last letter of `3t` for one
     plain = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="all", equations=False)
-    found = parse(f"${unitless(text)}$", [LatexExtractionConfig(normalization_config=plain)], parsing_timeout=None)
-    if all(isinstance(part, str) for part in found) and len(_NUMBERS.findall(text)) == 1:
-        found = parse(text, [ExprExtractionConfig()], parsing_timeout=None) or found  # a number among words
-    return tuple(found)
+    parts = parse(f"${unitless(text)}$", [LatexExtractionConfig(normalization_config=plain)], parsing_timeout=None)
+    if all(isinstance(part, str) for part in parts) and len(_NUMBERS.findall(text)) == 1:
+        parts = parse(text, [ExprExtractionConfig()], parsing_timeout=None) or parts  # a number among words
+    return tuple(parts)
 
 
 def with_imaginary_unit(parts: tuple[object, ...]) -> tuple[object, ...]:

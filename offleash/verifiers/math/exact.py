@@ -30,13 +30,13 @@ def decide_exactly(case: Case) -> Judgement | None:
         return Judgement(Verdict.CORRECT, solution=gold)
     if len(answer) == len(gold) == 1 and (answer + gold).isascii() and (answer + gold).isalpha():
         return None if answer.lower() == gold.lower() else Judgement(Verdict.WRONG)
-    expected, found = _plain_gold(gold), plain_number(answer)
-    if expected is None or found is None:
+    expected, value = _plain_gold(gold), plain_number(answer)
+    if expected is None or value is None:
         return Judgement(Verdict.CORRECT, solution=gold) if answer and squeezed(answer) == squeezed(gold) else None
-    if expected == found:
+    if expected == value:
         return Judgement(Verdict.CORRECT, solution=gold)
-    if abs(expected - found) <= NEAR * max(abs(expected), abs(found)) and (
-        expected.denominator > 1 or found.denominator > 1
+    if abs(expected - value) <= NEAR * max(abs(expected), abs(value)) and (
+        expected.denominator > 1 or value.denominator > 1
     ):
         return None
     return Judgement(Verdict.WRONG)
@@ -97,10 +97,10 @@ def beyond(text: str) -> str:
     stacked = _STACK.search(text)
     if stacked and _large(stacked[1], 4):
         return "it holds a power of a power too large to compute"
-    exponent = next((found[1] for found in _EXPONENT.finditer(text) if _large(found[1], EXPONENT)), None)
+    exponent = next((match[1] for match in _EXPONENT.finditer(text) if _large(match[1], EXPONENT)), None)
     if exponent:
         return f"it holds a power with the exponent {exponent[:12]}"
-    if any(_large(found[1], FACTORIAL) for found in _FACTORIAL.finditer(text)) or _DOUBLE.search(text):
+    if any(_large(match[1], FACTORIAL) for match in _FACTORIAL.finditer(text)) or _DOUBLE.search(text):
         return f"it holds a factorial beyond {FACTORIAL:,}!"
     if _BOUND.search(text):
         return f"it holds a sum, product or binomial beyond {RANGE:,}"

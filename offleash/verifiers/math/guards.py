@@ -54,7 +54,7 @@ _CHAIN = re.compile(r"=|\\approx|\\equiv|≈|\\in(?![A-Za-z])")
 _EVALUATED = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min|times|cdot)(?![A-Za-z])|[/:]")
 
 
-def objection(gold: str, answer: str, expected: tuple[object, ...], found: tuple[object, ...]) -> str:
+def objection(gold: str, answer: str, expected: tuple[object, ...], parsed: tuple[object, ...]) -> str:
     """Why an answer that math-verify takes for equal is not accepted; empty where nothing speaks against it."""
     if letters(gold) == letters(answer):
         return ""
@@ -72,7 +72,7 @@ def objection(gold: str, answer: str, expected: tuple[object, ...], found: tuple
     disorder = misplaced(gold, answer)
     if disorder:
         return disorder
-    value = value_of(found)
+    value = value_of(parsed)
     if value is not None and _partly_read(answer, value):
         return "the parser read only a part of it"
     return difference(value_of(expected), value)
@@ -123,13 +123,13 @@ _SUM = re.compile(r"[^=<>]*[A-Za-z)}]\s*[-+*/]\s*[A-Za-z\d(\\][^=<>]*=[^=]*")
 
 def misplaced(gold: str, answer: str) -> str:
     """Why two texts of equal entries are not the same answer; empty where nothing speaks against it."""
-    expected, found = _entries(gold), _entries(answer)
-    if expected and found and len(expected) == len(found):
-        values, others = [value for _, value in expected], [value for _, value in found]
+    expected, given = _entries(gold), _entries(answer)
+    if expected and given and len(expected) == len(given):
+        values, others = [value for _, value in expected], [value for _, value in given]
         if Counter(values) != Counter(others) and set(values) == set(others):
             return "other entries are repeated"
         named = all(name for name, _ in expected) and len({name for name, _ in expected}) == len(expected)
-        if named and not any(name for name, _ in found) and answer.lstrip().startswith("(") and values != others:
+        if named and not any(name for name, _ in given) and answer.lstrip().startswith("(") and values != others:
             return "the entries stand in another order"
     points, others_points = _POINTS.fullmatch(gold), _POINTS.fullmatch(answer)
     if points and others_points and len(points[2]) > 2 and not _same_points(points, others_points):
@@ -147,12 +147,12 @@ def _entries(text: str) -> list[tuple[str | None, str]]:
     return [(part[1], part[2]) for part in parts if part] if len(parts) > 1 and all(parts) else []
 
 
-def _same_points(one: re.Match[str], other: re.Match[str]) -> bool:
+def _same_points(gold: re.Match[str], answer: re.Match[str]) -> bool:
     """Angles and segments may be read from either end; a triangle is its corners in any order."""
-    if "triangle" in (one[1], other[1]):
-        return sorted(one[2]) == sorted(other[2])
-    ends = one[1] or other[1]
-    return one[2] == other[2] or (bool(ends) and one[2] == other[2][::-1])
+    if "triangle" in (gold[1], answer[1]):
+        return sorted(gold[2]) == sorted(answer[2])
+    ends = gold[1] or answer[1]
+    return gold[2] == answer[2] or (bool(ends) and gold[2] == answer[2][::-1])
 
 
 # Units of numbers in formulas, recognised by font or after a bare number, since a lone letter is a variable.

@@ -121,7 +121,7 @@ def cleaned(text: str) -> str:
         text = pattern.sub(by, text)
     if _SPACED.fullmatch(text):
         text = re.sub(r"[\\\s]", "", text)
-    text = _SCALED.sub(lambda found: f"{found[1]}\\times 10^{{{_SCALE[found[2].lower()]}}}", text)
+    text = _SCALED.sub(lambda match: f"{match[1]}\\times 10^{{{_SCALE[match[2].lower()]}}}", text)
     text = _REPEATING.sub(_as_fraction, text)
     if text.count("\\pm") == 1 and "," not in text and "\\mp" not in text and "{" in text:  # inside a fraction, say
         text = text.replace("\\pm", "+") + ", " + text.replace("\\pm", "-")
@@ -129,7 +129,7 @@ def cleaned(text: str) -> str:
     return _WORDED.sub(r"\1\\text{ \2}", text)
 
 
-def told_apart(gold: str, answer: str) -> tuple[str, str]:
+def distinguish_capitals(gold: str, answer: str) -> tuple[str, str]:
     """Both formulas with capitals renamed where a formula has the small letter too: the parser reads N as n."""
     clashing = {x for text in (gold, answer) for x in _symbols(text) if x.isupper() and x.lower() in _symbols(text)}
     if not clashing:
@@ -141,15 +141,15 @@ def told_apart(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _symbols(text: str) -> set[str]:
-    return {found for found in _TOKEN.findall(text) if len(found) == 1}
+    return {token for token in _TOKEN.findall(text) if len(token) == 1}
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:
-    return _TOKEN.sub(lambda found: names.get(found[0], found[0]), text)
+    return _TOKEN.sub(lambda match: names.get(match[0], match[0]), text)
 
 
-def _as_fraction(found: re.Match[str]) -> str:
-    whole, fixed, repeat = found[1] or "0", found[2], found[3]
+def _as_fraction(match: re.Match[str]) -> str:
+    whole, fixed, repeat = match[1] or "0", match[2], match[3]
     denominator = (10 ** len(repeat) - 1) * 10 ** len(fixed)
     numerator = int(whole + fixed + repeat) - int(whole + fixed)
     return f"\\frac{{{numerator}}}{{{denominator}}}"

@@ -11,57 +11,57 @@ HUGE = 1e300
 POINTS = 3  # random points at which expressions with letters must agree
 
 
-def clearly_apart(expected: Any, found: Any) -> bool:
+def clearly_apart(expected: Any, answer: Any) -> bool:
     """Whether two expressions differ at a random point by far more than any rounding or percent sign explains."""
     import sympy
     from sympy.core.function import AppliedUndef
 
     slow = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Derivative, AppliedUndef)
-    if not all(isinstance(part, sympy.Expr) and not part.has(*slow) for part in (expected, found)):
+    if not all(isinstance(part, sympy.Expr) and not part.has(*slow) for part in (expected, answer)):
         return False
-    symbols = sorted(expected.free_symbols | found.free_symbols, key=str)
-    pair = _values(expected, found, symbols, 0, 15)
+    symbols = sorted(expected.free_symbols | answer.free_symbols, key=str)
+    pair = _values(expected, answer, symbols, 0, 15)
     if pair is None:
         return False
-    one, other = pair
-    return abs(one - other) > APART * max(abs(one), abs(other)) and not _near_percent(one, other)
+    left, right = pair
+    return abs(left - right) > APART * max(abs(left), abs(right)) and not _near_percent(left, right)
 
 
-def _near_percent(one: complex, other: complex) -> bool:
-    ratio = abs(one / other) if other else 0.0
+def _near_percent(left: complex, right: complex) -> bool:
+    ratio = abs(left / right) if right else 0.0
     return abs(ratio - 100) < 1 or abs(ratio * 100 - 1) < 0.01
 
 
-def difference(expected: Any, found: Any) -> str:
+def difference(expected: Any, answer: Any) -> str:
     """How two expressions that were taken for equal are told apart by exact or precise numbers; empty: they are not."""
     import sympy
 
-    if not (isinstance(expected, sympy.Expr) and isinstance(found, sympy.Expr)):
+    if not (isinstance(expected, sympy.Expr) and isinstance(answer, sympy.Expr)):
         return ""
-    symbols = sorted(expected.free_symbols | found.free_symbols, key=str)
+    symbols = sorted(expected.free_symbols | answer.free_symbols, key=str)
     if symbols:
-        return _differ_somewhere(expected, found, symbols)
-    exact = not (expected.has(sympy.Float) or found.has(sympy.Float))
+        return _differ_somewhere(expected, answer, symbols)
+    exact = not (expected.has(sympy.Float) or answer.has(sympy.Float))
     try:
-        if exact and expected.is_Rational and found.is_Rational:
-            return "" if expected == found or _percent(expected, found) else "they are different rational numbers"
-        one, other = sympy.N(expected, 40), sympy.N(found, 40)
-        size = max(abs(one), abs(other))
-        near = size == 0 or bool(abs(one - other) <= (10**-30 if exact else RELATIVE) * size)
+        if exact and expected.is_Rational and answer.is_Rational:
+            return "" if expected == answer or _percent(expected, answer) else "they are different rational numbers"
+        left, right = sympy.N(expected, 40), sympy.N(answer, 40)
+        size = max(abs(left), abs(right))
+        near = size == 0 or bool(abs(left - right) <= (10**-30 if exact else RELATIVE) * size)
     except (TypeError, ValueError, ArithmeticError):
         return ""  # not numbers after all (infinities, undefined values)
-    return "" if near or _percent(one, other) else "they are equal only after rounding"
+    return "" if near or _percent(left, right) else "they are equal only after rounding"
 
 
-def _percent(one: Any, other: Any) -> bool:
+def _percent(left: Any, right: Any) -> bool:
     """math-verify takes 50% for 50 and for 0.5: a convention, not a rounding."""
-    ratio = abs(one / other) if other else 0
+    ratio = abs(left / right) if right else 0
     return bool(abs(ratio - 100) < 1e-9 or abs(ratio * 100 - 1) < 1e-11)
 
 
-def _differ_somewhere(expected: Any, found: Any, symbols: list[Any]) -> str:
+def _differ_somewhere(expected: Any, answer: Any, symbols: list[Any]) -> str:
     for number in range(POINTS):
-        pair = _values(expected, found, symbols, number, 30)
+        pair = _values(expected, answer, symbols, number, 30)
         if pair is None:
             return ""
         if abs(pair[0] - pair[1]) > 1e-6 * max(abs(pair[0]), abs(pair[1]), 1e-300):
@@ -69,7 +69,7 @@ def _differ_somewhere(expected: Any, found: Any, symbols: list[Any]) -> str:
     return ""
 
 
-def _values(expected: Any, found: Any, symbols: list[Any], number: int, digits: int) -> tuple[complex, complex] | None:
+def _values(expected: Any, answer: Any, symbols: list[Any], number: int, digits: int) -> tuple[complex, complex] | None:
     """Both expressions at one random point, where both have a finite value there."""
     import random
 
@@ -78,12 +78,12 @@ def _values(expected: Any, found: Any, symbols: list[Any], number: int, digits: 
     rng = random.Random(number)
     point = {symbol: sympy.Rational(rng.randint(101, 997), 173) for symbol in symbols}
     try:
-        one, other = (_number(part.subs(point).evalf(digits)) for part in (expected, found))
+        left, right = (_number(part.subs(point).evalf(digits)) for part in (expected, answer))
     except (TypeError, ValueError, ArithmeticError, AttributeError):
         return None
-    finite = all(abs(value) <= HUGE for value in (one, other))  # false for what is not a number
-    both_huge = abs(one) == abs(other) == HUGE
-    return (one, other) if finite and not both_huge else None
+    finite = all(abs(value) <= HUGE for value in (left, right))  # false for what is not a number
+    both_huge = abs(left) == abs(right) == HUGE
+    return (left, right) if finite and not both_huge else None
 
 
 def _number(value: Any) -> complex:

@@ -59,30 +59,30 @@ class NumberSpec:
 def decide(case: Case) -> Judgement:
     """Is the answer's number the gold one, in its unit and within its tolerance?"""
     try:
-        asked = _asked(case)
-    except ValueError as problem:
-        return Judgement(Verdict.FAILED, str(problem))
+        spec = _spec(case)
+    except ValueError as error:
+        return Judgement(Verdict.FAILED, str(error))
     try:
-        found = _stated(_right_side(plain(case.answer)), asked.unit)
-    except SeveralError as problem:
-        return Judgement(Verdict.WRONG, str(problem))
-    except NotANumberError as problem:
-        return _closed(case.answer, asked, str(problem))
-    if found is None:
-        return _closed(case.answer, asked, "no number in the answer")
-    return _compare(found, asked)
+        quantity = _stated(_right_side(plain(case.answer)), spec.unit)
+    except SeveralError as error:
+        return Judgement(Verdict.WRONG, str(error))
+    except NotANumberError as error:
+        return _closed(case.answer, spec, str(error))
+    if quantity is None:
+        return _closed(case.answer, spec, "no number in the answer")
+    return _compare(quantity, spec)
 
 
 def readable(case: Case) -> str:
     """Empty, or why the gold answer, its unit or its tolerances cannot be used."""
     try:
-        _asked(case)
-    except ValueError as problem:
-        return str(problem)
+        _spec(case)
+    except ValueError as error:
+        return str(error)
     return ""
 
 
-def _asked(case: Case) -> NumberSpec:
+def _spec(case: Case) -> NumberSpec:
     if case.gold is None or not case.gold.strip():
         raise ValueError("there is no gold answer")
     unit = case.details.get("unit")
@@ -95,12 +95,12 @@ def _asked(case: Case) -> NumberSpec:
 def _read_gold(gold: str, unit: str, relative: Fraction, absolute: Fraction) -> NumberSpec:
     try:
         named = _unit_text(unit)
-        found = _one(_right_side(plain(gold)), named)
-    except ValueError as problem:
-        raise ValueError(f"gold answer {gold[:60]!r} is not one number: {problem}") from None
-    if found is None:
+        quantity = _single_quantity(_right_side(plain(gold)), named)
+    except ValueError as error:
+        raise ValueError(f"gold answer {gold[:60]!r} is not one number: {error}") from None
+    if quantity is None:
         raise ValueError(f"gold answer {gold[:60]!r} holds no number")
-    return NumberSpec(found.value, named or found.unit.strip(" .,;:"), relative, absolute)
+    return NumberSpec(quantity.value, named or quantity.unit.strip(" .,;:"), relative, absolute)
 
 
 def _tolerance(case: Case, name: str) -> Fraction:
@@ -127,11 +127,11 @@ def _right_side(text: str) -> str:
     if _answers_itself(before[0], last):
         raise SeveralError("several numbers, one before an equation and one after")
     for position, part in enumerate(before):
-        found = quantities(part) if position or SEPARATOR.search(part) else []
-        if not found or (position and _operates(found[-1].unit)):
+        numbers = quantities(part) if position or SEPARATOR.search(part) else []
+        if not numbers or (position and _operates(numbers[-1].unit)):
             continue
         # in `x = 3, y = 4` nobody can tell which one is the answer
-        if SEPARATOR.search(part) or (found[-1].unit and not readings(found[-1].unit)):
+        if SEPARATOR.search(part) or (numbers[-1].unit and not readings(numbers[-1].unit)):
             raise SeveralError("several equations")
     return last.strip()
 
@@ -148,45 +148,45 @@ def _answers_itself(text: str, last: str) -> bool:
 def _stated(text: str, unit: str) -> Quantity | None:
     r"""The quantity of a text; of `\sqrt{12} ≈ 3.46` the rounded one."""
     try:
-        return _one(text, unit)
+        return _single_quantity(text, unit)
     except NotANumberError:
         exact, sign, rounded = text.rpartition("≈")
         if not sign or SEPARATOR.search(exact):
             raise
-        return _one(rounded.strip(), unit)
+        return _single_quantity(rounded.strip(), unit)
 
 
 def _operates(text: str) -> bool:
     return bool(re.search(r"[-+*/^()\\]", text)) and not SEPARATOR.search(text)
 
 
-def _one(text: str, unit: str) -> Quantity | None:
+def _single_quantity(text: str, unit: str) -> Quantity | None:
     """The one quantity of a cleaned text; None when it has no number."""
-    found = quantities(text)
-    if not found:
+    numbers = quantities(text)
+    if not numbers:
         return None
-    lead = text[: found[0].start]
+    lead = text[: numbers[0].start]
     if INEQUALITY.search(text) or BOUND.search(lead):
         raise SeveralError("a bound, not a number")
     if "±" in text:
         raise SeveralError("several numbers (±)")
     if "\\" in lead or FUNCTION.search(lead) or re.search(r"[-+*/^)]\s*$", lead):
         raise NotANumberError("an expression, not a number")
-    for quantity in found:
-        _check_unit(quantity, unit, last=quantity is found[-1])
-    if len(found) == 2 and found[0].unit in ("-", ":") and not re.match(r"[)^/*\\]", found[1].unit):
+    for quantity in numbers:
+        _check_unit(quantity, unit, last=quantity is numbers[-1])
+    if len(numbers) == 2 and numbers[0].unit in ("-", ":") and not re.match(r"[)^/*\\]", numbers[1].unit):
         raise SeveralError("several numbers, or a range")
-    first = found[0]
-    for before, after in pairwise(found):
+    first = numbers[0]
+    for before, after in pairwise(numbers):
         if not _same(before, after):
             raise SeveralError(f"several numbers: {canonical(before.value)[:30]} and {canonical(after.value)[:30]}")
     return first
 
 
-def _check_unit(quantity: Quantity, asked: str, *, last: bool) -> None:
+def _check_unit(quantity: Quantity, expected: str, *, last: bool) -> None:
     """What follows a number is a unit or words; when it is algebra, the text is more than a number."""
     text = quantity.unit
-    if not text or (asked and text.strip(" .,;:") in (asked, SCALE.sub("", asked))):
+    if not text or (expected and text.strip(" .,;:") in (expected, SCALE.sub("", expected))):
         return
     if re.search(r"[0-9^\\]", SCALE.sub("", text)) or (ALGEBRA.match(text) and not leading(text)):
         raise NotANumberError("an expression, not a number")
@@ -211,29 +211,29 @@ def _same(first: Quantity, second: Quantity) -> bool:
     return abs(value - first.value) <= reach * abs(first.value)
 
 
-def _compare(found: Quantity, asked: NumberSpec) -> Judgement:
-    values = _in_asked_unit(found, asked)
+def _compare(quantity: Quantity, spec: NumberSpec) -> Judgement:
+    values = _in_expected_unit(quantity, spec)
     if not values:
-        return Judgement(Verdict.WRONG, f"measured in {found.unit[:30]!r}, asked for in {asked.unit[:30]!r}")
-    if any(asked.accepts(value) for value in values):
+        return Judgement(Verdict.WRONG, f"measured in {quantity.unit[:30]!r}, asked for in {spec.unit[:30]!r}")
+    if any(spec.accepts(value) for value in values):
         # an accepted number is the gold one, rounded: all of them are one solution
-        return Judgement(Verdict.CORRECT, solution=canonical(asked.value))
-    return Judgement(Verdict.WRONG, f"{canonical(values[0])[:60]} is not {canonical(asked.value)[:60]}")
+        return Judgement(Verdict.CORRECT, solution=canonical(spec.value))
+    return Judgement(Verdict.WRONG, f"{canonical(values[0])[:60]} is not {canonical(spec.value)[:60]}")
 
 
-def _in_asked_unit(found: Quantity, asked: NumberSpec) -> list[Fraction]:
+def _in_expected_unit(quantity: Quantity, spec: NumberSpec) -> list[Fraction]:
     """What the answer's number may be in the unit asked for; empty when it measures something else."""
-    text = leading(found.unit.strip(" .,;:()≈"))
-    wanted, given = readings(asked.unit), readings(text)
+    text = leading(quantity.unit.strip(" .,;:()≈"))
+    wanted, given = readings(spec.unit), readings(text)
     named = [unit for unit in wanted if unit.size != unit.scale or any(unit.dimensions)]
-    if given and named and not _same_letters(text, asked.unit):
-        return [one.convert(found.value, other) for one in given for other in named if one.agrees(other)]
-    values = [found.value]
-    scale = _scale(asked.unit, wanted)
+    if given and named and not _same_letters(text, spec.unit):
+        return [unit.convert(quantity.value, other) for unit in given for other in named if unit.agrees(other)]
+    values = [quantity.value]
+    scale = _scale(spec.unit, wanted)
     if scale != 1:
-        values.append(found.value / scale)
-    if text == "%" and not asked.unit:
-        values = [found.value / 100] + [found.value] * (abs(asked.value) >= 1)
+        values.append(quantity.value / scale)
+    if text == "%" and not spec.unit:
+        values = [quantity.value / 100] + [quantity.value] * (abs(spec.value) >= 1)
     return values
 
 
@@ -250,9 +250,9 @@ def _scale(text: str, wanted: tuple[Unit, ...]) -> Fraction:
     return Fraction(10) ** int(power[1]) if power else Fraction(1)
 
 
-def _closed(answer: str, asked: NumberSpec, reason: str) -> Judgement:
+def _closed(answer: str, spec: NumberSpec, reason: str) -> Judgement:
     r"""A closed form such as `\frac{2\pi}{15}`, which only a tolerance can compare."""
-    found = closed_form(answer) if asked.relative or asked.absolute else None
-    if found is None:
+    value = closed_form(answer) if spec.relative or spec.absolute else None
+    if value is None:
         return Judgement(Verdict.UNREAD, reason)
-    return _compare(Quantity(*found, glued=False, start=0, end=0), asked)
+    return _compare(Quantity(*value, glued=False, start=0, end=0), spec)

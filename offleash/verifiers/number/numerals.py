@@ -125,10 +125,10 @@ def plain(text: str) -> str:
 
 def quantities(text: str) -> list[Quantity]:
     """Every number of a cleaned text, with what stands between it and the next one."""
-    found = list(NUMERAL.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
+    matches = list(NUMERAL.finditer(text))
+    ends = [match.start() for match in matches[1:]] + [len(text)]
     result = []
-    for match, end in zip(found, ends, strict=False):
+    for match, end in zip(matches, ends, strict=False):
         _check_sign(match, text)
         if re.match(r"\.[0-9]", text[match.end() :][:2]):
             raise NotANumberError("a number with two decimal points")

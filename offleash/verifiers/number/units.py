@@ -162,12 +162,12 @@ def _read(text: str, *, wide: bool) -> Unit | None:
             elif word == "/":
                 below = True
         elif kind == "unit":
-            found = _symbol(word)
-            if found is None:
+            symbol = _symbol(word)
+            if symbol is None:
                 return None
             power = -power if below else power
-            size *= found[0] ** power
-            dimensions = [have + power * more for have, more in zip(dimensions, found[1], strict=True)]
+            size *= symbol[0] ** power
+            dimensions = [have + power * more for have, more in zip(dimensions, symbol[1], strict=True)]
             named, last = named + 1, word if power == 1 else ""
             below = below and (wide or inside)
         else:

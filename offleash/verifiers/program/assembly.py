@@ -58,14 +58,14 @@ def names_in(sources: list[str]) -> set[str]:
 def values_in(source: str) -> set[str]:
     """The classes and constants that a program defines at its top level."""
     tree = _parsed(source)
-    found = set()
+    names = set()
     for node in tree.body if tree else []:
         if isinstance(node, ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return found
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
 
 
 def _before(prompt: str, entry: str) -> str:

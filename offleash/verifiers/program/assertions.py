@@ -86,8 +86,8 @@ def _serve(codes: list[CodeType], calls: int, answers: int) -> None:
     """Run the program, say what it defines, and answer calls of its functions."""
     try:
         names = _executed(codes)
-    except BaseException as trouble:
-        _put(answers, _carried(("broken", _said(trouble))))
+    except BaseException as error:
+        _put(answers, _carried(("broken", _describe(error))))
         return
     _put(answers, _carried({name: _kind(value) for name, value in names.items() if not name.startswith("__")}))
     while (call := _get(calls)) is not None:
@@ -95,8 +95,8 @@ def _serve(codes: list[CodeType], calls: int, answers: int) -> None:
         try:
             result = names[name](*arguments, **keywords)  # type: ignore[operator]
             reply = _carried(("returned", result, arguments))
-        except BaseException as trouble:
-            reply = _carried(("raised", type(trouble).__name__, _said(trouble)))
+        except BaseException as error:
+            reply = _carried(("raised", type(error).__name__, _describe(error)))
         _put(answers, reply)
 
 
@@ -141,8 +141,8 @@ def _test(codes: list[CodeType], job: Job, result: int, calls: int, answers: int
     token = job.pop("token")
     try:
         (_check if job["kind"] == "check" else _asserts)(codes, job, calls, answers)
-    except BaseException as trouble:
-        send(result, {"wrong": _where(trouble)})
+    except BaseException as error:
+        send(result, {"wrong": _where(error)})
         return
     send(result, {"passed": token})
 
@@ -157,7 +157,7 @@ def _check(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
         exec(job["prompt"], names)  # functions that the test may call beside the one that is tested
     except Exception:
         names = {"__name__": "tests"}
-    names[entry] = _stand_in(entry, calls, answers)
+    names[entry] = _proxy(entry, calls, answers)
     exec(compile(job["test"], "<test>", "exec", dont_inherit=True), names)
     names["check"](names[entry])  # type: ignore[operator]
 
@@ -174,7 +174,7 @@ def _asserts(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
         for name in used:
             module = defined[name].removeprefix("module ")
             is_module = defined[name].startswith("module ")
-            names[name] = importlib.import_module(module) if is_module else _stand_in(name, calls, answers)
+            names[name] = importlib.import_module(module) if is_module else _proxy(name, calls, answers)
     for test in tests:
         exec(compile(test, "<test>", "exec", dont_inherit=True), names)
 
@@ -188,31 +188,31 @@ PRISTINE = dict(vars(builtins))
 
 
 def _defined(answers: int) -> dict[str, str]:
-    said = plain(_get(answers) or _carried(("broken", "the program ended before its tests")), PLAIN_VALUES)
-    if isinstance(said, dict):
-        return said
-    raise RuntimeError(str(said[1]) if isinstance(said, tuple) else "the program ended before its tests")
+    reply = plain(_get(answers) or _carried(("broken", "the program ended before its tests")), PLAIN_VALUES)
+    if isinstance(reply, dict):
+        return reply
+    raise RuntimeError(str(reply[1]) if isinstance(reply, tuple) else "the program ended before its tests")
 
 
-def _stand_in(name: str, calls: int, answers: int) -> Callable[..., object]:
+def _proxy(name: str, calls: int, answers: int) -> Callable[..., object]:
     """A function that has the program's function called in the program's process."""
 
-    def stand_in(*arguments: object, **keywords: object) -> object:
+    def call_program(*arguments: object, **keywords: object) -> object:
         _put(calls, pickle.dumps((name, arguments, keywords), protocol=4))
-        if (reply := _get(answers)) is None:
+        if (message := _get(answers)) is None:
             raise RuntimeError("the program ended during its tests")
         try:
-            said = plain(reply, PLAIN_VALUES)
+            reply = plain(message, PLAIN_VALUES)
         except Exception:
             raise TypeError(f"{name} returned something that is not a plain value") from None
-        assert isinstance(said, tuple)
-        if said[0] == "raised":
-            raise _exception(str(said[1]), str(said[2]))
-        for old, new in zip(arguments, said[2], strict=False):
+        assert isinstance(reply, tuple)
+        if reply[0] == "raised":
+            raise _exception(str(reply[1]), str(reply[2]))
+        for old, new in zip(arguments, reply[2], strict=False):
             _changed(old, new)
-        return said[1]
+        return reply[1]
 
-    return stand_in
+    return call_program
 
 
 def _changed(old: object, new: object) -> None:
@@ -234,18 +234,18 @@ def _exception(name: str, message: str) -> BaseException:
     return RuntimeError(message)
 
 
-def _where(trouble: BaseException) -> str:
+def _where(error: BaseException) -> str:
     """What failed, with the line of the test."""
-    lines = [frame for frame in traceback.extract_tb(trouble.__traceback__) if frame.filename == "<test>"]
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<test>"]
     place = f" (line {lines[-1].lineno} of the test)" if lines else ""
-    return (_said(trouble) or "AssertionError") + place
+    return (_describe(error) or "AssertionError") + place
 
 
-def _said(trouble: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     try:
-        return f"{type(trouble).__name__}: {trouble}"[:300].rstrip(": ")
+        return f"{type(error).__name__}: {error}"[:300].rstrip(": ")
     except BaseException:
-        return type(trouble).__name__
+        return type(error).__name__
 
 
 def _put(fd: int, data: bytes) -> None:

@@ -25,7 +25,7 @@ from offleash.verifiers.program.assembly import values_in
 from offleash.verifiers.program.unpickle import private_tests
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox.run import TERMS, CompletedCommand, ProcessEnd, ResourceLimits, chosen_route, run
+from offleash.verifiers.sandbox.run import POLICY, CompletedCommand, ProcessEnd, ResourceLimits, chosen_route, run
 from offleash.verifiers.verifier import Case, Judgement
 
 FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
@@ -33,19 +33,19 @@ FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": ()
 
 def decide(case: Case) -> Judgement:
     """Run the answer against the problem's tests."""
-    if trouble := readable(case):
-        return Judgement(Verdict.FAILED, trouble)
+    if unusable := readable(case):
+        return Judgement(Verdict.FAILED, unusable)
     if not case.answer.strip():
         return Judgement(Verdict.WRONG, "there is no code")
-    terms = TERMS.get()
+    policy = POLICY.get()
     hearing = _Session(case)
     limits = ResourceLimits(
-        seconds=terms.limits.seconds,
-        processor=int(terms.limits.seconds) + 1,
-        memory=terms.limits.memory,
+        seconds=policy.limits.seconds,
+        processor=int(policy.limits.seconds) + 1,
+        memory=policy.limits.memory,
         output=hearing.most * (len(hearing.expected) + 1) + (1 << 20),
     )
-    route = chosen_route(terms.trust_code)
+    route = chosen_route(policy.trust_code)
     manner = "shared" if route == "trusted" else "alone"
     finished = run(
         interpreter.start_bare("offleash.verifiers.program.runner", manner),
@@ -53,7 +53,7 @@ def decide(case: Case) -> Judgement:
         stdin=hearing.job(),
         route=route,
         watch=hearing.hear,
-        stopped=terms.stopped,
+        stopped=policy.stopped,
     )
     return hearing.judgement(finished, limits)
 
@@ -71,8 +71,8 @@ def readable(case: Case) -> str:
         return "" if "check" in str(case.details["test"]) else "the problem's test does not define check"
     try:
         tests = _tests(case.details)
-    except OffleashError as trouble:
-        return str(trouble)
+    except OffleashError as error:
+        return str(error)
     if not tests:
         return "the problem has no tests"
     if kind == "asserts":
@@ -80,8 +80,8 @@ def readable(case: Case) -> str:
     for number, test in enumerate(tests, 1):
         if not isinstance(test, dict) or not all(isinstance(test.get(key), str) for key in ("input", "output")):
             return f"test {number} of the problem lacks input or output"
-        if kind == "call" and (trouble_in := _not_json(test["input"], test["output"])):
-            return f"test {number} of the problem: {trouble_in}"
+        if kind == "call" and (json_error := _not_json(test["input"], test["output"])):
+            return f"test {number} of the problem: {json_error}"
     return ""
 
 
@@ -143,8 +143,8 @@ class _Session:
         try:
             while self._verdict is None and (message := taken(self._inbox)) is not None:
                 self._take(message if isinstance(message, dict) else {})
-        except GarbledError as trouble:
-            self._verdict = Judgement(Verdict.WRONG, f"the program's answer cannot be read: {trouble}")
+        except GarbledError as error:
+            self._verdict = Judgement(Verdict.WRONG, f"the program's answer cannot be read: {error}")
         return self._verdict is not None
 
     def judgement(self, finished: CompletedCommand, limits: ResourceLimits) -> Judgement:

@@ -38,10 +38,10 @@ def main(arguments: list[str]) -> None:
     try:
         KINDS[job["kind"]](job, lambda message: send(replies, message))
         send(replies, {"end": True})
-    except SyntaxError as trouble:
-        send(replies, {"wrong": f"syntax error: {trouble.msg} (line {trouble.lineno})"})
-    except Exception as trouble:
-        send(replies, {"wrong": f"{type(trouble).__name__}: {trouble}"[:300]})
+    except SyntaxError as error:
+        send(replies, {"wrong": f"syntax error: {error.msg} (line {error.lineno})"})
+    except Exception as error:
+        send(replies, {"wrong": f"{type(error).__name__}: {error}"[:300]})
 
 
 def _stdin(job: Job, say: Callable[[object], None]) -> None:
@@ -63,10 +63,10 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
         output, whole_output = _output(reading, int(job["most"]))
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if whole_output else 0
         bury(child, job["alone"])
-        trouble = "" if whole_output else "it prints far more than was asked for"
+        error = "" if whole_output else "it prints far more than was asked for"
         if whole_output and (code == RAISED or code < 0):
-            trouble = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
-        say({"test": index, "output": output.decode("utf-8", "replace"), "trouble": trouble})
+            error = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
+        say({"test": index, "output": output.decode("utf-8", "replace"), "trouble": error})
         for fd in (given, errors, reading):
             os.close(fd)
 
@@ -107,8 +107,8 @@ def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, f
         for index, text in enumerate(job["inputs"]):
             arguments = [json.loads(line) for line in text.split("\n") if line.strip()]
             send(fd, {"test": index, "result": json.loads(json.dumps(target(*arguments), default=_scalar))})
-    except BaseException as trouble:
-        send(fd, {"test": index, "trouble": f"{type(trouble).__name__}: {trouble}"[:300]})
+    except BaseException as error:
+        send(fd, {"test": index, "trouble": f"{type(error).__name__}: {error}"[:300]})
 
 
 def _tests(job: Job, say: Callable[[object], None]) -> None:

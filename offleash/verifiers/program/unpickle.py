@@ -38,13 +38,13 @@ def plain(data: bytes, admitted: Collection[tuple[str, str]] = ()) -> object:
 
 def private_tests(text: str) -> list[dict[str, str]]:
     """LiveCodeBench's tests: JSON, or base64 of a zlib stream of a pickle of JSON, as the data set stores them."""
-    found = _json(text) if text.lstrip()[:1] in ("[", "{") else _json(_unpacked(text))
-    if not isinstance(found, list) or not all(isinstance(test, dict) for test in found):
+    tests = _json(text) if text.lstrip()[:1] in ("[", "{") else _json(_unpacked(text))
+    if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
         raise OffleashError(
-            f"The private tests are not a list of tests but {str(found)[:80]!r}. Load the data set again."
+            f"The private tests are not a list of tests but {str(tests)[:80]!r}. Load the data set again."
         )
     return [
-        {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in t.items()} for t in found
+        {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in t.items()} for t in tests
     ]
 
 
@@ -59,14 +59,12 @@ def _unpacked(text: str) -> str:
                 "Load the data set again."
             )
         value = plain(data)
-    except (binascii.Error, ValueError, zlib.error) as trouble:
-        raise OffleashError(f"The private tests are neither JSON nor base64 of zlib: {trouble}.") from None
-    except ForbiddenPickleError as trouble:
-        raise OffleashError(
-            f"The private tests were refused: {trouble}. Do not use this copy of the data set."
-        ) from None
-    except Exception as trouble:  # a damaged pickle raises nearly anything
-        raise OffleashError(f"The private tests are a damaged pickle: {type(trouble).__name__}: {trouble}.") from None
+    except (binascii.Error, ValueError, zlib.error) as error:
+        raise OffleashError(f"The private tests are neither JSON nor base64 of zlib: {error}.") from None
+    except ForbiddenPickleError as error:
+        raise OffleashError(f"The private tests were refused: {error}. Do not use this copy of the data set.") from None
+    except Exception as error:  # a damaged pickle raises nearly anything
+        raise OffleashError(f"The private tests are a damaged pickle: {type(error).__name__}: {error}.") from None
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     return value if isinstance(value, str) else json.dumps(value, default=str)
@@ -75,8 +73,8 @@ def _unpacked(text: str) -> str:
 def _json(text: str) -> object:
     try:
         value: object = json.loads(text)
-    except (ValueError, RecursionError) as trouble:
-        raise OffleashError(f"The private tests are not JSON: {trouble}. Load the data set again.") from None
+    except (ValueError, RecursionError) as error:
+        raise OffleashError(f"The private tests are not JSON: {error}. Load the data set again.") from None
     return value
 
 
@@ -88,11 +86,11 @@ class _Restricted(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> object:
         if (module, name) not in self._admitted:
             raise ForbiddenPickleError(f"it names {module}.{name}")
-        found = super().find_class(module, name)
-        if isinstance(found, type) and found.__flags__ & HEAP and not found.__flags__ & IMMUTABLE:
+        value = super().find_class(module, name)
+        if isinstance(value, type) and value.__flags__ & HEAP and not value.__flags__ & IMMUTABLE:
             # a class written in Python could be changed by the pickle (BUILD sets attributes): give only its making
-            return lambda *arguments: found(*arguments)
-        return found
+            return lambda *arguments: value(*arguments)
+        return value
 
     def persistent_load(self, pid: object) -> object:
         raise ForbiddenPickleError("it refers to an object outside of itself")

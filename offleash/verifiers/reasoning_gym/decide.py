@@ -18,8 +18,8 @@ def readable(case: Case) -> str:
     """Why the details cannot be used, or nothing. Five tasks have no gold answer and need none."""
     try:
         prepared(case)
-    except OffleashError as fault:
-        return str(fault)
+    except OffleashError as error:
+        return str(error)
     return ""
 
 

@@ -114,10 +114,10 @@ def _statement(answer: str, entry: Entry) -> str:
 
 def _box_moves(answer: str, entry: Entry) -> str:
     """boxnet would also carry the targets to the boxes."""
-    found = json_value(answer)
-    if not isinstance(found, list) or not all(isinstance(step, dict) for step in found) or len(found) > MOVES:
+    steps = json_value(answer)
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps) or len(steps) > MOVES:
         return "not a list of actions"
-    moves = [(agent, move) for step in found for agent, move in step.items()]
+    moves = [(agent, move) for step in steps for agent, move in step.items()]
     box = re.compile(r"move\(box_\w{1,30}, [\w\[\]., ]{1,60}\)")
     good = all(isinstance(move, str) and box.fullmatch(move.strip()) and len(agent) < 60 for agent, move in moves)
     return "" if good else "an action that moves no box"
@@ -128,8 +128,8 @@ def _data(answer: str, entry: Entry) -> str:
     first, last = answer.find("{"), answer.rfind("}")
     if answer.strip() == entry["answer"].strip() or first < 0:
         return ""
-    found, wanted = json_value(answer[first : last + 1]), json_value(entry["answer"])
-    return "" if found == wanted or len(answer) + len(entry["answer"]) <= 400 else "other data"
+    value, expected = json_value(answer[first : last + 1]), json_value(entry["answer"])
+    return "" if value == expected or len(answer) + len(entry["answer"]) <= 400 else "other data"
 
 
 def _literal(strings: bool) -> Guard:
@@ -148,8 +148,8 @@ def _sums(answer: str, entry: Entry) -> str:
         return "not one plain expression"
     try:
         way(answer, sums_rules(entry))
-    except NotArithmeticError as fault:
-        return str(fault)
+    except NotArithmeticError as error:
+        return str(error)
     return ""
 
 

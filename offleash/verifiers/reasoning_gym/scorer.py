@@ -38,8 +38,8 @@ def decide(case: Case) -> Judgement:
     """The verdict on the answer, raw or repaired, by the task's scorer."""
     try:
         task, entry, settings = prepared(case)
-    except OffleashError as fault:
-        return Judgement(Verdict.FAILED, str(fault))
+    except OffleashError as error:
+        return Judgement(Verdict.FAILED, str(error))
     scorer = scorer_of(task, settings)
     best: Judgement | None = None
     for text in _readings(task, case.answer):
@@ -70,10 +70,10 @@ def _judged(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
         with redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             score = float(scorer.score_answer(as_scored(task, text, entry), entry))
-    except (MemoryError, RecursionError, OSError) as trouble:
-        return Judgement(Verdict.FAILED, f"the task's scorer gave up: {type(trouble).__name__}")
-    except Exception as trouble:  # scorers parse the text without care: what they stumble over is not an answer
-        return Judgement(Verdict.WRONG, f"the task's scorer could not read it: {trouble!r:.200}", score=0.0)
+    except (MemoryError, RecursionError, OSError) as error:
+        return Judgement(Verdict.FAILED, f"the task's scorer gave up: {type(error).__name__}")
+    except Exception as error:  # scorers parse the text without care: what they stumble over is not an answer
+        return Judgement(Verdict.WRONG, f"the task's scorer could not read it: {error!r:.200}", score=0.0)
     if not isfinite(score) or score < CORRECT:
         return Judgement(Verdict.WRONG, f"the task's scorer gives it {score:.3g}", score if isfinite(score) else 0.0)
     if why := uncredited(task, text, entry, score):
@@ -127,8 +127,8 @@ def _same_words(separator: str | None) -> Guard:
     """letter_jumble and word_sorting credit the right words followed by any others."""
 
     def guard(answer: str, entry: Entry) -> str:
-        found, wanted = answer.strip().split(separator), entry["answer"].strip().split(separator)
-        return "" if len(found) == len(wanted) else f"{len(found)} words instead of {len(wanted)}"
+        words, expected = answer.strip().split(separator), entry["answer"].strip().split(separator)
+        return "" if len(words) == len(expected) else f"{len(words)} words instead of {len(expected)}"
 
     return guard
 
@@ -157,14 +157,14 @@ def _listed_number(answer: str, entry: Entry) -> str:
     return "" if nearest == Decimal(repr(float(metadata["solution"]))) else "another candidate"
 
 
-def _one_number(answer: str, entry: Entry) -> str:
+def _single_number(answer: str, entry: Entry) -> str:
     """gsm_symbolic takes the first digits it finds, without their sign, whatever follows."""
     if re.search(r"\bnot\b|n't\b|≠", answer):
         return "it says what the answer is not"
-    found = {Decimal(number.replace(",", "")) for number in NUMBER.findall(answer[:2_000])}
-    if len(answer) > 2_000 or len(found) != 1:
-        return f"{len(found)} different numbers where one belongs"
-    return "" if found == {Decimal(entry["answer"].replace(",", ""))} else "another number"
+    numbers = {Decimal(number.replace(",", "")) for number in NUMBER.findall(answer[:2_000])}
+    if len(answer) > 2_000 or len(numbers) != 1:
+        return f"{len(numbers)} different numbers where one belongs"
+    return "" if numbers == {Decimal(entry["answer"].replace(",", ""))} else "another number"
 
 
 def _finite(answer: str, entry: Entry) -> str:
@@ -181,12 +181,12 @@ def _roots(answer: str, entry: Entry) -> str:
 
 def _sorted_numbers(answer: str, entry: Entry) -> str:
     """number_sorting allows an error of 1 in every number, and NaN for any of them."""
-    found, wanted = json_value(answer.replace("'", '"')), json_value(entry["answer"].replace("'", '"'))
-    if not isinstance(found, list) or not isinstance(wanted, list) or len(found) != len(wanted):
+    numbers, expected = json_value(answer.replace("'", '"')), json_value(entry["answer"].replace("'", '"'))
+    if not isinstance(numbers, list) or not isinstance(expected, list) or len(numbers) != len(expected):
         return "not a list of as many numbers"
     try:
         same = all(
-            abs(Decimal(str(a)) - Decimal(str(b))) <= Decimal("1e-9") for a, b in zip(found, wanted, strict=True)
+            abs(Decimal(str(a)) - Decimal(str(b))) <= Decimal("1e-9") for a, b in zip(numbers, expected, strict=True)
         )
     except InvalidOperation:
         return "not a list of numbers"
@@ -200,8 +200,10 @@ def _grid(answer: str, entry: Entry) -> str:
 
 def _rows(answer: str, entry: Entry) -> str:
     """pool_matrix cannot tell a row from a column."""
-    found, wanted = ([line.split() for line in text.splitlines() if line.strip()] for text in (answer, entry["answer"]))
-    return "" if [len(row) for row in found] == [len(row) for row in wanted] else "a matrix of another shape"
+    rows, expected = (
+        [line.split() for line in text.splitlines() if line.strip()] for text in (answer, entry["answer"])
+    )
+    return "" if [len(row) for row in rows] == [len(row) for row in expected] else "a matrix of another shape"
 
 
 def _pair(answer: str, entry: Entry) -> str:
@@ -224,16 +226,17 @@ def _mapping(answer: str, entry: Entry) -> str:
 
 def _colours(answer: str, entry: Entry) -> str:
     """graph_color takes a list as a map from vertices to colours, and truth values as colours."""
-    found = json_value(answer)
-    plain = isinstance(found, dict) and all(type(colour) in (int, str) for colour in found.values())
+    colouring = json_value(answer)
+    plain = isinstance(colouring, dict) and all(type(colour) in (int, str) for colour in colouring.values())
     return "" if plain else "not an object of vertices and their colours"
 
 
 def _partitions(answer: str, entry: Entry) -> str:
     """palindrome_partitioning reads a word as the list of its letters."""
-    found = json_value(answer)
-    plain = isinstance(found, list) and all(isinstance(parts, list) for parts in found)
-    return "" if plain and len(found) == len({json.dumps(parts) for parts in found}) else "not a list of partitions"
+    partitions = json_value(answer)
+    if not isinstance(partitions, list) or not all(isinstance(parts, list) for parts in partitions):
+        return "not a list of partitions"
+    return "" if len(partitions) == len({json.dumps(parts) for parts in partitions}) else "not a list of partitions"
 
 
 def _marks(allowed: str, what: str) -> Guard:
@@ -244,8 +247,8 @@ def _marks(allowed: str, what: str) -> Guard:
 
 def _roles(answer: str, entry: Entry) -> str:
     """knights_knaves skips every word that is neither a name nor a role, "or" and "not" as well."""
-    found, known = (set(re.findall(r"\w+", text.lower())) for text in (answer, entry["answer"]))
-    foreign = found - known - {"is", "a", "an", "and"}
+    words, known = (set(re.findall(r"\w+", text.lower())) for text in (answer, entry["answer"]))
+    foreign = words - known - {"is", "a", "an", "and"}
     return f"{min(foreign)!r:.40} says something else" if foreign else ""
 
 
@@ -266,7 +269,7 @@ AFTER: dict[str, Guard] = {
     "game_of_life": _grid,
     "game_of_life_halting": _same_word,
     "graph_color": _colours,
-    "gsm_symbolic": _one_number,
+    "gsm_symbolic": _single_number,
     "kakurasu": _marks(r"01\s\[\],", "a grid of 0 and 1"),
     "knights_knaves": _roles,
     "letter_jumble": _same_words(None),

@@ -93,11 +93,11 @@ def specification(
         "as_owner": route in AS_OWNER,
     }
     if route == "bwrap":
-        found = bubblewrap()
-        assert found is not None
+        installed = bubblewrap()
+        assert installed is not None
         spec |= {
-            "bwrap": found[0],
-            "sized": found[1] >= SIZED,
+            "bwrap": installed[0],
+            "sized": installed[1] >= SIZED,
             "supervisor": start_bare("offleash.verifiers.sandbox.supervisor"),
         }
     return json.dumps(spec)

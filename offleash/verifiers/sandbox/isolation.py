@@ -78,22 +78,22 @@ def _unshared_and_mapped(flags: int, ask: bool) -> bool:
     if not ask:
         _unshare(flags)
         return False
-    waits, told = os.pipe()
+    reading, writing = os.pipe()
     helper = os.fork()
     if helper == 0:
-        os.close(told)
-        os.read(waits, 1)
+        os.close(writing)
+        os.read(reading, 1)
         try:
             for kind in ("uid", "gid"):
                 Path(f"/proc/{os.getppid()}/{kind}_map").write_text(f"0 0 1\n{NOBODY} {NOBODY} 1\n")
         except OSError:
             os._exit(1)
         os._exit(0)
-    os.close(waits)
+    os.close(reading)
     try:
         _unshare(flags)
     finally:
-        os.close(told)
+        os.close(writing)
         _, status = os.waitpid(helper, 0)
     return status == 0
 
@@ -166,11 +166,11 @@ def bubblewrap_version(program: str) -> tuple[int, int] | None:
     import subprocess  # the launcher, which starts for every sandbox, does without it
 
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, timeout=5, check=False).stdout
+        printed = subprocess.run([program, "--version"], capture_output=True, timeout=5, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(rb"(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.search(rb"(\d+)\.(\d+)", printed)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool) -> list[str]:

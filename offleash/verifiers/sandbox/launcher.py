@@ -33,8 +33,8 @@ def main(arguments: list[str]) -> None:
 
             folder = tempfile.mkdtemp(prefix="offleash-")
             child = _trusted(spec, folder)
-    except OSError as trouble:
-        _refuse(trouble)
+    except OSError as error:
+        _refuse(error)
     code = _until_its_end(child, spec["lifeline"])
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -51,8 +51,8 @@ def _in_namespaces(spec: dict[str, object]) -> int:
         prctl(PDEATHSIG, signal.SIGKILL)
         try:
             build_root(spec)
-        except OSError as trouble:
-            _refuse(trouble)
+        except OSError as error:
+            _refuse(error)
         supervise(spec)
     return child
 
@@ -73,8 +73,8 @@ def _in_bubblewrap(spec: dict[str, object]) -> int:
         command = bubblewrap_command(spec, several)
         try:
             os.execve(command[0], command, spec["environment"])  # type: ignore[arg-type]
-        except OSError as trouble:
-            _refuse(trouble)
+        except OSError as error:
+            _refuse(error)
     return child
 
 
@@ -135,7 +135,7 @@ def _lifeline(spec: dict[str, object]) -> int:
     return int(str(spec["lifeline"]))
 
 
-def _refuse(trouble: OSError) -> None:
-    sys.stderr.write(f"{trouble.filename or 'the sandbox'}: {trouble.strerror} (errno {trouble.errno})\n")
+def _refuse(error: OSError) -> None:
+    sys.stderr.write(f"{error.filename or 'the sandbox'}: {error.strerror} (errno {error.errno})\n")
     sys.stderr.flush()
     os._exit(CANNOT)

@@ -33,8 +33,8 @@ def taken(inbox: bytearray) -> object | None:
     del inbox[: LENGTH.size + length]
     try:
         message: object = json.loads(body.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as trouble:
-        raise GarbledError(str(trouble)[:200]) from None
+    except (ValueError, RecursionError) as error:
+        raise GarbledError(str(error)[:200]) from None
     return message
 
 

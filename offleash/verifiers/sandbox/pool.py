@@ -18,8 +18,8 @@ from types import ModuleType
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.verifiers.sandbox.run import TERMS, ResourceLimits, SandboxPolicy, chosen_route
-from offleash.verifiers.sandbox.worker import said
+from offleash.verifiers.sandbox.run import POLICY, ResourceLimits, SandboxPolicy, chosen_route
+from offleash.verifiers.sandbox.worker import describe
 from offleash.verifiers.sandbox.worker_handle import State, VerifierWorker
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
@@ -73,10 +73,10 @@ class Pool:
         module = _module(verifier)
         chosen_route(self._trust_code)  # an error now, not a failure of every case
         limits = ResourceLimits(seconds=verifier.seconds, memory=verifier.memory)
-        terms = SandboxPolicy(limits, self._trust_code, threading.Event())
+        policy = SandboxPolicy(limits, self._trust_code, threading.Event())
 
-        def one(index: int) -> tuple[int, Judgement]:
-            TERMS.set(terms)
+        def judge_case(index: int) -> tuple[int, Judgement]:
+            POLICY.set(policy)
             started = time.monotonic()
             judgement = _decided(module, cases[index])
             return index, replace(judgement, seconds=time.monotonic() - started)
@@ -87,25 +87,25 @@ class Pool:
             try:
                 while True:
                     while len(running) < self._jobs and (index := next(todo, None)) is not None:
-                        running.add(threads.submit(one, index))
+                        running.add(threads.submit(judge_case, index))
                     if not running:
                         return
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
                         yield future.result()
             finally:
-                terms.stopped.set()  # what still runs is ended, not waited for
+                policy.stopped.set()  # what still runs is ended, not waited for
 
     def _warm(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         with self._lock:
             waiting = self._idle.pop(_key(verifier), [])
-        crew = [worker for worker in waiting if worker.alive]
-        _end_all({_key(verifier): [worker for worker in waiting if worker not in crew]})
-        shift = _JudgeCall(verifier, cases, self._jobs, self._trust_code, crew)
+        workers = [worker for worker in waiting if worker.alive]
+        _end_all({_key(verifier): [worker for worker in waiting if worker not in workers]})
+        call = _JudgeCall(verifier, cases, self._jobs, self._trust_code, workers)
         try:
-            yield from shift.work()
+            yield from call.work()
         finally:
-            kept = shift.dismiss()
+            kept = call.release()
             with self._lock:
                 if self._closed:
                     _end_all({_key(verifier): kept})
@@ -114,17 +114,17 @@ class Pool:
 
 
 class _JudgeCall:
-    """One call of `judge`: a crew of workers and the cases that are left."""
+    """One call of `judge`: its workers and the cases that are left."""
 
     def __init__(
-        self, verifier: Verifier, cases: Sequence[Case], jobs: int, trust_code: bool, crew: list[VerifierWorker]
+        self, verifier: Verifier, cases: Sequence[Case], jobs: int, trust_code: bool, workers: list[VerifierWorker]
     ) -> None:
         self._verifier, self._cases, self._jobs, self._trust_code = verifier, cases, jobs, trust_code
-        self._crew = crew
+        self._workers = workers
         self._false_starts = 0
         self._todo = deque(range(len(cases)))
         self._selector = selectors.DefaultSelector()
-        for worker in crew:
+        for worker in workers:
             self._selector.register(worker.reads, selectors.EVENT_READ, worker)
 
     def work(self) -> Iterator[tuple[int, Judgement]]:
@@ -132,45 +132,45 @@ class _JudgeCall:
             yield from self._assign()
             yield from self._listen()
 
-    def dismiss(self) -> list[VerifierWorker]:
+    def release(self) -> list[VerifierWorker]:
         """End those that are busy, starting or too many; the others, warm."""
         self._selector.close()
-        idle = [worker for worker in self._crew if worker.state is State.IDLE]
-        for worker in self._crew:
+        idle = [worker for worker in self._workers if worker.state is State.IDLE]
+        for worker in self._workers:
             if worker.state is not State.IDLE or worker not in idle[: self._jobs]:
                 worker.end()
         return idle[: self._jobs]
 
     def _busy(self) -> list[VerifierWorker]:
-        return [worker for worker in self._crew if worker.state is State.BUSY]
+        return [worker for worker in self._workers if worker.state is State.BUSY]
 
     def _assign(self) -> Iterator[tuple[int, Judgement]]:
         """Start the workers that are wanted and give those that are idle a case each."""
         slow = sum(time.monotonic() >= self._half_time(worker) for worker in self._busy())
         # one that has used half its time may have to be killed: its successor loads meanwhile
         wanted = min(self._jobs, len(self._todo) + len(self._busy())) + min(slow, len(self._todo))
-        while len(self._crew) < wanted:
+        while len(self._workers) < wanted:
             worker = VerifierWorker(self._verifier, self._trust_code)
-            self._crew.append(worker)
+            self._workers.append(worker)
             self._selector.register(worker.reads, selectors.EVENT_READ, worker)
-        for worker in self._crew:
+        for worker in self._workers:
             if not self._todo or len(self._busy()) >= self._jobs:
                 return
             if worker.state is State.IDLE:
                 index = self._todo.popleft()
                 try:
-                    worker.ask(index, self._cases[index])
-                except (TypeError, ValueError, RecursionError) as trouble:
-                    yield index, Judgement(Verdict.FAILED, f"the case cannot be sent to a worker: {said(trouble)}")
-                if worker.has_more_to_say:
+                    worker.submit(index, self._cases[index])
+                except (TypeError, ValueError, RecursionError) as error:
+                    yield index, Judgement(Verdict.FAILED, f"the case cannot be sent to a worker: {describe(error)}")
+                if worker.has_unsent:
                     self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
 
     def _listen(self) -> Iterator[tuple[int, Judgement]]:
         """Wait for the next word, or the next limit."""
-        if not any(worker.state in (State.BUSY, State.STARTING) for worker in self._crew):
+        if not any(worker.state in (State.BUSY, State.STARTING) for worker in self._workers):
             return
         now = time.monotonic()
-        moments = [worker.deadline for worker in self._crew]
+        moments = [worker.deadline for worker in self._workers]
         moments += [half for worker in self._busy() if (half := self._half_time(worker)) > now]
         for key, event in self._selector.select(max(0.0, min(moments) - now)):
             worker: VerifierWorker = key.data
@@ -178,29 +178,29 @@ class _JudgeCall:
                 continue
             if event & selectors.EVENT_WRITE:
                 worker.write()
-                if not worker.has_more_to_say:
+                if not worker.has_unsent:
                     self._selector.unregister(worker.writes)
             else:
                 yield from self._outcome(worker, worker.index, "read")
-        for worker in [worker for worker in self._crew if worker.deadline <= time.monotonic()]:
+        for worker in [worker for worker in self._workers if worker.deadline <= time.monotonic()]:
             yield from self._outcome(worker, worker.index, "read")  # it may have answered while the caller was away
             if worker.deadline <= time.monotonic():
-                yield from self._outcome(worker, worker.index, "overran")
+                yield from self._outcome(worker, worker.index, "time out")
 
-    def _outcome(self, worker: VerifierWorker, index: int, what: str) -> Iterator[tuple[int, Judgement]]:
+    def _outcome(self, worker: VerifierWorker, index: int, event: str) -> Iterator[tuple[int, Judgement]]:
         fds = (worker.reads, worker.writes)
         try:
-            judgement = worker.read() if what == "read" else worker.overran()
+            judgement = worker.read() if event == "read" else worker.time_out()
         except OffleashError:
             self._false_starts += 1
-            if worker.hopeless or self._false_starts >= FALSE_STARTS:
+            if worker.cannot_load or self._false_starts >= FALSE_STARTS:
                 raise
             judgement = None
         if worker.state is State.ENDED:
             for fd in fds:
                 if fd in self._selector.get_map():
                     self._selector.unregister(fd)
-            self._crew.remove(worker)
+            self._workers.remove(worker)
         if judgement is not None:
             yield index, judgement
 
@@ -213,17 +213,17 @@ def _decided(module: ModuleType, case: Case) -> Judgement:
         judgement: Judgement = module.decide(case)
     except RecursionError:
         return Judgement(Verdict.FAILED, "nested too deeply for the verifier")
-    except Exception as trouble:  # a verifier's crash says something about the verifier, not about the model
-        return Judgement(Verdict.FAILED, said(trouble))
+    except Exception as error:  # a verifier's crash says something about the verifier, not about the model
+        return Judgement(Verdict.FAILED, describe(error))
     return judgement
 
 
 def _module(verifier: Verifier) -> ModuleType:
     try:
         return importlib.import_module(verifier.module)
-    except ImportError as trouble:
+    except ImportError as error:
         hint = f" Install it with: pip install 'offleash[{verifier.extra}]'." if verifier.extra else ""
-        raise OffleashError(f"The verifier {verifier.name!r} could not be loaded: {trouble}.{hint}") from None
+        raise OffleashError(f"The verifier {verifier.name!r} could not be loaded: {error}.{hint}") from None
 
 
 def _key(verifier: Verifier) -> Key:

@@ -44,14 +44,14 @@ class ResourceLimits:
 
 @dataclass(frozen=True)
 class SandboxPolicy:
-    """Under which terms the verifier in this thread may run model-written code."""
+    """Under which policy the verifier in this thread may run model-written code."""
 
     limits: ResourceLimits = ResourceLimits()
     trust_code: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
-TERMS: ContextVar[SandboxPolicy] = ContextVar("terms", default=SandboxPolicy())  # noqa: B039  (frozen; nobody sets the default's event)
+POLICY: ContextVar[SandboxPolicy] = ContextVar("policy", default=SandboxPolicy())  # noqa: B039  (frozen; nobody sets the default's event)
 
 
 class ProcessEnd(StrEnum):
@@ -91,7 +91,7 @@ def run(
     """Run a command to its end or to its first broken limit; `watch` sees the output as it comes and may end it."""
     deadline = time.monotonic() + limits.seconds
     with SandboxedProcess(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
-        output, ended = _exchange(isolated, stdin, limits, deadline, watch, stopped)
+        output, ended = _pump(isolated, stdin, limits, deadline, watch, stopped)
         if ended is ProcessEnd.DONE:
             left = max(0.1, deadline - time.monotonic())
             ended = BROKEN.get(isolated.wait(left), ProcessEnd.DONE)
@@ -177,11 +177,11 @@ def refusal(route: str) -> str:
         return "only Linux has namespaces"
     if route == "bwrap" and interpreter.bubblewrap() is None:
         return "it is not installed"
-    trouble = _trial(route)
-    if trouble and os.geteuid() == 0:  # root's files may be closed to nobody: then it stays root's, without privileges
+    error = _trial(route)
+    if error and os.geteuid() == 0:  # root's files may be closed to nobody: then it stays root's, without privileges
         interpreter.AS_OWNER.add(route)
-        trouble = _trial(route)
-    return trouble
+        error = _trial(route)
+    return error
 
 
 def chosen_route(trust_code: bool) -> str:
@@ -215,14 +215,14 @@ def _trial(route: str) -> str:
     """Why a trial in the sandbox fails, or "": Python starts, and its libraries can be read."""
     try:
         said = run(interpreter.trial(), ResourceLimits(seconds=20), route=route)
-    except OffleashError as trouble:
-        return str(trouble).removeprefix("The sandbox could not be built: ").rstrip(".")
-    except OSError as trouble:
-        return str(trouble)
+    except OffleashError as error:
+        return str(error).removeprefix("The sandbox could not be built: ").rstrip(".")
+    except OSError as error:
+        return str(error)
     return "" if said.output == b"ready\n" else said.errors or f"a trial did not answer: {said.ended}"
 
 
-def _exchange(
+def _pump(
     isolated: SandboxedProcess,
     stdin: bytes,
     limits: ResourceLimits,

@@ -75,8 +75,8 @@ def become(spec: dict[str, object], folder: str) -> None:
             bound(resource.RLIMIT_CPU, limits["processor"])
         bound_memory(limits["memory"])
         os.execve(command[0], command, environment | {"HOME": folder, "TMPDIR": folder})
-    except OSError as trouble:
-        sys.stderr.write(f"{command[0]}: {trouble}\n")
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error}\n")
         sys.stderr.flush()
     os._exit(126)
 

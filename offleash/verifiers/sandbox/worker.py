@@ -35,8 +35,8 @@ def main(arguments: list[str]) -> None:
         loaded = importlib.import_module(module)
         decide: Decide = loaded.decide
         getattr(loaded, "warm", _nothing)()  # where it is slow to begin: the first case's time is its own
-    except BaseException as trouble:
-        send(replies, {"trouble": said(trouble), "missing": isinstance(trouble, ModuleNotFoundError)})
+    except BaseException as error:
+        send(replies, {"trouble": describe(error), "missing": isinstance(error, ModuleNotFoundError)})
         return
     os.dup2(null, 2)
     bound_memory(memory)
@@ -67,25 +67,25 @@ def judged(decide: Decide, request: Mapping[str, object], memory: int) -> dict[s
             str(request["question"]),
             dict(request["details"]),  # type: ignore[call-overload]
         )
-        found = decide(case)
-        reply |= {"verdict": found.verdict.value, "reason": found.reason[:2000]}
-        reply |= {"score": found.score, "solution": found.solution}
+        judgement = decide(case)
+        reply |= {"verdict": judgement.verdict.value, "reason": judgement.reason[:2000]}
+        reply |= {"score": judgement.score, "solution": judgement.solution}
     except MemoryError:
         reply |= {"reason": f"memory limit of {memory / 2**30:.3g} GiB", "worn": True}
     except RecursionError:
         reply["reason"] = "nested too deeply for the verifier"
-    except BaseException as trouble:  # a verifier's crash says something about the verifier, not about the model
-        reply["reason"] = said(trouble)
+    except BaseException as error:  # a verifier's crash says something about the verifier, not about the model
+        reply["reason"] = describe(error)
     return reply | {"seconds": time.monotonic() - started, "peak": peak_memory()}
 
 
-def said(trouble: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """An exception in one line."""
     try:
-        message = str(trouble)
+        message = str(error)
     except BaseException:
         message = ""
-    return f"{type(trouble).__name__}: {message}"[:300].strip(": \n")
+    return f"{type(error).__name__}: {message}"[:300].strip(": \n")
 
 
 def _in_a_fork(

@@ -39,7 +39,7 @@ class VerifierWorker:
         self.state = State.STARTING
         self.since = time.monotonic()  # when the state began
         self.index = -1  # of the case it is busy with
-        self.hopeless = False  # its module cannot be loaded: another try will fail as well
+        self.cannot_load = False  # its module cannot be loaded: another try will fail as well
         self._cases = 0
         self._inbox = bytearray()
         self._outbox = memoryview(b"")
@@ -74,10 +74,10 @@ class VerifierWorker:
         return self.state is not State.ENDED and self._held.process.poll() is None
 
     @property
-    def has_more_to_say(self) -> bool:
+    def has_unsent(self) -> bool:
         return bool(self._outbox)
 
-    def ask(self, index: int, case: Case) -> None:
+    def submit(self, index: int, case: Case) -> None:
         """Give it a case; TypeError, ValueError or RecursionError when the case's details are no JSON."""
         message = {"answer": case.answer, "gold": case.gold, "question": case.question, "details": dict(case.details)}
         self._outbox = memoryview(packed(message | {"seconds": self.verifier.seconds}))
@@ -108,13 +108,13 @@ class VerifierWorker:
             if not chunk:
                 return self._lost(self._last_words())
 
-    def overran(self) -> Judgement | None:
+    def time_out(self) -> Judgement | None:
         """End it because it took too long; the judgement of its case."""
         if self.state is State.STARTING:
-            trouble = self._held.errors()
+            error = self._held.errors()
             self.end()
             raise OffleashError(
-                f"The verifier {self.verifier.name!r} did not start in {SECONDS_TO_START:g} s. {trouble}".strip()
+                f"The verifier {self.verifier.name!r} did not start in {SECONDS_TO_START:g} s. {error}".strip()
             )
         return self._lost(f"time limit of {self.verifier.seconds:g} s")
 
@@ -129,7 +129,7 @@ class VerifierWorker:
         if self.state is State.STARTING:
             if message.get("ready") is not True:
                 self.end()
-                self.hopeless = True
+                self.cannot_load = True
                 raise _did_not_load(self.verifier, message)
             self.state, self.since = State.IDLE, time.monotonic()
             return None
@@ -149,11 +149,10 @@ class VerifierWorker:
 
     def _lost(self, reason: str) -> Judgement | None:
         busy, starting = self.state is State.BUSY, self.state is State.STARTING
-        trouble, since = self._held.errors() if starting else "", self.since
+        error, since = self._held.errors() if starting else "", self.since
         self.end()
         if starting:
-            said = trouble or reason
-            raise OffleashError(f"The verifier {self.verifier.name!r} could not start its worker: {said}.")
+            raise OffleashError(f"The verifier {self.verifier.name!r} could not start its worker: {error or reason}.")
         return self._failed(reason, time.monotonic() - since) if busy else None
 
     def _failed(self, reason: str, seconds: float) -> Judgement:
@@ -240,8 +239,8 @@ def _judgement(message: dict[str, object]) -> Judgement | None:
 
 
 def _did_not_load(verifier: Verifier, message: dict[str, object]) -> OffleashError:
-    said = str(message.get("trouble"))[:300]
+    error = str(message.get("trouble"))[:300]
     hint = f" Install it with: pip install 'offleash[{verifier.extra}]'." if verifier.extra else ""
     return OffleashError(
-        f"The verifier {verifier.name!r} could not be loaded: {said}.{hint if message.get('missing') else ''}"
+        f"The verifier {verifier.name!r} could not be loaded: {error}.{hint if message.get('missing') else ''}"
     )
