@@ -10,7 +10,7 @@ from offleash.results.result import Result, say, screen
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from offleash.analyses.certificates.certify import CertifiedRun
+    from offleash.analyses.certificates.certify import CertifyResult
     from offleash.analyses.certificates.nucleus import NucleusCut
     from offleash.analyses.entropy.entropy import Entropies
     from offleash.analyses.likelihood.likelihood import Likelihood
@@ -116,7 +116,7 @@ class SweepResult(Result):
 class CertifyResult(Result):
     """A folder of certificates."""
 
-    run: "CertifiedRun"
+    run: "CertifyResult"
 
     @property
     def ok(self) -> bool:

@@ -64,7 +64,7 @@ def test_a_finished_certificate_is_told_as_json_without_new_work(world: Path) ->
     assert done.code == 0, done.err
     found = done.json
     assert (found["problems"], found["certified"], found["new"]) == (4, 4, 0)
-    assert "4 problems are there" in done.err
+    assert "4 problems are certified already" in done.err
     for one in found["certificates"]:
         total = sum(one[name] for name in ("correct", "wrong", "unread", "failed", "unexplored"))
         assert total == pytest.approx(1, abs=1e-6)
@@ -88,7 +88,8 @@ def test_what_cannot_be_certified_or_compared_is_refused(world: Path, tmp_path: 
     refused(offleash("certify", problems, rl, "--epsilon", "2", "-o", tmp_path / "x"), "--epsilon 2")
     refused(offleash("certify", problems, rl, "--epsilon", "0.1", "--at", "9", "-o", tmp_path / "x"), "Leave one out")
     refused(
-        offleash("certify", problems, rl, "--at", "1024", "--max-tokens", "3", "-o", world / "rl"), "epsilon: 0.004"
+        offleash("certify", problems, rl, "--at", "1024", "--max-tokens", "3", "-o", world / "rl"),
+        "epsilon: stored 0.004",
     )
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"id": "p0", "response": "x", "correct": True}) + "\n")

@@ -39,7 +39,7 @@ from offleash.verifying.cases import CasesByProblem, problem_cases, refuse_unrea
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import VerifyOptions, judge_rows, open_judge, stored_name
 
-K = 8_192  # the budget whose threshold is taken where none is named
+K = 8_192  # budget whose epsilon, -ln(0.05)/8192 = 0.00037, is taken where neither is named
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class CertifyEstimate:
 
 
 @dataclass(frozen=True)
-class CertifiedRun:
-    """What a certificate says in all."""
+class CertifyResult:
+    """A certificate after a call of `certify`: every problem, and what this call added."""
 
     folder: Path
     model: str
@@ -91,15 +91,19 @@ Announce = Callable[[CertifyEstimate], None]
 
 
 def unannounced(_: CertifyEstimate) -> None:
-    """A certificate that nobody waits for."""
+    """Announce nothing: for callers that show no plan."""
 
 
-def threshold(given: float | None, at: int | None) -> float:
-    """Epsilon: as given, or that of a budget, -ln(0.05)/k."""
-    if given is not None and at is not None:
-        raise OffleashError(f"--epsilon {given:g} and --at {at} both set the threshold. Leave one out.")
-    if given is not None:
-        return given
+def threshold(value: float | None, at: int | None) -> float:
+    """Epsilon: as given, or that of a budget, -ln(0.05)/k.
+
+    That is the probability at which k samples miss a completion with chance 5%: (1 - epsilon)^k is about
+    exp(-epsilon k) = 0.05. So a certificate at epsilon speaks of what k samples would reach.
+    """
+    if value is not None and at is not None:
+        raise OffleashError(f"--epsilon {value:g} and --at {at} both set the threshold. Leave one out.")
+    if value is not None:
+        return value
     if at is not None and at < 4:
         raise OffleashError(f"--at takes 4 samples per problem or more here, not {at}: epsilon would be near 1.")
     return float(epsilon(K if at is None else at, ZETA))
@@ -114,8 +118,8 @@ def certify_model(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
-) -> CertifiedRun:
-    """Certify with a model by its name; what can be refused before the model is loaded is."""
+) -> CertifyResult:
+    """Certify with a model by its name; whatever can be refused is refused before the model is loaded."""
     refuse_sampler(model.sampler)
     if is_run(folder):
         refuse_words(folder, str(model), decoding, above)
@@ -134,35 +138,37 @@ def certify(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Announce = unannounced,
-) -> CertifiedRun:
+) -> CertifyResult:
     """Expand every problem that has no certificate yet, and judge what has no verdict."""
     started, options = time.monotonic(), verifying or VerifyOptions()
     expander = expander_of(sampler)
     with claim_run(folder), open_judge(options, progress) as judge:
         origin = origin_of(sampler, model, decoding, 0, 0, problems)
         terms = CertificateSettings(above, expander.vocabulary, origin)
-        asked = begin(folder, problems, terms)
+        frame = begin(folder, problems, terms)
         extraction = replace(options.extraction, opened=options.extraction.opened or origin.thinking)
-        cases = problem_cases(asked, options.verifier, extraction, str(folder))
+        cases = problem_cases(frame, options.verifier, extraction, str(folder))
         refuse_unreadable(judge, cases, str(folder))
         name = stored_name(judge, [verifier for _, verifier in cases.values()])
-        work = _Work(CertificateFolder(folder), asked, expander, decoding, above, judge, cases, extraction.opened, name)
-        work.done = work.folder.done()
-        announce(CertifyEstimate(folder, model, decoding, above, asked.height, len(work.done), name))
-        troubles = work.all(progress)
-    if not work.done:
-        first = next(iter(troubles.items()))
-        raise OffleashError(f"No problem could be certified; the first, {first[0]!r}: {first[1]}.")
-    whole = open_certificate(folder, verifier=name)
-    return CertifiedRun(
+        certifier = _Certifier(
+            CertificateFolder(folder), frame, expander, decoding, above, judge, cases, extraction.opened, name
+        )
+        certifier.done = certifier.folder.done()
+        announce(CertifyEstimate(folder, model, decoding, above, frame.height, len(certifier.done), name))
+        troubles = certifier.run(progress)
+    if not certifier.done:
+        failure = next(iter(troubles.items()))
+        raise OffleashError(f"No problem could be certified; the first, {failure[0]!r}: {failure[1]}.")
+    certificate = open_certificate(folder, verifier=name)
+    return CertifyResult(
         folder=folder,
         model=model,
         epsilon=above,
-        problems=asked.height,
-        certified=whole.table.height,
-        new=work.new,
-        states={question: states_of(whole.table, above, question) for question in Certified},
-        table=whole.table,
+        problems=frame.height,
+        certified=certificate.table.height,
+        new=certifier.new,
+        states={question: states_of(certificate.table, above, question) for question in Certified},
+        table=certificate.table,
         verifier=name,
         seconds=time.monotonic() - started,
         peak_memory_mb=peak_memory_mb(),
@@ -171,7 +177,11 @@ def certify(
 
 
 def states_of(table: pl.DataFrame, above: float, question: Certified) -> State:
-    """Whether each problem of a certificate is reached. What the verifier failed on may be right or wrong."""
+    """Whether each problem of a certificate is reached (IN), not reached (OUT), or UNDETERMINED.
+
+    What the verifier failed on may be correct or wrong: its mass counts as unexplored, and a problem whose only
+    completion above epsilon has no verdict is undetermined.
+    """
     mass, rest, top, failed, top_failed = (
         table[name].to_numpy() for name in ("correct", "unexplored", "largest", "failed", "largest_failed")
     )
@@ -182,8 +192,8 @@ def states_of(table: pl.DataFrame, above: float, question: Certified) -> State:
 
 
 @dataclass
-class _Work:
-    """What goes on while a certificate is made."""
+class _Certifier:
+    """Expands and judges the problems of a certificate, one shard per problem, so that a kill loses one problem."""
 
     folder: CertificateFolder
     problems: pl.DataFrame
@@ -197,46 +207,46 @@ class _Work:
     done: set[str] = field(default_factory=set)
     new: int = 0
 
-    def all(self, progress: Progress) -> dict[str, str]:
-        """Every problem in its turn; those that cannot be certified, with the reason."""
-        troubles, started = {}, time.monotonic()
+    def run(self, progress: Progress) -> dict[str, str]:
+        """Expand and judge every problem in order; returns those that cannot be certified, with the reason."""
+        reasons, started = {}, time.monotonic()
         rows = self.problems.select("problem", "prompt", "images").iter_rows()
-        for place, (problem, prompt, images) in enumerate(rows):
-            shard = f"{place:06d}.parquet"
+        for row, (problem, prompt, images) in enumerate(rows):
+            shard = f"{row:06d}.parquet"
             if shard not in self.done:
-                left = self._left(time.monotonic() - started)
-                head = f"problem {place + 1:,} of {self.problems.height:,}{left}"
-                trouble = self._expand(shard, Request(problem, prompt, 0, 1, 0, tuple(images or ())), head, progress)
-                if trouble:
-                    troubles[problem] = trouble
+                remaining = self._left(time.monotonic() - started)
+                label = f"problem {row + 1:,} of {self.problems.height:,}{remaining}"
+                reason = self._expand(shard, Request(problem, prompt, 0, 1, 0, tuple(images or ())), label, progress)
+                if reason:
+                    reasons[problem] = reason
                     continue
             self._judge(shard)
-        return troubles
+        return reasons
 
-    def _expand(self, shard: str, request: Request, head: str, progress: Progress) -> str:
-        def tell(depth: int, prefixes: int, settled: float) -> None:
-            progress(f"{head}: {prefixes:,} prefixes of {depth:,} tokens, {settled:.1%} of the mass settled")
+    def _expand(self, shard: str, request: Request, label: str, progress: Progress) -> str:
+        def report(depth: int, prefixes: int, settled: float) -> None:
+            progress(f"{label}: {prefixes:,} prefixes of {depth:,} tokens, {settled:.1%} of the mass settled")
 
-        found = self.expander.expand(request, self.decoding, self.above, tell)
-        if not found.error:
+        expansion = self.expander.expand(request, self.decoding, self.above, report)
+        if not expansion.error:
             self.folder.write(
-                shard, _completions(request.problem, found.completions), _expansion(request.problem, found)
+                shard, _completions(request.problem, expansion.completions), _expansion(request.problem, expansion)
             )
             self.done.add(shard)
             self.new += 1
-        return found.error
+        return expansion.error
 
     def _judge(self, shard: str) -> None:
-        """Verdicts on a problem's completions: those that stand are kept, the failed and the missing are given."""
-        rows, standing = self.folder.completions(shard), self.folder.verdicts(self.name, shard)
-        if standing is not None:
-            standing = standing.filter(pl.col("verdict") != Verdict.FAILED.value)
-            if standing.height == rows.height:
+        """Judge a problem's completions that have no verdict yet, or whose verifier failed; keep the other verdicts."""
+        rows, kept = self.folder.completions(shard), self.folder.verdicts(self.name, shard)
+        if kept is not None:
+            kept = kept.filter(pl.col("verdict") != Verdict.FAILED.value)
+            if kept.height == rows.height:
                 return
-            rows = rows.join(standing, on=["problem", "index"], how="anti")
-        given = judge_rows(self.judge, self.cases, rows, self.opened)
-        whole = given if standing is None else pl.concat([standing.select(*VERDICTS), given])
-        self.folder.write_verdicts(self.name, shard, whole)
+            rows = rows.join(kept, on=["problem", "index"], how="anti")
+        judged = judge_rows(self.judge, self.cases, rows, self.opened)
+        verdicts = judged if kept is None else pl.concat([kept.select(*VERDICTS), judged])
+        self.folder.write_verdicts(self.name, shard, verdicts)
 
     def _left(self, seconds: float) -> str:
         if not self.new:
@@ -244,30 +254,30 @@ class _Work:
         return f", about {duration(seconds / self.new * (self.problems.height - len(self.done)))} left"
 
 
-def _completions(problem: str, some: tuple[Completion, ...]) -> pl.DataFrame:
+def _completions(problem: str, completions: tuple[Completion, ...]) -> pl.DataFrame:
     return pl.DataFrame(
         {
-            "problem": [problem] * len(some),
-            "index": range(len(some)),
-            "text": [one.text for one in some],
-            "token_ids": [list(one.tokens) for one in some],
-            "finish": [one.finish for one in some],
-            "logprob_sampled": [one.logprob_sampled for one in some],
-            "logprob_raw": [one.logprob_raw for one in some],
+            "problem": [problem] * len(completions),
+            "index": range(len(completions)),
+            "text": [completion.text for completion in completions],
+            "token_ids": [list(completion.tokens) for completion in completions],
+            "finish": [completion.finish for completion in completions],
+            "logprob_sampled": [completion.logprob_sampled for completion in completions],
+            "logprob_raw": [completion.logprob_raw for completion in completions],
         },
         schema=COMPLETIONS,
     )
 
 
-def _expansion(problem: str, found: Expansion) -> pl.DataFrame:
+def _expansion(problem: str, expansion: Expansion) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "problem": [problem],
-            "completions": [len(found.completions)],
-            "unexplored": [found.unexplored],
-            "prefixes": [found.prefixes],
-            "deepest": [found.deepest],
-            "forwarded": [found.forwarded],
+            "completions": [len(expansion.completions)],
+            "unexplored": [expansion.unexplored],
+            "prefixes": [expansion.prefixes],
+            "deepest": [expansion.deepest],
+            "forwarded": [expansion.forwarded],
         }
     )
 
@@ -276,23 +286,23 @@ def _expansion(problem: str, found: Expansion) -> pl.DataFrame:
 
 
 def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> pl.DataFrame:
-    """Write a new certificate's terms, or check that those in the folder are the same; the problems as asked."""
-    asked = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
-    here = CertificateFolder(folder)
+    """Write a new certificate's settings, or check that those in the folder are the same; returns its problems."""
+    frame = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
+    certificate = CertificateFolder(folder)
     if not is_run(folder):
-        here.begin(folder.resolve().name, asked, terms)
-        return asked
+        certificate.begin(folder.resolve().name, frame, terms)
+        return frame
     _refuse_run(folder)
-    if not here.whole():
-        here.keep_problems(asked)
+    if not certificate.whole():
+        certificate.keep_problems(frame)
     old = read_problems(folder)
-    refuse_differences(folder, "a certificate", problem_differences(old, asked), resume_step("certify"))
+    refuse_differences(folder, "a certificate", problem_differences(old, frame), resume_step("certify"))
     _refuse_other_settings(folder, read_terms(folder), terms)
     return old
 
 
 def refuse_words(folder: Path, model: str, decoding: SamplingParams, epsilon: float) -> None:
-    """Refuse early what can be told before a model is loaded."""
+    """Refuse another model, decoding or epsilon than the folder's before a model is loaded."""
     _refuse_run(folder)
     old = read_terms(folder)
     changed = replace(old.origin, model=model, decoding=stored_decoding(decoding))
@@ -301,7 +311,7 @@ def refuse_words(folder: Path, model: str, decoding: SamplingParams, epsilon: fl
 
 def _refuse_run(folder: Path) -> None:
     if not is_certificate(folder):
-        raise OffleashError(f"{folder} holds the samples of a run, not a certificate; choose another folder with -o.")
+        raise OffleashError(f"{folder} holds the samples of a run, not a certificate. Choose another folder with -o.")
 
 
 def _refuse_other_settings(folder: Path, stored: CertificateSettings, requested: CertificateSettings) -> None:

@@ -37,18 +37,18 @@ class CertifiedQuestion:
 
 
 def certified_question(
-    word: str = "completion", replicates: int = 10_000, seed: int = 0, given: Mapping[str, bool] | None = None
+    name: str = "completion", replicates: int = 10_000, seed: int = 0, sample_options: Mapping[str, bool] | None = None
 ) -> CertifiedQuestion:
-    """What to ask of certificates, from plain words; `given`: options that only samples can serve, if they are set."""
-    for option in (option for option, there in (given or {}).items() if there):
-        raise OffleashError(f"{option} is for samples, and certificates hold none; leave it out.")
+    """How to compare certificates, from the options of `compare`; those that need samples are refused if set."""
+    for option in (option for option, is_set in (sample_options or {}).items() if is_set):
+        raise OffleashError(f"{option} needs samples, and certificates have none. Leave it out.")
     checked = question(replicates=replicates, seed=seed)
-    return CertifiedQuestion(choice("question", word, Certified), checked.replicates, checked.seed)
+    return CertifiedQuestion(choice("question", name, Certified), checked.replicates, checked.seed)
 
 
 @dataclass(frozen=True)
 class CompletionChange:
-    """The correct completions above epsilon: kept (P), lost (S) and found (E), and their mass a problem."""
+    """The correct completions above epsilon: kept (P), lost (S) and gained (E), and their mass per problem."""
 
     change: SupportChange
     mass: dict[str, tuple[float, float]]  # P, E, S: mean over problems of their mass before and after
@@ -72,7 +72,7 @@ class CertifiedComparison:
     after: Certificate
     epsilon: float
     sought: CertifiedQuestion
-    table: pl.DataFrame  # a row a problem: problem, benchmark, columns of both sides, class by completion and by mass
+    table: pl.DataFrame  # per problem: problem, benchmark, columns of both sides, class by completion and by mass
     change: dict[Certified, SupportChange]
     completions: CompletionChange | None  # None: there are none above epsilon, or two vocabularies cannot be matched
     benchmarks: tuple[BenchmarkCertificates, ...]
@@ -97,21 +97,23 @@ class CertifiedComparison:
 
 def named_certificates(inputs: Sequence[RunInput], rule: str | None = None, question: str | None = None) -> bool:
     """Whether the inputs name certificates, all of them; certificates beside runs are refused."""
-    named = [str(one) for one in inputs if isinstance(one, str | Path)]
-    paths = [path for argument in named for path in parse_argument(argument).paths]
-    some = [path for path in paths if is_certificate(path)]
-    if not some:
+    names = [str(given) for given in inputs if isinstance(given, str | Path)]
+    paths = [path for argument in names for path in parse_argument(argument).paths]
+    certificates = [path for path in paths if is_certificate(path)]
+    if not certificates:
         if question is not None:
-            raise OffleashError(f"--question {question} is asked of certificates (offleash certify); these are runs.")
+            raise OffleashError(
+                f"--question {question} needs certificates (offleash certify), and these are runs. Leave it out."
+            )
         return False
-    if len(some) < len(paths) or len(named) < len(inputs):
-        other = next((path for path in paths if path not in some), "a run in memory")
+    if len(certificates) < len(paths) or len(names) < len(inputs):
+        other = next((path for path in paths if path not in certificates), "a run in memory")
         raise OffleashError(
-            f"{some[0]} is a certificate and {other} is none; the chance of a completion is no count of samples. "
-            f"Certify both models (offleash certify), or compare two runs."
+            f"{certificates[0]} is a certificate and {other} is not; probabilities cannot be compared with counts. "
+            "Certify both models (offleash certify), or compare two runs."
         )
     if rule not in (None, Rule.CERTIFIED.value):
-        raise OffleashError(f"Certificates hold no samples, and --rule {rule} counts samples; leave it out.")
+        raise OffleashError(f"--rule {rule} counts samples, and certificates have none. Leave it out.")
     return True
 
 
@@ -124,34 +126,38 @@ def compare_certificates(
     progress: Progress = silent,
 ) -> list[CertifiedComparison]:
     """The first certificate against each of the others."""
-    named = distinct_paths([parse_argument(argument) for argument in map(str, inputs)])
-    found = {}
-    for name, argument in zip(distinct_names([one.name for one in named]), named, strict=True):
+    arguments = distinct_paths([parse_argument(parsed) for parsed in map(str, inputs)])
+    certificates = {}
+    for name, parsed in zip(distinct_names([argument.name for argument in arguments]), arguments, strict=True):
         progress(f"reading {name}")
-        found[name] = replace(
-            joined(name, [open_certificate(path, name, verdicts) for path in argument.paths]), name=name
+        certificates[name] = replace(
+            joined(name, [open_certificate(path, name, verdicts) for path in parsed.paths]), name=name
         )
     for wanted in (before, after):
-        if wanted is not None and wanted not in found:
-            raise unknown("certificate", wanted, found)
-    first = found.pop(before or next(iter(found)))
-    others = [found[after]] if after in found else list(found.values())
+        if wanted is not None and wanted not in certificates:
+            raise unknown("certificate", wanted, certificates)
+    first = certificates.pop(before or next(iter(certificates)))
+    others = [certificates[after]] if after in certificates else list(certificates.values())
     if not others or after == first.name:
-        raise OffleashError(f"A comparison needs two certificates, before and after; found {first.name} alone.")
+        raise OffleashError(f"Only {first.name} was given. Name two certificates: the one before, the one after.")
     return [compare_pair(first, other, sought) for other in others]
 
 
 def compare_pair(
     before: Certificate, after: Certificate, sought: CertifiedQuestion | None = None
 ) -> CertifiedComparison:
-    """The certificate before against the one after, at the larger epsilon of the two."""
+    """The certificate before against the one after, at the larger epsilon of the two.
+
+    Only there both are complete: a completion between the two epsilons is listed in one certificate and not looked for
+    in the other.
+    """
     sought, pair = sought or CertifiedQuestion(), (before, after)
-    above = max(one.terms.epsilon for one in pair)
-    matched = match([Run(one.name, one.problems, None) for one in pair])
-    sides = [_side(one, matched, r, above) for r, one in enumerate(pair)]
+    above = max(certificate.terms.epsilon for certificate in pair)
+    matched = match([Run(certificate.name, certificate.problems, None) for certificate in pair])
+    sides = [_side(certificate, matched, r, above) for r, certificate in enumerate(pair)]
     table, left_out = _joined(matched, sides)
     tally = _tally(pair, table["problem"].to_list(), table["benchmark"].to_list())
-    k = round(-np.log(ZETA) / above)
+    k = round(-np.log(ZETA) / above)  # the budget that epsilon stands for: -ln(0.05)/k
     state = {question: _states(table, above, question) for question in Certified}
     table = table.with_columns(
         pl.Series(question.value, [CLASS.get((int(b), int(a)), UNSURE) for b, a in state[question]], pl.String)
@@ -170,11 +176,11 @@ def compare_pair(
     )
 
 
-def _side(one: Certificate, matched: Alignment, r: int, above: float) -> pl.DataFrame:
+def _side(certificate: Certificate, matched: Alignment, r: int, above: float) -> pl.DataFrame:
     """The table of one certificate under the common names of problems, its completions counted above epsilon."""
-    correct = one.completions.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above))
+    correct = certificate.completions.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above))
     counted = correct.group_by("problem").agg(pl.len().cast(pl.Int64).alias("correct_completions")).collect()
-    table = one.table.drop("correct_completions").join(counted, on="problem", how="left")
+    table = certificate.table.drop("correct_completions").join(counted, on="problem", how="left")
     table = table.with_columns(pl.col("correct_completions").fill_null(0))
     named = table.rename({"problem": "own"}).join(matched.own[r], on="own").drop("own")
     return named.rename({column: f"{column}_{SIDES[r]}" for column in named.columns if column != "problem"})
@@ -182,17 +188,17 @@ def _side(one: Certificate, matched: Alignment, r: int, above: float) -> pl.Data
 
 def _joined(matched: Alignment, sides: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
     """Problems that are certified on both sides, in the order of their names, and how many are not."""
-    every = matched.problems.select("problem", pl.col("benchmark").fill_null(""))
-    table = every
+    problems = matched.problems.select("problem", pl.col("benchmark").fill_null(""))
+    table = problems
     for side in sides:
         table = table.join(side, on="problem", how="inner", maintain_order="left")
     if not table.height:
-        raise OffleashError("No problem is certified in both; run `offleash certify` to the end.")
-    return table, every.height - table.height
+        raise OffleashError("No problem is certified in both. Run `offleash certify` again to finish them.")
+    return table, problems.height - table.height
 
 
 def _tally(pair: tuple[Certificate, Certificate], problems: Sequence[str], benchmarks: Sequence[str]) -> Tally:
-    """Targets without counts: what the intervals need to know of problems and benchmarks."""
+    """Targets without counts: the problems and benchmarks that the intervals resample."""
     none = np.zeros((len(problems), 2), np.int64)
     names = (pair[0].name, pair[1].name)
     return tally_of_counts(none, none, runs=names, problem_P=list(problems), benchmark_P=list(benchmarks))
@@ -219,15 +225,19 @@ def _completions(
     k: int,
     sought: CertifiedQuestion,
 ) -> CompletionChange | None:
-    """Correct completions above epsilon on either side. What is not found on the other is known to be no more there."""
+    """Correct completions above epsilon on either side, matched by their tokens.
+
+    A certificate lists everything above epsilon: a completion that the other side does not list is below it there, so
+    its class is known although its probability is not.
+    """
     if pair[0].terms.vocabulary != pair[1].terms.vocabulary:
         return None
     keys, frames = ["problem", "key", "finish"], []
-    for r, one in enumerate(pair):
-        own = one.completions.rename({"problem": "own"}).join(matched.own[r].lazy(), on="own").drop("own")
+    for r, certificate in enumerate(pair):
+        own = certificate.completions.rename({"problem": "own"}).join(matched.own[r].lazy(), on="own").drop("own")
         frames.append(own.join(table.lazy().select("problem"), on="problem", how="semi").collect())
-    right = [frame.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above)) for frame in frames]
-    targets = pl.concat([frame.select(keys) for frame in right]).unique().sort(keys)
+    correct = [frame.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above)) for frame in frames]
+    targets = pl.concat([frame.select(keys) for frame in correct]).unique().sort(keys)
     for side, frame in zip(SIDES, frames, strict=True):
         chance = frame.select(*keys, pl.col("p").alias(side))
         targets = targets.join(chance, on=keys, how="left", maintain_order="left")
@@ -237,9 +247,9 @@ def _completions(
     p_TR = targets.select(SIDES).fill_null(0.0).to_numpy()
     state_TR = np.where(p_TR > above, IN, OUT).astype(np.int8)
     tally = replace(_tally(pair, targets["problem"].to_list(), targets["benchmark"].to_list()), per=Per.SOLUTION)
-    of = {cell: (state_TR == states).all(axis=1) for states, cell in CLASS.items()}
-    mass = {cell: tuple((p_TR[of[cell]].sum(axis=0) / table.height).tolist()) for cell in "PES"}
-    known = of["S"] & targets["after"].is_not_null().to_numpy()
+    is_cell = {cell: (state_TR == states).all(axis=1) for states, cell in CLASS.items()}
+    mass = {cell: tuple((p_TR[is_cell[cell]].sum(axis=0) / table.height).tolist()) for cell in "PES"}
+    known = is_cell["S"] & targets["after"].is_not_null().to_numpy()
     return CompletionChange(
         _change(tally, state_TR, k, sought),
         {cell: (before, after) for cell, (before, after) in mass.items()},
@@ -261,23 +271,23 @@ def _benchmarks(
 
 def _notes(pair: tuple[Certificate, Certificate], above: float, matched: Alignment, left_out: int) -> tuple[Note, ...]:
     notes = [
-        Note(f"{one.name}: problems that the other certificate lacks were left out", count, left_out=True)
-        for one, count in zip(pair, matched.left_out, strict=True)
+        Note(f"{certificate.name}: problems that the other certificate lacks were left out", count, left_out=True)
+        for certificate, count in zip(pair, matched.left_out, strict=True)
         if count
     ]
     if left_out:
         notes.append(Note("problems that are not certified in both were left out", left_out, left_out=True))
-    told = [f"{one.name} {one.terms.epsilon:.4g}" for one in pair]
+    epsilons = [f"{certificate.name} {certificate.terms.epsilon:.4g}" for certificate in pair]
     if pair[0].terms.epsilon != pair[1].terms.epsilon:
-        notes.append(Note(f"epsilons differ ({', '.join(told)}); both are compared at {above:.4g}, the larger"))
-    ways = [dict(one.terms.origin.decoding) for one in pair]
-    other = [name for name in ways[0] if ways[0][name] != ways[1].get(name)]
-    if other:
-        said = "; ".join(f"{name}: {ways[0][name]} and {ways[1].get(name)}" for name in other)
-        notes.append(Note(f"the decodings differ ({said}): a decoding is part of the support"))
+        notes.append(Note(f"epsilons differ ({', '.join(epsilons)}); both are compared at the larger, {above:.4g}"))
+    decodings = [dict(certificate.terms.origin.decoding) for certificate in pair]
+    differing = [name for name in decodings[0] if decodings[0][name] != decodings[1].get(name)]
+    if differing:
+        values = "; ".join(f"{name}: {decodings[0][name]} and {decodings[1].get(name)}" for name in differing)
+        notes.append(Note(f"the decodings differ ({values}), and the support depends on the decoding"))
     if pair[0].terms.vocabulary != pair[1].terms.vocabulary:
         notes.append(Note("the vocabularies differ, so completions of the two cannot be matched by their tokens"))
     if pair[0].verifier != pair[1].verifier:
-        judged = ", ".join(f"{one.name} by {one.verifier}" for one in pair)
+        judged = ", ".join(f"{certificate.name} by {certificate.verifier}" for certificate in pair)
         notes.append(Note(f"the certificates were judged differently ({judged}); certify one again with --verifier"))
     return tuple(notes)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Rescoring: log-probabilities of given token sequences under a decoding, by the engine that draws and certifies.
 
 
-TOGETHER = 200_000  # tokens that are read at a time
+TOGETHER = 200_000  # tokens per call of the engine: bounds memory, not the result
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,10 @@ class TokenSequence:
 
 @dataclass
 class Rescorer:
-    """A model that says how probable sequences of tokens are: never by way of their text, which may read otherwise."""
+    """Log-probabilities of token sequences under a model.
+
+    Token ids are scored as they are, never by way of their text: a text may be tokenized otherwise than it was drawn.
+    """
 
     sampler: "HuggingFace"
     _prompts: dict[str, list[int]] = field(default_factory=dict)
@@ -60,16 +63,16 @@ class Rescorer:
         assert isinstance(sampler, HuggingFace), "expander_of has checked it"
         return cls(sampler)
 
-    def ask(self, problems: pl.DataFrame, stop: tuple[str, ...]) -> None:
-        """The problems whose completions are to be read, and the texts that ended some of them."""
+    def set_prompts(self, problems: pl.DataFrame, stop: tuple[str, ...]) -> None:
+        """Tokenize the prompts of the problems whose completions are scored; `stop`: the certificate's stop texts."""
         self._stop = stop
         for problem, prompt, images in problems.select("problem", "prompt", "images").iter_rows():
-            tokens, trouble = self.sampler.prompt_encoder.encode(Request(problem, prompt, 0, 1, 0, tuple(images or ())))
-            if trouble:
-                raise OffleashError(f"Problem {problem!r} cannot be asked: {trouble}.")
+            tokens, error = self.sampler.prompt_encoder.encode(Request(problem, prompt, 0, 1, 0, tuple(images or ())))
+            if error:
+                raise OffleashError(f"The prompt of problem {problem!r} cannot be read: {error}.")
             self._prompts[problem] = tokens
 
-    def logprobs(self, some: Sequence[TokenSequence], decoding: SamplingParams) -> Float:
+    def logprobs(self, sequences: Sequence[TokenSequence], decoding: SamplingParams) -> Float:
         """Log-probability of each, its end included; -inf where the decoding sets one of its tokens to zero.
 
         Which of several end tokens ended a completion makes no difference: their probabilities are added.
@@ -77,62 +80,62 @@ class Rescorer:
         from offleash.samplers.huggingface.scoring import TargetText
 
         numbers = {problem: number for number, problem in enumerate(self._prompts)}
-        given: list[TargetText] = []
-        owner: list[int] = []  # whose each of them is: one has a row for every end token
-        sure: list[int] = []
-        for place, (one, ended) in enumerate(zip(some, self._ended(some), strict=True)):
+        targets: list[TargetText] = []
+        owner: list[int] = []  # which sequence each row belongs to: an ended one has a row for every end token
+        empty: list[int] = []
+        for position, (sequence, ended) in enumerate(zip(sequences, self._ended(sequences), strict=True)):
             for ending in [(end,) for end in self.sampler.loaded.ends] if ended else [()]:
-                token_T = np.array([*one.ids, *ending], np.int64)
+                token_T = np.array([*sequence.ids, *ending], np.int64)
                 if len(token_T):
-                    given.append(TargetText(len(owner), numbers[one.problem], token_T))
-                    owner.append(place)
-                else:  # nothing was said, and nothing ended it: a text of no token is certain
-                    sure.append(place)
-        sums_N4 = self._forced(given, decoding)
-        out = np.full(len(some), -np.inf)
-        np.logaddexp.at(out, np.array(owner, np.int64), sums_N4[:, 2])
-        out[sure] = 0.0
-        return out
+                    targets.append(TargetText(len(owner), numbers[sequence.problem], token_T))
+                    owner.append(position)
+                else:  # no token and no end: the empty prefix has probability 1
+                    empty.append(position)
+        sums_N4 = self._score(targets, decoding)
+        logprob_N = np.full(len(sequences), -np.inf)
+        np.logaddexp.at(logprob_N, np.array(owner, np.int64), sums_N4[:, 2])
+        logprob_N[empty] = 0.0
+        return logprob_N
 
-    def _ended(self, some: Sequence[TokenSequence]) -> list[bool]:
+    def _ended(self, sequences: Sequence[TokenSequence]) -> list[bool]:
         """Whether an end token follows: not after what was cut at the limit, nor after a stop text."""
         from offleash.samplers.huggingface.text import decode
 
-        open_ended = [one.finish != TRUNCATED for one in some]
+        open_ended = [sequence.finish != TRUNCATED for sequence in sequences]
         if not self._stop:
             return open_ended
         # a completion that an end token ended holds no stop text, or it would have ended there
-        texts = decode(self.sampler.loaded.tokenizer, [list(one.ids) for one in some])
+        texts = decode(self.sampler.loaded.tokenizer, [list(sequence.ids) for sequence in sequences])
         return [
             by_itself and not any(stop in text for stop in self._stop)
             for by_itself, text in zip(open_ended, texts, strict=True)
         ]
 
-    def _forced(self, given: "Sequence[TargetText]", decoding: SamplingParams) -> Float:
+    def _score(self, targets: "Sequence[TargetText]", decoding: SamplingParams) -> Float:
         from offleash.samplers.huggingface.scoring import ScoreSums, score_targets
 
         sampler = self.sampler
         assert sampler.network is not None, "expander_of has checked it"
-        offset_N = np.cumsum([0, *(one.length for one in given)])
-        ends, cells, sums_N4 = sampler.loaded.ends, sampler.limits.cells, np.zeros((len(given), 4))
-        summing = ScoreSums(decoding, ends, cells, sums_N4, np.zeros(int(offset_N[-1]), np.float32), offset_N[:-1])
+        offset_N = np.cumsum([0, *(text.length for text in targets)])
+        ends, cells, sums_N4 = sampler.loaded.ends, sampler.limits.cells, np.zeros((len(targets), 4))
+        scores = ScoreSums(decoding, ends, cells, sums_N4, np.zeros(int(offset_N[-1]), np.float32), offset_N[:-1])
         prompts = list(self._prompts.values())
         start = 0
-        while start < len(given):
+        while start < len(targets):
             stop, tokens = start, 0
-            while stop < len(given) and (stop == start or tokens < TOGETHER):
-                tokens += given[stop].length
+            while stop < len(targets) and (stop == start or tokens < TOGETHER):
+                tokens += targets[stop].length
                 stop += 1
-            score_targets(sampler.network, sampler.limits, sampler.loaded.context, prompts, given[start:stop], summing)
+            score_targets(sampler.network, sampler.limits, sampler.loaded.context, prompts, targets[start:stop], scores)
             start = stop
-        return summing.sums_N4
+        return scores.sums_N4
 
 
 # Cuts: what each top-p leaves of a certificate's correct completions.
 
 
-# by which a token's log-probability may be another when it is read again: batches differ, weights do not
-NEAR, COARSE = 1e-3, 5e-2  # with weights of 32 bits, and of fewer
+# By how much a token's log-probability may differ when it is computed again, because other batches round otherwise:
+NEAR, COARSE = 1e-3, 5e-2  # with float32 weights, and with fewer bits
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ class NucleusCut:
     name: str
     folder: Path
     model: str
-    decoding: SamplingParams  # of the law that is cut
+    decoding: SamplingParams  # without the cut: top-p 1
     own: float  # temperature of the certificate
     epsilon: float  # of the certificate: at its own temperature every completion above it is there
     verifier: str
@@ -163,11 +166,11 @@ class NucleusCut:
     correct_P: Float  # mass
     completions_P: Integer  # correct ones
     unexplored_P: Float  # mass that was not found, or that the verifier failed on: it may be correct, and cut
-    cuts: tuple[TopPCut, ...]  # in the order asked for
+    cuts: tuple[TopPCut, ...]  # in the order of the command line
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the law is of another temperature than the certificate's, so that its epsilon bounds nothing."""
+        """Whether the temperature is not the certificate's: then its epsilon bounds nothing."""
         return self.own != self.decoding.temperature
 
     @property
@@ -199,73 +202,78 @@ def cut_certificates(
     settings: Mapping[str, str] | None = None,
     raw: bool = False,
 ) -> list[NucleusCut]:
-    """What top-p cuts off of each certificate; what can be refused before a model is loaded is.
+    """What each top-p cuts off each certificate; whatever can be refused is refused before a model is loaded.
 
     The model is opened as it was for the certificate, but for the settings given here.
     """
     if not top_ps:
         raise OffleashError("Name at least one top-p below 1, for example --top-p 0.9,0.95.")
-    opened = [_opened(folder, verifier) for folder in folders]
-    ways = [_way(one, folder, top_ps, temperature) for one, folder in zip(opened, folders, strict=True)]
-    models = [model_from(one, model, settings or {}, raw) for one in opened]
-    for one in models:
-        refuse_sampler(one.sampler)
+    certificates = [_opened(folder, verifier) for folder in folders]
+    decodings = [
+        _uncut_decoding(certificate, folder, top_ps, temperature)
+        for certificate, folder in zip(certificates, folders, strict=True)
+    ]
+    models = [model_from(certificate, model, settings or {}, raw) for certificate in certificates]
+    for chosen in models:
+        refuse_sampler(chosen.sampler)
     done = []
-    for folder, certificate, way, whose in zip(folders, opened, ways, models, strict=True):
-        progress(f"loading {whose}")
-        with closing(open_sampler(whose)) as sampler:
+    for folder, certificate, decoding, chosen in zip(folders, certificates, decodings, models, strict=True):
+        progress(f"loading {chosen}")
+        with closing(open_sampler(chosen)) as sampler:
             vocabulary = expander_of(sampler).vocabulary
             if vocabulary != certificate.terms.vocabulary:
                 raise OffleashError(
-                    f"{whose} has another vocabulary ({vocabulary}) than the model of {folder} "
-                    f"({certificate.terms.vocabulary}), so its token ids stand for other texts; name the certificate's "
-                    f"own model with --model: {certificate.terms.origin.model}."
+                    f"{chosen} has another vocabulary ({vocabulary}) than the model of {folder} "
+                    f"({certificate.terms.vocabulary}), so its token ids mean other texts. Name the certificate's own "
+                    f"model: --model {certificate.terms.origin.model}."
                 )
             rescorer = Rescorer.of(sampler)
-            done.append(_cut_off(folder, certificate, way, str(whose), rescorer, top_ps, progress))
+            done.append(_cut_off(folder, certificate, decoding, str(chosen), rescorer, top_ps, progress))
     return done
 
 
 def model_from(
-    certificate: Certificate, model: Model | None = None, more: Mapping[str, str] | None = None, raw: bool = False
+    certificate: Certificate, model: Model | None = None, overrides: Mapping[str, str] | None = None, raw: bool = False
 ) -> Model:
-    """The model that a certificate was made with, or where it stands now, opened as it was then but for `more`."""
+    """The model of a certificate, or `model` where it has moved, with the settings of then but for `overrides`."""
     origin = certificate.terms.origin
     known = origin.about.get("settings")
-    given = {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}
-    found = model or model_of(origin.model)
-    asked = {**given, **found.settings, **(more or {})}
-    return replace(found, settings=asked, raw=raw or found.raw or bool(origin.about.get("raw")))
+    settings = {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}
+    named = model or model_of(origin.model)
+    merged = {**settings, **named.settings, **(overrides or {})}
+    return replace(named, settings=merged, raw=raw or named.raw or bool(origin.about.get("raw")))
 
 
 def _opened(folder: Path, verifier: str | None) -> Certificate:
     if not is_certificate(folder):
         raise OffleashError(
-            f"{folder} is no certificate; make one with `offleash certify PROBLEMS MODEL -o {folder}` (top-p 1)."
+            f"{folder} is not a certificate. Make one with `offleash certify PROBLEMS MODEL -o {folder}` (top-p 1)."
         )
     return open_certificate(folder, verifier=verifier)
 
 
-def _way(certificate: Certificate, folder: Path, top_ps: Sequence[float], temperature: float | None) -> SamplingParams:
-    """The law that is cut: the certificate's, or it at another temperature."""
+def _uncut_decoding(
+    certificate: Certificate, folder: Path, top_ps: Sequence[float], temperature: float | None
+) -> SamplingParams:
+    """The decoding that is cut: the certificate's own, or the same at another temperature."""
     own = decoding_of(certificate.terms.origin.decoding)
     if own.top_p < 1:
         raise OffleashError(
             f"{folder} was certified with top-p {own.top_p:g}: what that cuts off is not in it. Certify with --top-p 1 "
             "into another folder."
         )
-    way = own if temperature is None else replace(own, temperature=temperature)
-    if way.temperature == 0:
-        raise OffleashError("At temperature 0 one token has all the mass, so no top-p cuts anything; found 0.")
+    decoding = own if temperature is None else replace(own, temperature=temperature)
+    if decoding.temperature == 0:
+        raise OffleashError("At temperature 0 one token has all the mass, so top-p cuts nothing. Name a higher one.")
     for top_p in top_ps:
-        replace(way, top_p=top_p)  # refuses what is no top-p
-    return way
+        replace(decoding, top_p=top_p)  # its own check refuses a value that is not in (0, 1]
+    return decoding
 
 
 def _cut_off(
     folder: Path,
     certificate: Certificate,
-    way: SamplingParams,
+    decoding: SamplingParams,
     model: str,
     rescorer: Rescorer,
     top_ps: Sequence[float],
@@ -273,40 +281,42 @@ def _cut_off(
 ) -> NucleusCut:
     own = decoding_of(certificate.terms.origin.decoding)
     rows = _completions(folder, certificate)
-    right = rows.filter(pl.col("verdict") == Verdict.CORRECT.value)
+    correct = rows.filter(pl.col("verdict") == Verdict.CORRECT.value)
     name_P = certificate.table["problem"].to_list()
-    place = {name: number for number, name in enumerate(name_P)}
-    tokens = _tokens(right)
-    rescorer.ask(certificate.problems.filter(pl.col("problem").is_in(name_P)), own.stop)
-    _refuse_other_weights(rescorer, right if right.height else rows, certificate, folder, model, progress)
-    law, unexplored_P = right["logprob_sampled"].to_numpy(), _unknown(certificate)
-    if way.temperature != own.temperature:
-        progress(f"{certificate.name}: all completions at temperature {way.temperature:g}")
-        every = rescorer.logprobs(_tokens(rows), way)
-        problem_A = rows["problem"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
+    row_of = {name: number for number, name in enumerate(name_P)}
+    tokens = _tokens(correct)
+    rescorer.set_prompts(certificate.problems.filter(pl.col("problem").is_in(name_P)), own.stop)
+    _refuse_other_weights(rescorer, correct if correct.height else rows, certificate, folder, model, progress)
+    logprob_law, unexplored_P = correct["logprob_sampled"].to_numpy(), _unknown(certificate)
+    if decoding.temperature != own.temperature:
+        # The certificate's masses are those of its own temperature. Its completions, rescored at the new one, are known
+        # there too; all other mass may be anything, also above epsilon.
+        progress(f"{certificate.name}: all completions at temperature {decoding.temperature:g}")
+        logprob_A = rescorer.logprobs(_tokens(rows), decoding)
+        problem_A = rows["problem"].replace_strict(row_of, return_dtype=pl.Int64).to_numpy()
         known_A = (rows["verdict"] != Verdict.FAILED.value).to_numpy()
-        found_P = _summed(problem_A, np.exp(every) * known_A, name_P)
-        law = every[(rows["verdict"] == Verdict.CORRECT.value).to_numpy()]
-        unexplored_P = np.clip(1 - found_P, 0.0, None)
-    problem_C = right["problem"].replace_strict(place, return_dtype=pl.Int64).to_numpy().astype(np.int64)
-    mass_C, stratum_P = np.exp(law), _stratum(certificate)
+        known_P = _summed(problem_A, np.exp(logprob_A) * known_A, name_P)
+        logprob_law = logprob_A[(rows["verdict"] == Verdict.CORRECT.value).to_numpy()]
+        unexplored_P = np.clip(1 - known_P, 0.0, None)
+    problem_C = correct["problem"].replace_strict(row_of, return_dtype=pl.Int64).to_numpy().astype(np.int64)
+    mass_C, stratum_P = np.exp(logprob_law), _stratum(certificate)
     correct_P, completions_P = _summed(problem_C, mass_C, name_P), _summed(problem_C, None, name_P).astype(np.int64)
     cuts = []
     for number, top_p in enumerate(top_ps, 1):
         progress(f"{certificate.name}: {number} of {len(top_ps)}: top-p {top_p:g}")
-        logprob_C = rescorer.logprobs(tokens, replace(way, top_p=top_p))
-        gone_C = np.isneginf(logprob_C)
-        removed_P, chance_P = (_summed(problem_C, one_C, name_P) for one_C in (mass_C * gone_C, np.exp(logprob_C)))
+        logprob_C = rescorer.logprobs(tokens, replace(decoding, top_p=top_p))
+        gone_C = np.isneginf(logprob_C)  # exactly zero: some token of it is in a tail that top-p cuts
+        removed_P, chance_P = (_summed(problem_C, value_C, name_P) for value_C in (mass_C * gone_C, np.exp(logprob_C)))
         left_P = _summed(problem_C[~gone_C], None, name_P).astype(np.int64)
         cuts.append(_cut(top_p, removed_P, left_P, chance_P, correct_P, completions_P, stratum_P))
     return NucleusCut(
-        *(certificate.name, folder, model, way, own.temperature, certificate.terms.epsilon, certificate.verifier),
+        *(certificate.name, folder, model, decoding, own.temperature, certificate.terms.epsilon, certificate.verifier),
         *(tuple(name_P), correct_P, completions_P, unexplored_P, tuple(cuts)),
     )
 
 
 def _summed(problem_C: Integer, value_C: Float | None, name_P: Sequence[str]) -> Float:
-    """Sums over the completions of each problem; how many they are without a value."""
+    """Sums over the completions of each problem; without values, their number."""
     return np.bincount(problem_C, weights=value_C, minlength=len(name_P)).astype(np.float64)
 
 
@@ -359,7 +369,7 @@ def _stratum(certificate: Certificate) -> Integer:
 
 def _refuse_other_weights(
     rescorer: Rescorer,
-    some: pl.DataFrame,
+    rows: pl.DataFrame,
     certificate: Certificate,
     folder: Path,
     model: str,
@@ -367,26 +377,30 @@ def _refuse_other_weights(
 ) -> None:
     """Refuse a model that does not give the certificate's completions the certificate's probabilities.
 
-    Where it holds none, what it says of its model is all there is to compare.
+    A certificate without completions has only the recorded fingerprint to compare.
     """
     progress(f"checking {model} against {folder}")
-    about, was = rescorer.sampler.about, certificate.terms.origin.about
-    if not some.height:
-        told = {"weights": (was.get("fingerprint"), about.fingerprint), "raw": (bool(was.get("raw")), about.raw)}
-        differing = [name for name, (old, new) in told.items() if old != new and old not in (None, "")]
+    about, stored = rescorer.sampler.about, certificate.terms.origin.about
+    if not rows.height:
+        compared = {
+            "weights": (stored.get("fingerprint"), about.fingerprint),
+            "raw": (bool(stored.get("raw")), about.raw),
+        }
+        differing = [name for name, (old, new) in compared.items() if old != new and old not in (None, "")]
         if differing:
             raise OffleashError(
                 f"{model} is not what {folder} was certified with (other {' and '.join(differing)}), and there is no "
                 f"completion to check it by. Name the certificate's own with --model: {certificate.terms.origin.model}."
             )
     own = decoding_of(certificate.terms.origin.decoding)
-    apart = np.abs(rescorer.logprobs(_tokens(some), own) - some["logprob_sampled"].to_numpy())
-    whole = about.settings.get("dtype") == "float32"
-    allowed = (NEAR if whole else COARSE) * (some["token_ids"].list.len().to_numpy() + 1)
-    if len(apart) and not (apart <= allowed).all():
-        worst = int(np.argmax(np.nan_to_num(apart, nan=np.inf) - allowed))
+    difference = np.abs(rescorer.logprobs(_tokens(rows), own) - rows["logprob_sampled"].to_numpy())
+    full_precision = about.settings.get("dtype") == "float32"
+    # rounding adds up over tokens, the end token included
+    allowed = (NEAR if full_precision else COARSE) * (rows["token_ids"].list.len().to_numpy() + 1)
+    if len(difference) and not (difference <= allowed).all():
+        worst = int(np.argmax(np.nan_to_num(difference, nan=np.inf) - allowed))
         raise OffleashError(
-            f"{model} gives a completion of problem {some['problem'][worst]!r} another log-probability than {folder} "
-            f"holds (by {apart[worst]:.3g}): other weights or another precision. Name the certificate's own model with "
-            "--model, or certify anew."
+            f"{model} gives a completion of problem {rows['problem'][worst]!r} another log-probability than {folder} "
+            f"records (by {difference[worst]:.3g}): other weights or another precision. Name the certificate's own "
+            "model with --model, or certify again into another folder."
         )

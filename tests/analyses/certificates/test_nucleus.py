@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.certificates.certify import CertifiedRun, certify
+from offleash.analyses.certificates.certify import CertifyResult, certify
 from offleash.analyses.certificates.nucleus import cut_certificates
 from offleash.data.certificates import open_certificate
 from offleash.errors import OffleashError
@@ -37,7 +37,7 @@ def sampler(model: Path) -> HuggingFace:
 
 def certified(
     folder: Path, model: Path, sampler: HuggingFace, way: SamplingParams = WAY, epsilon: float = ALL
-) -> CertifiedRun:
+) -> CertifyResult:
     return certify(folder, problems(), sampler, f"hf:{model}", way, epsilon, QUIET)
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_cut_is_refused_with_the_reason(
     certified(tmp_path / "nucleus", model, sampler, replace(WAY, top_p=0.9), epsilon=0.01)
     with pytest.raises(OffleashError, match=r"was certified with top-p 0.9: what that cuts off is not in it"):
         cut_certificates([whole, tmp_path / "nucleus"], (0.8,))
-    with pytest.raises(OffleashError, match="is no certificate; make one with `offleash certify"):
+    with pytest.raises(OffleashError, match=r"is not a certificate\. Make one with `offleash certify"):
         cut_certificates([tmp_path / "nowhere"], (0.8,))
     with pytest.raises(OffleashError, match=r"top_p is above 0 and at most 1; found 1.2"):
         cut_certificates([whole], (0.8, 1.2))
