@@ -4,8 +4,9 @@ Pseudo-problems keep an observed 0 or 1 from having an interval of no width. Rep
 the same seed gives the same weights, so statistics of the same problems are paired.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,23 +48,41 @@ def problem_sums(value_PQ: Float, stratum_P: Integer, replicates: int = REPLICAT
     The same seed gives the same weights, so that statistics of the same problems are paired.
     """
     problems, columns = value_PQ.shape
+    pooled = _pooled(stratum_P).tobytes()
+    sums_BQ = np.empty((replicates, columns))
+    if replicates * problems * 8 <= _BLOCK_BYTES:
+        np.matmul(_all_weights(problems, pooled, replicates, seed), value_PQ, out=sums_BQ)
+        return sums_BQ
+    start = 0
+    for weight_BP in _weight_blocks(problems, pooled, replicates, seed):
+        np.matmul(weight_BP, value_PQ, out=sums_BQ[start : start + len(weight_BP)])
+        start += len(weight_BP)
+    return sums_BQ
+
+
+def _weight_blocks(problems: int, pooled: bytes, replicates: int, seed: int) -> Iterator[Float]:
+    """The weights of all replicates, in blocks of bounded memory: one stream of numbers, wherever it is cut."""
+    pooled_P = np.frombuffer(pooled, dtype=np.int64)
     rng = np.random.default_rng([seed, problems])
-    pooled_P = _pooled(stratum_P)
     strata = int(pooled_P.max(initial=-1)) + 1
     member_PS = np.zeros((problems, strata))
     member_PS[np.arange(problems), pooled_P] = 1.0
     size_S = member_PS.sum(axis=0)
     shape_P = np.maximum(1 - 2 / size_S, LEAST_SHAPE)[pooled_P]
-    sums_BQ = np.empty((replicates, columns))
+    large = size_S.min(initial=_LARGE) >= _LARGE
     block = max(1, _BLOCK_BYTES // (8 * max(problems, 1)))
     for start in range(0, replicates, block):
         shape = (min(start + block, replicates) - start, problems)
-        large = size_S.min(initial=_LARGE) >= _LARGE
         weight_BP = rng.standard_exponential(shape) if large else rng.standard_gamma(shape_P, shape)
         scale_BS = size_S / np.maximum(weight_BP @ member_PS, 1e-300)
         weight_BP *= scale_BS if strata == 1 else scale_BS[:, pooled_P]
-        sums_BQ[start : start + shape[0]] = weight_BP @ value_PQ
-    return sums_BQ
+        yield weight_BP
+
+
+@lru_cache(maxsize=1)  # a comparison resamples the same problems for its table, retest, guessing and diversity
+def _all_weights(problems: int, pooled: bytes, replicates: int, seed: int) -> Float:
+    blocks = list(_weight_blocks(problems, pooled, replicates, seed))
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks) if blocks else np.empty((0, problems))
 
 
 def gamma_shape(problems: int) -> float:

@@ -140,12 +140,17 @@ class Cells:
     problem_sets_complete: bool  # False per answer or solution: O cannot be observed
 
     def sums(self, replicates: int = REPLICATES, seed: int = 0) -> "CellSums":
-        value_PQ = np.concatenate([self.P_PK, self.E_PK, self.S_PK, self.determined_PK], axis=1)
-        problems, budgets = len(value_PQ), len(self.k_K)
+        problems, budgets = self.P_PK.shape
+        # by thinning every problem is determined at every k: one column of weights serves all budgets
+        alike = bool((self.determined_PK == self.determined_PK[:, :1]).all())
+        determined = self.determined_PK[:, :1] if alike else self.determined_PK
+        value_PQ = np.concatenate([self.P_PK, self.E_PK, self.S_PK, determined], axis=1)
         sums_BQ = problem_sums(value_PQ, self.stratum_P, replicates, seed)
-        replicate_4BK = np.ascontiguousarray(np.moveaxis(sums_BQ.reshape(replicates, 4, budgets), 1, 0))
+        replicate_4BK = np.empty((4, replicates, budgets))
+        for cell in range(4):
+            replicate_4BK[cell] = sums_BQ[:, cell * budgets : (cell + 1) * budgets]
         pseudo_B4 = pseudo_weights(4, problems, replicates, seed)
-        estimate_4K = value_PQ.sum(axis=0).reshape(4, budgets)
+        estimate_4K = np.stack([cell.sum(axis=0) for cell in (self.P_PK, self.E_PK, self.S_PK, self.determined_PK)])
         return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, self.problem_sets_complete)
 
 
