@@ -1,4 +1,7 @@
-"""The head of a log file: its container, columns and first row by content, whatever its name; and zip members."""
+"""What is inside a file, whatever its name: its head (container, columns, first row), its rows, the members of a zip.
+
+`read_rows` is the one way from a user's file to rows. Formats of logs look at the head first, to recognise what it is.
+"""
 
 import io
 import struct
@@ -30,6 +33,8 @@ from offleash.files.tabular import SEPARATORS, csv_records, csv_rows, damage, pa
 
 
 class Container(StrEnum):
+    """How a file holds its rows."""
+
     JSONL = "jsonl"
     JSON = "json"
     PARQUET = "parquet"
@@ -152,11 +157,11 @@ def _csv_head(path: Path, line: str, kind: FileKind, repairs: Repairs | None) ->
     return Head(path, Container.CSV, tuple(header), dict(zip(header, first[1], strict=True)))
 
 
-# Members of a zip file, also those compressed with zstandard, which zipfile reads only from Python 3.14 on.
+# Members of a zip file, also those compressed with zstandard, which zipfile reads only since Python 3.14.
 
 
-ZSTANDARD = 93
-LOCAL_HEADER = 30
+ZSTANDARD = 93  # compression method, by the zip specification (APPNOTE 4.4.5)
+LOCAL_HEADER = 30  # bytes before the name of a member (4.3.7)
 DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, OSError, ValueError, RuntimeError)
 
 
@@ -176,7 +181,7 @@ def members(path: Path, names: Iterable[str]) -> Iterator[object]:
 
 @contextmanager
 def unzipping(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An open zip file whose damage is told as an error a user can act on."""
+    """An open zip file; damage found while it is read becomes an error that a user can act on."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -187,6 +192,7 @@ def unzipping(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _unpacked(file: BinaryIO, member: zipfile.ZipInfo) -> bytes:
+    """A member compressed with zstandard. Its name may be longer here than in the central directory: see the header."""
     file.seek(member.header_offset)
     header = file.read(LOCAL_HEADER)
     name_length, extra_length = struct.unpack("<HH", header[26:30])
@@ -195,7 +201,10 @@ def _unpacked(file: BinaryIO, member: zipfile.ZipInfo) -> bytes:
 
 
 def _decompressed(packed: bytes) -> bytes:
-    """Polars unpacks zstandard before it parses; JSON has no control characters, so a line stays one field."""
+    """Unpacked zstandard, by way of polars, which unpacks CSV before it parses it.
+
+    JSON has no control characters, so with one as the separator every line is a single field.
+    """
     try:
         lines = pl.read_csv(
             io.BytesIO(packed),

@@ -35,10 +35,10 @@ class WrittenFloat(float):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row and where it came from."""
+    """A row, and where it came from. Its methods read fields, and end in an error that names the row."""
 
     path: Path
-    number: int
+    number: int  # as an editor counts: of the line, of the CSV record with the header as 1, or of the entry of an array
     values: Mapping[str, object]
 
     @property
@@ -66,6 +66,7 @@ class Row:
         return None
 
     def whole(self, name: str) -> int | None:
+        """A field that is a whole number, or nothing."""
         value = self.values.get(name)
         number = whole_of(value)
         if number is None and text_of(value) is not None:
@@ -73,6 +74,7 @@ class Row:
         return number
 
     def number_of(self, name: str) -> float | None:
+        """A field that is a number, or nothing."""
         value = self.values.get(name)
         if value is None or isinstance(value, bool):
             return None
@@ -93,7 +95,10 @@ class Row:
         return fields_of(self.values.get(name))
 
     def problem(self, *names: str, question: str | None) -> str:
-        """The log's own id of the problem; the hash of the question where it has none."""
+        """The id of the problem: the first of these fields that has a value, else the hash of the question.
+
+        The hash makes samples of one question one problem, in this log and in others that keep the same text.
+        """
         name = self.text(*names)
         if name is None and question is None:
             keys = " nor ".join([*(repr(name) for name in names), "a question"])
@@ -111,15 +116,21 @@ def fields_of(value: object) -> Mapping[str, object]:
 
 
 def text_of(value: object) -> str | None:
-    """A value as text: numbers as written, structures as JSON, null and NaN as nothing."""
+    """A value as text: structures as JSON, null and NaN as nothing.
+
+    A whole number that became a fraction is written as the whole number it was: a column of ids with a gap in it is one
+    of floats in pandas, and 3.0 would not match the 3 of another file.
+
+    >>> text_of(3.0), text_of(2.5), text_of({"b": 1, "a": None}), text_of(float("nan"))
+    ('3', '2.5', '{"a": null, "b": 1}', None)
+    """
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, float):
         if math.isnan(value):
             return None
-        return (
-            str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-        )  # ids turned to 3.0 by a null
+        # above 2**53 not every whole number is a float, so the digits would be made up
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, dict | list):
@@ -135,7 +146,7 @@ def _json(value: object) -> str:
 
 
 def whole_of(value: object) -> int | None:
-    """A value as an integer, when it is one that fits a column."""
+    """A value as an integer; None when it is not one, or does not fit a column of 64 bits. Booleans are no numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -150,18 +161,18 @@ def chat_text(value: object, role: str) -> str | None:
     """Text of a prompt or completion: as it is, or the messages of one role when it is a chat."""
     if not isinstance(value, list) or not value or not all(isinstance(message, dict) for message in value):
         return text_of(value)
-    said = [message for message in value if message.get("role", role) == role] or value
-    return "\n\n".join(content_text(message.get("content")) for message in said)
+    messages = [message for message in value if message.get("role", role) == role] or value
+    return "\n\n".join(content_text(message.get("content")) for message in messages)
 
 
 def content_text(content: object) -> str:
-    """Text of a message whose content is a string or a list of parts."""
+    """Text of a message whose content is a string or a list of parts, of which only the texts are read."""
     if isinstance(content, list):
         return "\n".join(text_of(fields_of(part).get("text", "")) or "" for part in content)
     return text_of(content) or ""
 
 
 def shown(value: object) -> str:
-    """A value as it can stand in a message."""
+    """A value for an error message: at most 60 characters, control characters escaped."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

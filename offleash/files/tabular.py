@@ -14,8 +14,8 @@ from offleash.errors import OffleashError
 from offleash.files.lines import LOG, FileKind, Repairs, text_blocks, text_lines
 from offleash.files.rows import Row
 
-CHUNK = 50_000
-SEPARATORS = (",", "\t", ";")  # the one that the header has most of; a comma if none
+CHUNK = 50_000  # records per frame
+SEPARATORS = (",", "\t", ";")  # in case of a tie, a comma
 
 Record = tuple[int, list[str]]  # its number, from 1 for the header, and its fields
 Table = tuple[pl.Series, pl.DataFrame]  # the numbers of the rows, and their fields
@@ -41,7 +41,16 @@ def csv_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -
 
 
 def csv_tables(path: Path, columns: tuple[str, ...], repairs: Repairs) -> Iterator[Table]:
-    """The records after the header as frames of text with their numbers; Polars cuts up blocks without a quote."""
+    """The records after the header as frames of text, with their numbers.
+
+    A block without quotes and lone carriage returns is split by Polars, which is many times as fast as `csv`. From the
+    first block with one of them on, `csv` reads the rest: whether a line end is inside quotes depends on all before it.
+
+    Args:
+        path: The file.
+        columns: The header, as `head_of` read it.
+        repairs: Where repairs are noted.
+    """
     blocks = text_blocks(path, LOG, repairs)
     first = next(blocks, "")
     body = first.lstrip("\r\n")
@@ -58,10 +67,12 @@ def csv_tables(path: Path, columns: tuple[str, ...], repairs: Repairs) -> Iterat
 
 
 def _separator(header: str) -> str:
+    """The separator that the header has most of."""
     return max(SEPARATORS, key=header.count)
 
 
 def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, width: int = 0) -> Iterator[Record]:
+    """Records of the same width as the first one; `before` is the number of the record before these."""
     csv.field_size_limit(sys.maxsize)  # a completion is often longer than the default limit of 128 kB
     number = before
     try:
@@ -77,6 +88,7 @@ def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, 
 
 
 def _collected(columns: tuple[str, ...], records: Iterator[Record]) -> Iterator[Table]:
+    """Records as frames."""
     schema = dict.fromkeys(columns, pl.String)
     while chunk := list(islice(records, CHUNK)):
         numbers, fields = zip(*chunk, strict=True)
@@ -84,6 +96,7 @@ def _collected(columns: tuple[str, ...], records: Iterator[Record]) -> Iterator[
 
 
 def _cut(path: Path, columns: tuple[str, ...], block: str, separator: str, before: int, header: int) -> Iterator[Table]:
+    """A block of whole lines without quotes as a frame; `before` lines came before it, the header is line `header`."""
     lines = pl.Series("line", [block]).str.split("\n").explode().str.strip_suffix("\r")
     numbers = pl.Series(range(before + 1, before + 1 + len(lines)), dtype=pl.Int64)
     table = pl.DataFrame({"row": numbers, "line": lines}).filter(
@@ -105,7 +118,7 @@ def _uneven(path: Path, number: int, fields: int, width: int) -> OffleashError:
     )
 
 
-SLICE = 10_000
+SLICE = 10_000  # rows of Parquet that are Python objects at the same time
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import polars as pl
 from offleash.errors import OffleashError
 from offleash.lab.world import LabWorld, Line
 from offleash.problems import countdown
-from offleash.problems.countdown import CountdownStep, numbers_of, question, value_of, wander, written
+from offleash.problems.countdown import CountdownStep, numbers_of, question, random_steps, steps_text, value_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -30,14 +30,14 @@ def lines(rng: random.Random) -> Iterator[Line]:
     """Worked ways of problems of the part `train`; neither what they announce nor what they reach is held out."""
     while True:
         numbers = numbers_of("train", rng)
-        steps = wander(numbers, rng)
+        steps = random_steps(numbers, rng)
         target = steps[-1].value if rng.random() < HITS else rng.randrange(countdown.LIMIT)
         if rng.random() < SLIPS:
             place = rng.randrange(len(steps))
             slip = steps[place]
             value = min(max(slip.value + rng.choice(OFF), 0), countdown.LIMIT - 1)
             steps[place] = CountdownStep(slip.left, slip.sign, slip.right, value)
-        yield question(numbers, target), written(steps)
+        yield question(numbers, target), steps_text(steps)
 
 
 def solutions(numbers: Sequence[int], target: int) -> list[list[CountdownStep]]:
@@ -52,7 +52,7 @@ def solutions(numbers: Sequence[int], target: int) -> list[list[CountdownStep]]:
             if value is not None:
                 step = CountdownStep(numbers[first], sign, numbers[second], value)
                 for way in solutions([*rest, value], target):
-                    found.setdefault(written([step, *way]), [step, *way])
+                    found.setdefault(steps_text([step, *way]), [step, *way])
     return list(found.values())
 
 
@@ -66,7 +66,7 @@ def traces(problems: pl.DataFrame) -> list[list[str]]:
                 f"Problem {name!r} has no numbers and target among its details, so it is none of {countdown.NAME}; "
                 f"problems of it: offleash lab problems {countdown.NAME} --part train -o FILE."
             )
-        found.append([written(way) for way in solutions(details["numbers"], details["target"])])
+        found.append([steps_text(way) for way in solutions(details["numbers"], details["target"])])
     return found
 
 

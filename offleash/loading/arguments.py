@@ -14,52 +14,61 @@ from unicodedata import category
 from offleash.data.run_folder import is_run
 from offleash.errors import OffleashError
 
+# Endings that are cut off when a file gives its run a name.
 ENDINGS = {".jsonl", ".json", ".ndjson", ".parquet", ".csv", ".tsv", ".gz", ".eval", ".zip", ".txt"}
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A run as the user named it: its name and the run folders or files that make it up."""
+    """A run as the user named it: the run folders or files that make it up, and its name."""
 
     name: str
     paths: tuple[Path, ...]
-    folder: bool = False  # the files are all there was in a folder, so those of no known format are skipped
-    given: bool = False  # the user gave the name
+    folder: bool = False  # a folder was named, so files in it of no known format are skipped
+    given: bool = False  # the user gave the name (NAME=PATH), so it is never changed
 
 
 def parse_argument(text: str) -> Argument:
-    """What a run argument stands for; files of a glob or a folder come in natural order (rs2 before rs10)."""
+    """The run that an argument names; files of a glob or a folder come in natural order (rs2 before rs10).
+
+    The order matters: samples are numbered file after file, and prefixes of them are drawn on when budgets differ.
+    """
     name, path_text = _split_name(text)
-    if name and name != one_line(name):
+    if name and name != printable_name(name):
         raise OffleashError(
-            f"A run's name is one line without control characters; found {name!r} in front of {path_text!r}."
+            f"The name {name!r} of {path_text!r} has line ends or control characters. Give a name on one line."
         )
     path = Path(path_text).expanduser()
     if is_run(path):
-        return Argument(name or one_line(path.resolve().name), (path,), given=bool(name))
+        return Argument(name or printable_name(path.resolve().name), (path,), given=bool(name))
     if path.is_dir():
-        return Argument(name or one_line(path.resolve().name), _files_below(path), folder=True, given=bool(name))
+        return Argument(name or printable_name(path.resolve().name), _files_below(path), folder=True, given=bool(name))
     if path.is_file():
         return Argument(name or _stem(path), (path,), given=bool(name))
     if path.exists():
-        raise OffleashError(f"{path_text!r} is a pipe or a device, and a log is read twice; save it to a file first.")
+        raise OffleashError(f"{path_text!r} is a pipe or a device, and a log is read twice. Save it to a file first.")
     matches = sorted((Path(match) for match in glob.glob(os.fspath(path), recursive=True)), key=_natural)  # noqa: PTH207
     if not matches:
-        raise OffleashError(f"{path_text!r} is no file, folder or run, and no file matches it.{_near(path)}")
+        raise OffleashError(f"{path_text!r} is not a file, folder or run folder, and no file matches it.{_near(path)}")
     files: list[Path] = []
-    for match_path in matches:
-        files.extend([match_path] if is_run(match_path) or match_path.is_file() else _files_below(match_path))
+    for path_or_folder in matches:
+        files.extend(
+            [path_or_folder] if is_run(path_or_folder) or path_or_folder.is_file() else _files_below(path_or_folder)
+        )
     return Argument(name or _common_name(files), tuple(files), given=bool(name))
 
 
-def one_line(name: str) -> str:
-    """A name on one line: what could steer a terminal stands as its escape."""
+def printable_name(name: str) -> str:
+    """A name on one line, with escapes for what could steer a terminal: names come from paths and from logs."""
     plain = (letter.isprintable() or category(letter) == "Zs" for letter in name)  # spaces of any width are fine
     return "".join(letter if good else repr(letter)[1:-1] for letter, good in zip(name, plain, strict=True))
 
 
 def distinct_paths(arguments: list[Argument]) -> list[Argument]:
-    """Arguments that would have the same name called after the first part of their paths that differs, from the end."""
+    """Arguments whose names clash, renamed after the last part of their paths in which all of them differ.
+
+    runs/a/log.jsonl and runs/b/log.jsonl become `a` and `b`. Names that the user gave stay.
+    """
     clash = {name for name, count in Counter(argument.name for argument in arguments).items() if count > 1}
     same = [argument for argument in arguments if argument.name in clash and not argument.given]
     parts = [list(reversed(argument.paths[0].resolve().parts)) for argument in same]
@@ -71,7 +80,7 @@ def distinct_paths(arguments: list[Argument]) -> list[Argument]:
 
 
 def distinct_names(names: list[str]) -> list[str]:
-    """The names, numbered where two runs would have the same."""
+    """The names, numbered where two runs have the same: log, log#2."""
     seen: dict[str, int] = {}
     out = []
     for name in names:
@@ -81,12 +90,13 @@ def distinct_names(names: list[str]) -> list[str]:
 
 
 def _split_name(text: str) -> tuple[str | None, str]:
-    if Path(text).exists():  # a path may itself hold a '='
+    """NAME=PATH in its parts. Both may hold a "=": the split at which the path exists is taken, else the first."""
+    if Path(text).exists():
         return None, text
     split = re.match(r"([^=/\\]+)=(.+)", text, flags=re.DOTALL)
     if split is None:
         return None, text
-    for place in (sign.start() for sign in re.finditer("=", text)):  # a name may hold a '=' too: lr=1=runs/first
+    for place in (sign.start() for sign in re.finditer("=", text)):  # lr=1=runs/first
         name, path = text[:place], text[place + 1 :]
         if path and "/" not in name and Path(path).expanduser().exists():
             return name, path
@@ -94,15 +104,17 @@ def _split_name(text: str) -> tuple[str | None, str]:
 
 
 def _files_below(folder: Path) -> tuple[Path, ...]:
+    """All files of a folder and its subfolders, hidden ones left out."""
     if any(is_run(child) for child in folder.iterdir() if child.is_dir()):
-        raise OffleashError(f"{folder} holds run folders; name one, or quote a glob to merge them ('{folder}/*').")
+        raise OffleashError(f"{folder} holds run folders. Name one, or quote a glob to merge them ('{folder}/*').")
     files = [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(".")]
     if not files:
-        raise OffleashError(f"{folder} is an empty folder: no logs to read.")
+        raise OffleashError(f"{folder} is an empty folder. Name the folder that has the logs.")
     return tuple(sorted(files, key=_natural))
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
+    """Sort key by which digits compare as numbers."""
     parts = re.split(r"(\d+)", os.fspath(path))
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
 
@@ -112,21 +124,22 @@ def _stem(path: Path) -> str:
     name = path.name
     while (ending := Path(name).suffix.lower()) in ENDINGS:
         name = name[: -len(ending)]
-    return one_line(name or path.name)
+    return printable_name(name or path.name)
 
 
 def _common_name(files: list[Path]) -> str:
-    """The name that merged files share: their folder's, or the beginning of their names."""
+    """The name of merged files: what their names begin with, else that of their folder."""
     if len(files) == 1:
         return _stem(files[0])
     stems = sorted(_stem(file) for file in files)
     shared = (a == b for a, b in zip(stems[0], stems[-1], strict=False))
     common = "".join(letter for letter, _ in takewhile(lambda pair: pair[1], zip(stems[0], shared, strict=False)))
-    common = common.rstrip("-_.0123456789")
-    return common or one_line(files[0].parent.name) or "run"
+    common = common.rstrip("-_.0123456789")  # output-rs0, output-rs1 -> output-rs
+    return common or printable_name(files[0].parent.name) or "run"
 
 
 def _near(path: Path) -> str:
+    """The end of the error for a path that does not exist: the nearest name, or that the folder is missing too."""
     if not path.parent.is_dir():
         return f" There is no folder {os.fspath(path.parent)!r} either."
     near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.7)
@@ -139,8 +152,11 @@ def run_folders(arguments: Sequence[str]) -> list[Path]:
 
 
 def _run_folder(path: Path) -> Path:
+    """The path, if it is a run folder."""
     if path.is_dir() and is_run(path):
         return path
     if path.is_dir():
-        raise OffleashError(f"{path} is no run folder: it has no run.json. Logs: offleash import {path} -o RUN first.")
-    raise OffleashError(f"There is no run folder {path}. Logs become one with: offleash import LOGS -o RUN.")
+        raise OffleashError(
+            f"{path} is not a run folder: it has no run.json. For logs, run offleash import {path} -o RUN first."
+        )
+    raise OffleashError(f"There is no run folder {path}. To make one from logs: offleash import LOGS -o RUN.")

@@ -24,12 +24,12 @@ from offleash.logs.format import Options
 from offleash.logs.registry import open_log, recognised
 from offleash.progress import Progress, silent
 
-SHARD_BYTES = 64 << 20
+SHARD_BYTES = 64 << 20  # in memory: a handful of shards per gigabyte of texts
 
 
 @dataclass(frozen=True)
 class LogImport:
-    """What went into a run folder."""
+    """What was written into a run folder."""
 
     folder: Path
     problems: int
@@ -44,19 +44,24 @@ class LogImport:
 def import_logs(
     argument: str, into: Path, options: LoadOptions | None = None, progress: Progress = silent
 ) -> LogImport:
-    """Read logs twice: once to number their samples, once to copy their texts in bounded memory."""
+    """Write the logs of an argument into a new run folder.
+
+    They are read twice: once to number their samples, once to copy their texts in bounded memory. The verdicts are
+    those of the tool; `offleash verify` adds others beside them.
+    """
     options = options or LoadOptions(Options(texts=True))
     named = parse_argument(argument)
     if any(is_run(path) for path in named.paths):
-        raise OffleashError(f"{argument} is a run folder already; import takes logs of other tools.")
+        raise OffleashError(f"{argument} is a run folder already. Give the logs of another tool.")
     if options.options.split_by is not None:
-        raise OffleashError("import writes one run; leave out --split-by, or split the file first.")
+        raise OffleashError("import writes one run. Leave out --split-by, or split the file first.")
     parts, logs = read_parts(named, options, progress)
     if logs[0].counts:
         raise OffleashError(
-            f"{argument} holds counts, not samples: nothing to import. `offleash compare` takes it as it is."
+            f"{argument} holds counts, not samples: there is nothing to import. Give it to `offleash compare` as it is."
         )
     problems, rows, notes = gather(parts, named.name)
+    # Which entry of which file has which index: the second reading gives the same entries in the same order.
     place = rows.select("part", "place", "index", label="problem")
     verifier = next((log.verifier for log in logs if log.verifier), None)
     facts = merged_facts(logs, named.paths) | {"blake2b": _hash(part.path for part in parts)}
@@ -86,7 +91,7 @@ def import_logs(
 
 
 def _hash(paths: Iterable[Path]) -> str:
-    """One hash of all files, in their order: which logs a run came from can be checked later."""
+    """One hash of all files, in their order, by which the logs of a run can be identified later."""
     whole = blake2b(digest_size=16)
     for path in paths:
         with path.open("rb") as file:
@@ -96,7 +101,7 @@ def _hash(paths: Iterable[Path]) -> str:
 
 
 def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Frames gathered to shards of a good size, since a run of many small files reads slowly."""
+    """Frames put together into shards of about SHARD_BYTES, since a run of many small files reads slowly."""
     held: list[pl.DataFrame] = []
     size = 0.0
     for frame in frames:
@@ -110,7 +115,7 @@ def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def imported_document(done: LogImport) -> dict[str, object]:
-    """The import as JSON."""
+    """The import as JSON (schema 1)."""
     return {
         "schema": 1,
         "folder": str(done.folder),
@@ -126,7 +131,7 @@ def imported_document(done: LogImport) -> dict[str, object]:
 
 
 def imported_text(done: LogImport) -> str:
-    """The import in words."""
+    """The import as text for a terminal: what was written, what lacks a verdict and how to get it, the notes."""
     lines = [
         f"{done.folder}: {done.samples:,} samples of {done.problems:,} problems, read as {done.format}",
         f"  {done.verdicts:,} verdicts by {done.verifier}" if done.verdicts else "  no verdicts",
@@ -143,17 +148,18 @@ def imported_text(done: LogImport) -> str:
 # Temporary run folders, for logs whose samples are to be shown: a run folder finds a sample by its index.
 
 
-COUNTS = "counts"
+COUNTS = "counts"  # the format without texts
 
 
 class Scratch:
-    """A temporary folder that is made when it is first used, and goes with the last reference to it."""
+    """A temporary folder, made when it is first used and deleted with the last reference to it."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
 
     @property
     def path(self) -> Path:
+        """The folder, made now if it is not there yet."""
         if self._path is None:
             self._path = Path(mkdtemp(prefix="offleash-"))
             finalize(self, shutil.rmtree, self._path, ignore_errors=True)
@@ -162,7 +168,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class CopiedLogs:
-    """What to load instead of the inputs given, and the notes of the logs that were copied, by run."""
+    """What to load instead of the given inputs, and the notes of the logs that were copied, by run."""
 
     inputs: Sequence[RunInput]
     notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)

@@ -1,4 +1,8 @@
-"""Loading runs from run folders, logs and counts; several files or folders of one argument become one run."""
+"""Loading runs from run folders, logs, counts and frames; several files or folders of one argument become one run.
+
+All inputs end in a `Run`: problems, and lazily its verdicts and samples, or counts. What was left out or assumed on the
+way is in its notes, which every report shows.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,19 +18,20 @@ from offleash.data.scores import has_positions, own_scores, scan_positions, scan
 from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import head_of
-from offleash.loading.arguments import Argument, distinct_names, distinct_paths, one_line, parse_argument
+from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
 from offleash.loading.merge import FilePart, gather, part_of
 from offleash.logs.format import Log, Options
 from offleash.logs.registry import FORMATS, open_log, recognised
 from offleash.options import Reading
 from offleash.progress import Progress, silent
 
-TRAINING = {"trl", "verl"}  # formats written by a trainer, one file a step
+TRAINING = {"trl", "verl"}  # formats written by a trainer, one file per step
+# How to get verdicts for a log that has none, after the format's own hint.
 UNJUDGED = (
     "`compare` judges them with --verifier NAME (for example --verifier math); for other verbs, offleash import LOGS "
     "-o RUN, then offleash verify RUN. A column of verdicts is named with --map verdict=COLUMN."
 )
-SHORT = 4096  # bytes: verdicts alone, without texts, can be the same by chance
+SHORT = 4096  # bytes: below, files of verdicts without texts can be equal by chance
 
 
 RunInput = str | Path | Run | pl.DataFrame  # what a user may name as a run: see `load`
@@ -34,10 +39,10 @@ RunInput = str | Path | Run | pl.DataFrame  # what a user may name as a run: see
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How runs are to be loaded."""
+    """How runs are loaded."""
 
     options: Options = field(default_factory=lambda: Options(texts=False))  # of the readers of logs
-    format: str | None = None  # force a format instead of recognising it
+    format: str | None = None  # --log-format; None: recognised by content
     verdicts: str | None = None  # of this verifier, where a run folder has those of several
 
     def __post_init__(self) -> None:
@@ -48,7 +53,7 @@ class LoadOptions:
 def load_options(
     inputs: Sequence[RunInput], reading: Reading, split_by: str | None = None, verdicts: str | None = None
 ) -> LoadOptions:
-    """The options as a user gives them; refused where all inputs are run folders, which have columns of their own."""
+    """The options of the command line; refused where all inputs are run folders, which need none of them."""
     logs = Options(reading.columns, split_by, reading.filter, reading.threshold, texts=False)
     options = LoadOptions(logs, reading.log_format, verdicts)
     given = {
@@ -100,7 +105,7 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
 
 
 def input_names(inputs: Sequence[RunInput]) -> list[str]:
-    """The names that `load` gives to the runs of inputs, where each holds one."""
+    """The names that `load` gives to the runs of these inputs, if each holds one run."""
     parsed = iter(
         distinct_paths([parse_argument(str(run_input)) for run_input in inputs if isinstance(run_input, str | Path)])
     )
@@ -116,11 +121,12 @@ def input_names(inputs: Sequence[RunInput]) -> list[str]:
 
 
 def _frame_name(number: int, inputs: Sequence[RunInput]) -> str:
+    """A name for a frame, which has none: before and after, or a number."""
     return SIDES[number] if len(inputs) == 2 else f"run{number + 1}"
 
 
 def _distinct(names: list[str], inputs: Sequence[RunInput]) -> list[str]:
-    """Names that differ; two runs in memory of one name are before and after."""
+    """Distinct names; two runs in memory that share a name are called before and after."""
     if len(set(names)) < len(names) == 2 and not any(isinstance(run_input, str | Path) for run_input in inputs):
         return list(SIDES)
     return distinct_names(names)
@@ -130,7 +136,7 @@ SIDES = ("before", "after")  # names of two frames
 
 
 def _load_frame(frame: pl.DataFrame, name: str, options: LoadOptions, progress: Progress) -> list[Run]:
-    """A frame goes through a file, so that its columns are recognised and checked as those of every log."""
+    """The runs of a frame, through a Parquet file, so that its columns are recognised and checked like a log's."""
     with TemporaryDirectory(prefix="offleash-") as scratch:
         path = Path(scratch) / f"{name}.parquet"
         frame.write_parquet(path)
@@ -138,7 +144,7 @@ def _load_frame(frame: pl.DataFrame, name: str, options: LoadOptions, progress: 
 
 
 def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> tuple[list[FilePart], list[Log]]:
-    """Every file of an argument as a part; files of a folder that are no logs come back as a note of the first log."""
+    """Every file of an argument, read. Files of a folder that are not logs are named in a note of the first log."""
     parts: list[FilePart] = []
     logs: list[Log] = []
     log_paths = [path for path in argument.paths if not argument.folder or _is_log(path, options)]
@@ -154,14 +160,14 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
         shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
         raise OffleashError(f"No log of a known format for {argument.name!r}: found {shown}. See `offleash formats`.")
     if skipped:
-        logs[0].notes.append(Note(f"files that are no logs were skipped: {', '.join(skipped[:5])}", len(skipped)))
+        logs[0].notes.append(Note(f"files that are not logs were skipped: {', '.join(skipped[:5])}", len(skipped)))
     if len({log.counts for log in logs}) > 1:
-        raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples; name them as two runs.")
+        raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples. Name them as two runs.")
     return parts, logs
 
 
 def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
-    """What the logs say of who answered, and which files they were."""
+    """What the logs say about their model, decoding and tool (the first log wins), and which files they were."""
     facts = {key: value for log in reversed(logs) for key, value in log.facts.items()}
     formats = ", ".join(dict.fromkeys(log.format for log in logs))
     files = ", ".join(path.name for path in paths[:20]) + (", ..." if len(paths) > 20 else "")
@@ -169,16 +175,18 @@ def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
 
 
 def _load(argument: Argument, options: LoadOptions, progress: Progress) -> list[Run]:
+    """The run of an argument, or its runs where --split-by separates them."""
     if all(is_run(path) for path in argument.paths):
         runs = [_opened(path, argument.name, options.verdicts) for path in argument.paths]
         return [runs[0] if len(runs) == 1 else _joined(runs)]
     parts, logs = read_parts(argument, options, progress)
     if options.options.split_by is None:
         return [_run(argument, parts, logs, argument.name)]
-    return [_run(argument, _with_split(parts, value), logs, one_line(value)) for value in _split_values(parts)]
+    return [_run(argument, _with_split(parts, value), logs, printable_name(value)) for value in _split_values(parts)]
 
 
 def _opened(path: Path, name: str, verifier: str | None) -> Run:
+    """A run folder with the scores of every model that scored it."""
     run, origin, models = open_run(path, name, verifier), read_origin(path), scored_models(path)
     return replace(
         run,
@@ -189,11 +197,13 @@ def _opened(path: Path, name: str, verifier: str | None) -> Run:
 
 
 def _run(argument: Argument, parts: Sequence[FilePart], logs: Sequence[Log], name: str) -> Run:
+    """The run of some files: their problems merged, their samples numbered on, their notes collected."""
     problems, rows, notes = gather(parts, argument.name)
     all_notes = tuple(note for log in logs for note in log.notes) + tuple(notes)
     verifier = next((log.verifier for log in logs if log.verifier), None)
     hint = next((log.unverified_hint.rstrip(".") + ". " for log in logs if log.unverified_hint), "") + UNJUDGED
     facts = merged_facts(logs, argument.paths)
+    # Weights change between steps, so samples of several steps are not draws from one model.
     pooled = rows["split"].null_count() == rows.height
     if len(logs) > 1 and pooled and {log.format for log in logs} & TRAINING:
         steps = "files of several training steps come from different weights; --split-by step keeps them apart"
@@ -201,6 +211,7 @@ def _run(argument: Argument, parts: Sequence[FilePart], logs: Sequence[Log], nam
     if logs[0].counts:
         counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
         return Run(name, problems, None, counts=counts, verifier=verifier, notes=all_notes, facts=facts)
+    # Logs do not say by which extraction step an answer was read, nor why a verifier failed.
     unsaid = rows.with_columns(step=pl.lit(None, pl.String), reason=pl.lit(None, pl.String))
     verdicts = unsaid.select(*VERDICTS).lazy()
     samples = rows.select("problem", "index", "tokens", "finish").lazy()
@@ -208,11 +219,12 @@ def _run(argument: Argument, parts: Sequence[FilePart], logs: Sequence[Log], nam
 
 
 def _joined(runs: Sequence[Run]) -> Run:
-    """Several run folders as one run: other problems stand side by side, more samples of the same are counted on."""
+    """Several run folders as one run: problems are put together, and samples of the same problem are numbered on."""
     offset = pl.LazyFrame(schema={"problem": pl.String(), "offset": pl.UInt32()})
     verdicts, samples = [], []
     for run in runs:
         assert run.verdicts is not None, "a run folder has samples"
+        # Samples of a problem go on after the highest index of the folders before.
         shift = (pl.col("index") + pl.col("offset").fill_null(0)).alias("index")
         moved = run.verdicts.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
         verdicts.append(moved)
@@ -221,15 +233,15 @@ def _joined(runs: Sequence[Run]) -> Run:
             samples.append(moved)
         drawn = moved.group_by("problem").agg((pl.col("index").max() + 1).alias("offset"))
         offset = pl.concat([offset, drawn]).group_by("problem").agg(pl.col("offset").max()).collect().lazy()
-    problems_all = pl.concat([run.problems for run in runs])
-    identity = pl.coalesce("hash", "gold")
-    clash = problems_all.filter(identity.is_not_null()).filter(identity.n_unique().over("problem") > 1)
+    combined = pl.concat([run.problems for run in runs])
+    identity = pl.coalesce("hash", "gold")  # without a text, another gold answer means another problem
+    clash = combined.filter(identity.is_not_null()).filter(identity.n_unique().over("problem") > 1)
     if clash.height:
         raise OffleashError(
-            f"{runs[0].name!r}: problem {clash['problem'][0]!r} stands for different things in the run folders; import "
-            "their logs together with one quoted glob, so that benchmarks are told apart."
+            f"{runs[0].name!r}: the run folders use the id {clash['problem'][0]!r} for different problems. Import "
+            "their logs together with one quoted glob, which keeps benchmarks apart."
         )
-    problems = problems_all.unique("problem", keep="first", maintain_order=True)
+    problems = combined.unique("problem", keep="first", maintain_order=True)
     return replace(
         runs[0], problems=problems, verdicts=pl.concat(verdicts), samples=pl.concat(samples) if samples else None
     )
@@ -245,6 +257,7 @@ def _split_values(parts: Sequence[FilePart]) -> list[str]:
 
 
 def _with_split(parts: Sequence[FilePart], value: str) -> list[FilePart]:
+    """The rows with one value of the splitting column, and only their problems."""
     kept = []
     for part in parts:
         rows = part.rows.filter(pl.col("split") == value)
@@ -255,6 +268,7 @@ def _with_split(parts: Sequence[FilePart], value: str) -> list[FilePart]:
 
 
 def _watched(log: Log, path: Path, progress: Progress) -> Iterator[pl.DataFrame]:
+    """The frames of a log, with progress."""
     rows = 0
     for frame in log.frames:
         rows += frame.height
@@ -263,6 +277,7 @@ def _watched(log: Log, path: Path, progress: Progress) -> Iterator[pl.DataFrame]
 
 
 def _is_log(path: Path, options: LoadOptions) -> bool:
+    """Whether a file of a folder is a log; READMEs and configurations beside logs are not, and no error."""
     try:
         return recognised(head_of(path), options.options) is not None
     except OffleashError:
@@ -270,17 +285,21 @@ def _is_log(path: Path, options: LoadOptions) -> bool:
 
 
 def _twice(paths: Sequence[Path]) -> Note | None:
-    """Files with the same content: an error, since samples would count twice; a note where it may well be chance."""
+    """The note on two short files with the same content, which may be chance; for longer ones it is an error.
+
+    Counting a file twice would double its samples without adding evidence.
+    """
     seen: dict[tuple[int, str], Path] = {}
     for path in paths:
         with path.open("rb") as file:
+            # The first megabyte decides in nearly all cases; only equal keys are compared in full.
             key = path.stat().st_size, blake2b(file.read(1 << 20)).hexdigest()
         other = seen.setdefault(key, path)
         if other is path or path.read_bytes() != other.read_bytes():
             continue
         if key[0] < SHORT:
-            return Note(f"{path.name} and {other.name} have the same content; leave one out unless that is by chance")
+            return Note(f"{path.name} and {other.name} have the same content: leave one out unless that is by chance")
         raise OffleashError(
-            f"{path} and {other} have the same content; its samples would be counted twice. Leave one out."
+            f"{path} and {other} have the same content, so its samples would be counted twice. Leave one out."
         )
     return None

@@ -1,4 +1,8 @@
-"""From the entries of one or more log files to one run: problems matched, samples numbered, repeats removed."""
+"""From the entries of one or more log files to one run: problems matched, samples numbered, repeats removed.
+
+Ids in logs are of little use by themselves: two benchmarks both start at 0, one log has an id per sample, another none.
+The rules below, in the order of `gather`, decide what the same problem is; what they changed is in the notes.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +26,7 @@ class FilePart:
 
 
 def part_of(path: Path, frames: Iterable[pl.DataFrame]) -> FilePart:
-    """The frames of one file as a part; texts of problems are kept once, texts of samples only as a fingerprint."""
+    """The frames of one file. Texts of problems are kept once, texts of samples only as a hash, to find repeats."""
     problems, rows, place = [], [], 0
     for frame in frames:
         problems.append(_problems(frame))
@@ -33,9 +37,14 @@ def part_of(path: Path, frames: Iterable[pl.DataFrame]) -> FilePart:
 
 
 def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
-    """Problems (PROBLEMS) and numbered rows of all parts, with the notes on repeats.
+    """One run from its files.
 
-    Samples of a problem that several files hold are counted on: seeds add up, benchmarks stand side by side.
+    Args:
+        parts: The files in their order: samples of a problem in several of them are numbered file after file.
+        name: The run's, for messages.
+
+    Returns:
+        The problems (schema PROBLEMS); the rows with their `index` within the problem; notes on what was changed.
     """
     notes: list[Note] = []
     parts = [_identify_by_text(_ordered_by_row(part, notes), notes) for part in _distinct_benchmarks(parts)]
@@ -45,29 +54,33 @@ def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataF
     problems = pl.concat([part.problems for part in parts])
     problems, everything = _labelled(problems, everything)
     _check_ids(problems, parts)
+    # From here on a problem has one id in all files.
     shared = everything.group_by("problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
     if shared:
         notes.append(
-            Note(f"{shared} problems stand in several of the {len(parts)} files: their samples add up (seeds)")
+            Note(f"{shared} problems are in several of the {len(parts)} files: their samples are added up (seeds)")
         )
     if "sample" in everything.columns:
         everything, repeat_notes = _without_repeats(everything, parts)
         notes += repeat_notes
+        # Seeds add up file after file; within a file by the sample's own number, else in the order of the rows.
         everything = everything.sort("problem", "part", "sample", "place")
         everything = everything.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("problem"))
     _refuse_two_texts(problems, parts, name)
+    # Files may know different things about a problem (one the question, one the gold): the first value counts.
     merged = problems.group_by("problem", maintain_order=True).agg(pl.exclude("problem").drop_nulls().first())
     return merged.select(*PROBLEMS), everything, notes
 
 
 def _problems(frame: pl.DataFrame) -> pl.DataFrame:
+    """The distinct problems of a frame, with the hashes of their texts."""
     distinct = frame.select(PROBLEM_FIELDS).unique(maintain_order=True)
     hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
     return as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
 
 
 def _distinct_benchmarks(parts: Sequence[FilePart]) -> list[FilePart]:
-    """Files that number their problems alike (0, 1, ...) but ask different things are different benchmarks."""
+    """Files that use the same ids (0, 1, ...) for different problems become different benchmarks, called after them."""
     problems = pl.concat(
         [part.problems.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)]
     )
@@ -80,45 +93,47 @@ def _distinct_benchmarks(parts: Sequence[FilePart]) -> list[FilePart]:
     )
     if clash.is_empty():
         return list(parts)
+    # Seeds of one benchmark are often files of one folder, benchmarks folders of files of one name.
     folders = len({part.path.parent for part in parts}) > 1
     return [_named(part, part.path.parent.name if folders else part.path.stem) for part in parts]
 
 
 def _ordered_by_row(part: FilePart, notes: list[Note]) -> FilePart:
-    """A number that is the same in every row (the seed of the run) does not number the samples."""
+    """Without sample numbers that are the same in every row: that is the seed of the run, not a number of samples."""
     if "sample" not in part.rows.columns or part.rows["sample"].n_unique() > 1 or part.rows["sample"][0] is None:
         return part
     if part.rows.height == part.rows["problem"].n_unique():
-        return part
+        return part  # one sample per problem: the same number in each is right
     number = part.rows["sample"][0]
     notes.append(Note(f"{part.path.name}: every row has sample number {number}; the rows are numbered instead"))
     return FilePart(part.path, part.problems, part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
 
 
 def _identify_by_text(part: FilePart, notes: list[Note]) -> FilePart:
-    """Where every row has an id of its own and texts repeat, the ids name samples: problems are told by their text."""
+    """Where every row has its own id and texts repeat, the ids are those of samples: problems go by their text."""
     texts = part.problems["hash"]
     own_ids = "sample" in part.rows.columns and part.rows["problem"].n_unique() == part.rows.height
+    # At least two rows per text on average: a few questions that occur twice under two ids are two problems.
     if not own_ids or texts.null_count() or texts.n_unique() * 2 > part.problems.height:
         return part
     first = part.problems.group_by("hash", maintain_order=True).agg(label=pl.col("problem").first())
     label = part.problems.select("problem", "hash").join(first, on="hash").select("problem", "label")
     rows = part.rows.join(label, on="problem", maintain_order="left").drop("problem").rename({"label": "problem"})
     kept = part.problems.unique("hash", keep="first", maintain_order=True)
-    text = (
-        f"{part.path.name}: every row has its own id while {texts.n_unique()} texts repeat; problems are told by text"
-    )
+    repeats = f"every row has its own id while {texts.n_unique()} texts repeat"
+    text = f"{part.path.name}: {repeats}; problems are matched by text"
     notes.append(Note(text, part.rows.height))
     return FilePart(part.path, kept, rows.select(part.rows.columns))
 
 
 def _named(part: FilePart, benchmark: str) -> FilePart:
+    """A part whose problems without a benchmark are of this one."""
     fill = pl.col("benchmark").fill_null(pl.lit(benchmark))
     return FilePart(part.path, part.problems.with_columns(fill), part.rows.with_columns(fill))
 
 
 def _labelled(problems: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Put the benchmark before ids that several benchmarks use."""
+    """Ids that several benchmarks use, with the benchmark in front: aime24/0, aime25/0."""
     shared = (
         problems.select("problem", pl.col("benchmark").fill_null(""))
         .unique()
@@ -137,12 +152,13 @@ def _labelled(problems: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame,
 
 
 def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.DataFrame, list[Note]]:
-    """Rows that a file holds twice are kept once and counted; the same sample with different contents is an error."""
+    """Rows that repeat a sample are kept once and counted; one sample with two contents is an error, not a choice."""
     numbered = pl.col("sample").is_not_null()
     key = ["part", "problem", "sample"]
     repeated = rows.filter(numbered).filter(pl.len().over(key) > 1)
     if repeated.is_empty():
         return rows, []
+    # The same row twice is a file that was appended to itself; another text under the same number is not a repeat.
     content = ["text", "answer", "verdict", "score"]
     clash = repeated.filter(pl.struct(content).n_unique().over(key) > 1).sort(*key, "row")
     if clash.height:
@@ -150,9 +166,9 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.
         same = clash.select(pl.struct(key) == pl.struct(pl.lit(first[name]).alias(name) for name in key)).to_series()
         lines = clash.filter(same)["row"].to_list()
         raise OffleashError(
-            f"{parts[first['part']].path}: sample {first['sample']} of problem {first['problem']!r} stands in rows "
+            f"{parts[first['part']].path}: sample {first['sample']} of problem {first['problem']!r} is in rows "
             f"{', '.join(map(str, lines[:5]))} with different contents. If that column is not the number of the "
-            "sample, say --map sample= to number the rows in their order."
+            "sample, use --map sample= to number the rows in their order."
         )
     kept = rows.filter(~numbered | pl.struct(key).is_first_distinct())
     extra = repeated.filter(~pl.struct(key).is_first_distinct()).group_by("part").len().sort("part").rows()
@@ -161,7 +177,7 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.
 
 
 def _check_ids(problems: pl.DataFrame, parts: Sequence[FilePart]) -> None:
-    """Ids whose bytes could not be read would fuse different problems."""
+    """Ids with replaced bytes are refused: two different ids may have become the same."""
     lost = problems.filter(pl.col("problem").str.contains("\ufffd", literal=True))
     if lost.height:
         raise OffleashError(
@@ -171,6 +187,7 @@ def _check_ids(problems: pl.DataFrame, parts: Sequence[FilePart]) -> None:
 
 
 def _refuse_two_texts(problems: pl.DataFrame, parts: Sequence[FilePart], name: str) -> None:
+    """One id with two texts after all of the above: counting both as one problem would be wrong."""
     clash = problems.filter(pl.col("hash").is_not_null()).unique(["problem", "hash"], maintain_order=True)
     clash = clash.filter(pl.len().over("problem") > 1)
     if clash.is_empty():

@@ -48,10 +48,10 @@ def load_problems(
     source: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> ProblemSet:
-    """The same, with what was noted on the way."""
+    """The problems as `problem_set` gives them, with the notes that were made on the way and their rows."""
     if str(name).split(":")[0] in (GYM, countdown.NAME):
         if source is not None or columns:
-            raise OffleashError(f"{name} is generated; --from and --map are for benchmarks and files.")
+            raise OffleashError(f"{name} is generated. Leave out --from and --map, which are for benchmarks and files.")
         return ProblemSet(_finished(_generated(str(name), size, seed)))
     read, benchmark = _read(name, source, columns)
     size = size if size is not None or benchmark is None else _share(benchmark, read)
@@ -65,6 +65,7 @@ def load_problems(
 def _read(
     name: str | Path, source: str | Path | None, columns: Mapping[str, str] | None
 ) -> tuple[ProblemSet, Benchmark | None]:
+    """The problems of a benchmark (from a copy or the hub) or of a file, and the benchmark."""
     benchmark = PROBLEMS.get(str(name))
     if benchmark is not None and source is not None:
         return _counted(read_problems(Path(source), columns=columns, benchmark=benchmark), benchmark), benchmark
@@ -73,7 +74,7 @@ def _read(
     path = Path(name)
     if source is not None and path.exists():
         raise OffleashError(
-            f"--from gives a local copy of a benchmark, and {name} is a file already; leave out --from."
+            f"--from gives a local copy of a benchmark, and {name} is a file already. Leave out --from."
         )
     if source is not None or (isinstance(name, str) and not _is_path(name)):
         raise _nowhere(str(name))
@@ -81,26 +82,26 @@ def _read(
 
 
 def _counted(read: ProblemSet, benchmark: Benchmark) -> ProblemSet:
-    """The problems of a local copy, with a note where it is not of the benchmark's size: it may be another file."""
+    """The problems of a local copy, with a note where their number is not the benchmark's."""
     if benchmark.paper is None or benchmark.share is not None or read.frame.height == benchmark.paper:
         return read
-    said = (
-        f"{benchmark.name} has {benchmark.paper} problems in the paper, this copy {read.frame.height}: is it the one?"
-    )
-    return replace(read, notes=(*read.notes, Note(said)))
+    sizes = f"{benchmark.name} has {benchmark.paper} problems in the paper, this copy {read.frame.height}"
+    return replace(read, notes=(*read.notes, Note(f"{sizes}: is it the right file?")))
 
 
 def _is_path(name: str) -> bool:
+    """Whether a word that is no benchmark is meant as a file: it exists, or looks like a path."""
     return Path(name).exists() or "/" in name or "\\" in name or name.lower().endswith(FILES)
 
 
 def _nowhere(name: str) -> OffleashError:
-    """No benchmark and no file of that name."""
+    """The refusal of a name that is neither a benchmark nor a file."""
     error = unknown("benchmark or file", name, [*PROBLEMS, countdown.NAME, f"{GYM}:<task>"])
-    return OffleashError(f"{error} A file is given by its path.")
+    return OffleashError(f"{error} Give a file by its path.")
 
 
 def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
+    """Problems of Reasoning Gym (reasoning_gym:TASK[:LEVEL]) or Countdown (countdown[:PART])."""
     from offleash.data.reasoning_gym import TASKS
     from offleash.problems.reasoning_gym import generate
 
@@ -122,12 +123,12 @@ def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
 
 
 def _share(benchmark: Benchmark, read: ProblemSet) -> int | None:
-    """The size of the paper's sample, where it took one and there is more than that."""
+    """The size of the paper's sample, where it took one and the set is larger."""
     return benchmark.share if benchmark.share is not None and read.frame.height > benchmark.share else None
 
 
 def _finished(frame: pl.DataFrame) -> pl.DataFrame:
-    """Every problem with its hash and its prompt, and judged by a verifier that exists."""
+    """The problems with their hashes and prompts; a verifier that does not exist is refused here, not after drawing."""
     for name in frame["verifier"].drop_nulls().unique():
         verifier(name)
     hashes = [
@@ -137,11 +138,11 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.Series("hash", hashes, pl.String), pl.coalesce("prompt", "question").alias("prompt"))
 
 
-STREAM = 0x0FF1  # told apart from other uses of the same seed
+STREAM = 0x0FF1  # keeps this generator apart from other uses of the same seed
 
 
 def sampled(frame: pl.DataFrame, size: int, seed: int, name: str) -> pl.DataFrame:
-    """`size` of the problems at random, without replacement."""
+    """`size` problems drawn at random without replacement, in the order of the set."""
     if size < 1:
         raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
     if seed < 0:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 GYM = "reasoning_gym"  # reasoning_gym:<task> and reasoning_gym:<task>:hard are generated, see reasoning_gym.py
 
+# Answers of AIME are 000 to 999: hence the guess floor of 1/1000.
+
 PROBLEMS: dict[str, Benchmark] = {
     "aime24": Benchmark(
         name="aime24",
@@ -268,7 +270,7 @@ PROBLEMS: dict[str, Benchmark] = {
 
 
 def listing() -> list[dict[str, object]]:
-    """One row a benchmark, and one for each kind of generated problems."""
+    """One row per benchmark, and one for each kind of generated problems."""
     rows: list[dict[str, object]] = [
         {
             "name": benchmark.name,
@@ -308,7 +310,7 @@ def listing() -> list[dict[str, object]]:
 
 
 def show_benchmarks(console: "Console", rows: Sequence[Mapping[str, object]]) -> None:
-    """Print the benchmarks as a table."""
+    """Print the benchmarks as a table; only the hub id, the longest column, may wrap."""
     from rich import box
     from rich.table import Table
 

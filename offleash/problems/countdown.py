@@ -1,7 +1,8 @@
 """Countdown problems: reach a target from four numbers with + - * /, generated in parts that share no numbers.
 
 The part (train, dev or test) is a hash of the numbers, whatever their order and the target: a model trained on `train`
-has seen neither a problem of `dev` or `test` nor another target for the same numbers. lab/chain_sum.py splits alike.
+has seen neither a problem of `dev` or `test` nor another target for the same numbers. lab/chain_sum.py splits in the
+same way.
 """
 
 import json
@@ -18,14 +19,14 @@ from offleash.errors import OffleashError, unknown
 NAME = "countdown"
 NUMBERS, LARGEST = 4, 20  # given numbers
 LIMIT = 100  # every value on the way is a whole number from 0 to below this: one token each in the lab
-SIGNS = "+-*/+-"  # how often each is taken
+SIGNS = "+-*/+-"  # drawn uniformly: + and - twice as often, since * and / often leave the allowed range
 USUAL = 200  # problems when no size is given
-SPARE = 50  # problems looked at for each one wanted, before there are said to be no more
+SPARE = 50  # problems tried per problem wanted, before giving up
 
 
 @dataclass(frozen=True)
 class CountdownStep:
-    """One step of a worked way: left sign right = value."""
+    """One step of a worked solution: left sign right = value."""
 
     left: int
     sign: str
@@ -37,12 +38,12 @@ class CountdownStep:
 
 
 def part_of(numbers: Sequence[int]) -> str:
-    """The part that a set of numbers belongs to."""
+    """The part (train, dev, test) of a set of numbers, whatever their order."""
     return part_of_text(" ".join(map(str, sorted(numbers))))
 
 
 def value_of(left: int, sign: str, right: int) -> int | None:
-    """What a step makes, where it stays a whole number from 0 to below LIMIT."""
+    """The value of a step; None where it is not a whole number from 0 to below LIMIT."""
     if sign == "/":
         value = left // right if right and not left % right else -1
     else:
@@ -50,8 +51,11 @@ def value_of(left: int, sign: str, right: int) -> int | None:
     return value if 0 <= value < LIMIT else None
 
 
-def wander(numbers: Sequence[int], rng: random.Random) -> list[CountdownStep]:
-    """A random way from all the numbers to one value: a chain, or two pairs that meet; larger numbers first."""
+def random_steps(numbers: Sequence[int], rng: random.Random) -> list[CountdownStep]:
+    """Random steps from all the numbers to one value, the larger number first: a chain, or two pairs that meet.
+
+    Rejection: a derivation that leaves the allowed range is drawn again from the start.
+    """
     while True:
         left, steps = list(numbers), list[CountdownStep]()
         while len(left) > 1:
@@ -67,17 +71,17 @@ def wander(numbers: Sequence[int], rng: random.Random) -> list[CountdownStep]:
 
 
 def question(numbers: Sequence[int], target: int) -> str:
-    """How a problem is asked."""
+    """The prompt of a problem."""
     return f"{' '.join(map(str, numbers))} = {target} :"
 
 
-def written(steps: Sequence[CountdownStep]) -> str:
-    """How a way is answered."""
+def steps_text(steps: Sequence[CountdownStep]) -> str:
+    """Steps as the text of an answer."""
     return " , ".join(map(str, steps))
 
 
 def numbers_of(part: str, rng: random.Random) -> list[int]:
-    """Four random numbers of a part."""
+    """Four random numbers of a part, by rejection."""
     while True:
         numbers = [rng.randint(1, LARGEST) for _ in range(NUMBERS)]
         if part_of(numbers) == part:
@@ -100,16 +104,17 @@ def generate(part: str, size: int, seed: int) -> pl.DataFrame:
         for _, (numbers, target) in zip(range(size), _different(part, seed, size), strict=False)
     ]
     if len(rows) < size:
-        raise OffleashError(f"{NAME}:{part} gave {len(rows)} different problems; ask for --size {len(rows)} or fewer.")
+        raise OffleashError(f"{NAME}:{part} gave only {len(rows)} different problems. Use --size {len(rows)} or fewer.")
     return as_problems(pl.DataFrame(rows))
 
 
 def _different(part: str, seed: int, size: int) -> Iterator[tuple[list[int], int]]:
     """Problems of a part that differ in their numbers or their target."""
+    # A string seed: Python hashes it with SHA-512, so parts and seeds have unrelated streams.
     rng, seen = random.Random(f"{part} {seed}"), set[tuple[int, ...]]()
     for _ in range(size * SPARE):
         numbers = numbers_of(part, rng)
-        target = wander(numbers, rng)[-1].value
+        target = random_steps(numbers, rng)[-1].value
         key = (*sorted(numbers), target)
         if key not in seen:
             seen.add(key)
@@ -117,9 +122,9 @@ def _different(part: str, seed: int, size: int) -> Iterator[tuple[list[int], int
 
 
 PARTS = ("train", "dev", "test")
-HELD_OUT = {0: "test", 1: "dev"}  # of every 16 problems one is for tests, one for choices made before them
+HELD_OUT = {0: "test", 1: "dev"}  # of 16 hash values, one is held out for tests and one for tuning
 
 
 def part_of_text(text: str) -> str:
-    """The part of whatever this text stands for; no seed and no size can change it."""
+    """The part of what this text identifies. It depends on the text alone, so no seed or size can leak a test."""
     return HELD_OUT.get(blake2b(text.encode(), digest_size=2).digest()[0] % 16, "train")

@@ -1,4 +1,14 @@
-"""Derivations: what each benchmark makes of a row, as question, gold answer, details, and verifier if it differs."""
+"""Derivations: what each benchmark makes of a row, as question, gold answer, details, and verifier if it differs.
+
+A derivation takes `Fields` (question and gold answer as text) and the whole row, and returns `Derived`. What it leaves
+None comes from the entry of the benchmark. Errors say what is wrong; the reader adds the row.
+
+>>> from offleash.problems.problem import Fields
+>>> whole_number(Fields("How many?", "073"), {}).gold
+'73'
+>>> hashes(Fields("How much?", "8 * 150 = 1200 #### 1,200"), {}).gold
+'1200'
+"""
 
 import re
 from collections.abc import Callable
@@ -9,12 +19,14 @@ from offleash.files.rows import shown
 from offleash.problems.problem import Derived, Fields, Keep, Row
 from offleash.problems.read import after_hashes, choices_of, last_boxed, letter, structured, text_of, without_thousands
 
+# A whole number as competitions write it: in dollars, with .0, or in degrees. 400 digits, below the limit of int().
 WHOLE = re.compile(r"\$?\s*([+-]?\d{1,400})(?:\.0*)?\s*(?:\^\s*\{?\s*\\circ\s*\}?)?\s*\$?")
+# LiveBench web_of_lies_v2: "yes, no, yes".
 TRUTHS = re.compile(r"(yes|no)(,\s*(yes|no))+", re.IGNORECASE)
 
 
 def as_given(fields: Fields, row: Row) -> Derived:
-    """Question and gold answer as they stand."""
+    """Question and gold answer unchanged."""
     return Derived(fields.question, fields.gold)
 
 
@@ -37,14 +49,14 @@ def boxed(fields: Fields, row: Row) -> Derived:
 
 
 def olympiad(fields: Fields, row: Row) -> Derived:
-    """OlympiadBench: a context stands before the question."""
+    """OlympiadBench: some questions need the context that is in a column of its own."""
     context = text_of(row.get("context"), "context")
     return Derived(f"{context}\n{fields.question}" if context else fields.question, fields.gold)
 
 
 def scientific(fields: Fields, row: Row) -> Derived:
     """SciBench: a number in a unit, judged within 5% as its authors do (arXiv:2307.10635)."""
-    gold = fields.gold and without_thousands(fields.gold.strip().replace("\u2212", "-"))
+    gold = fields.gold and without_thousands(fields.gold.strip().replace("\u2212", "-"))  # a typographic minus
     unit = text_of(row.get("unit"), "unit")
     return Derived(fields.question, gold, {"unit": unit.strip() if unit else "", "relative": 0.05})
 
@@ -65,6 +77,7 @@ def mathvista(fields: Fields, row: Row) -> Derived:
     kind = str(row.get("answer_type") or "")
     if kind == "float":
         places = row.get("precision")
+        # `precision` decimals are asked for: an answer that rounds to the gold is right.
         near = 0.5 * 10.0 ** -int(places) if isinstance(places, int | float) else 0.0
         return Derived(fields.question, fields.gold, {"unit": unit or "", "absolute": near}, "number", prompt="number")
     if kind == "text":
@@ -79,6 +92,7 @@ def mathvision(fields: Fields, row: Row) -> Derived:
 
 
 def _choice(fields: Fields, choices: tuple[str, ...]) -> Derived:
+    """A question with options: the gold becomes a letter, and a blind guess is right once in so many."""
     right = letter(fields.gold, None, choices)
     if right is None:
         raise OffleashError(f"there is no answer among the choices {shown(list(choices))}.")
@@ -119,7 +133,7 @@ def livebench_coding(fields: Fields, row: Row) -> Derived:
     made = _contest(fields, row, None, metadata)
     partial = text_of(row.get("partial_solution"), "partial_solution")
     details = {**made.details, **({"partial": partial} if partial else {})}
-    return Derived(fields.question, None, details, prompt="plain")  # the question says itself how to answer
+    return Derived(fields.question, None, details, prompt="plain")  # the question already says how to answer
 
 
 def dated(first: str, before: str) -> Keep:
@@ -145,6 +159,7 @@ def of_tasks(*tasks: str) -> Callable[[Row], bool]:
 
 
 def _contest(fields: Fields, row: Row, starter: str | None, metadata: object) -> Derived:
+    """A contest problem: tests by standard input, or by calls of the function that the metadata names."""
     public = structured(row.get("public_test_cases"))
     private = text_of(row.get("private_test_cases"), "private_test_cases")
     if not isinstance(public, list) or not all(isinstance(test, dict) for test in public):
@@ -167,6 +182,7 @@ def _contest(fields: Fields, row: Row, starter: str | None, metadata: object) ->
 
 
 def _needed(row: Row, column: str) -> str:
+    """A column without which nothing can be judged."""
     value = text_of(row.get(column), column)
     if value is None:
         raise OffleashError(f"it has no {column}. Give the benchmark's own file, with its tests.")

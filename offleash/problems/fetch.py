@@ -1,4 +1,4 @@
-"""A data set of the hub into a Parquet file, as a process of its own that hub.py starts and can end.
+"""Downloads a data set of the hub into a Parquet file, in a process of its own that hub.py starts and can kill.
 
 Arguments: id, config or nothing, split, path. Imports nothing of ours, so that it starts at once.
 """
@@ -7,7 +7,7 @@ import sys
 
 
 def main(hub: str, config: str, split: str, path: str) -> None:
-    """Fetch and write; images stay the bytes they are."""
+    """Fetch and write. Images stay encoded: decoding and encoding them again would change their hash."""
     from datasets import DownloadConfig, Image, Sequence, load_dataset
 
     data_set = load_dataset(hub, config or None, split=split, download_config=DownloadConfig(max_retries=1))
@@ -22,6 +22,6 @@ def main(hub: str, config: str, split: str, path: str) -> None:
 if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
-    except Exception as error:  # whatever the library raises is for the caller to tell, in one line
+    except Exception as error:  # the caller reports whatever the library raises, on one line
         message = " ".join(str(error).split())
         sys.exit(f"{type(error).__name__}: {message}")

@@ -21,22 +21,30 @@ from offleash.problems.problem import Benchmark, ProblemSet
 from offleash.problems.read import Columns, read_problems
 
 ENDPOINT = "https://huggingface.co"
-REACH = 5.0  # seconds to reach the hub
+REACH = 5.0  # seconds to reach the hub, before its cache is read instead
 FETCH = 3600.0  # seconds to fetch a data set: LiveCodeBench is gigabytes
 PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+# Without these a stalled connection waits for minutes per file.
 LIMITS = {"HF_HUB_DOWNLOAD_TIMEOUT": "20", "HF_HUB_ETAG_TIMEOUT": "10", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
 
 
 def from_hub(
     benchmark: Benchmark, *, columns: Columns | None = None, rows: int | None = None, wait: float = FETCH
 ) -> ProblemSet:
-    """The benchmark's problems as the hub has them, or as its cache does when the hub is out of reach."""
+    """The benchmark's problems from the hub, or from its cache when the hub cannot be reached.
+
+    Args:
+        benchmark: Which.
+        columns: --map: role -> column.
+        rows: Only the first so many rows; None for all.
+        wait: Seconds until the download is given up.
+    """
     if find_spec("datasets") is None:
         raise OffleashError(
             f"{benchmark.name} is read from the Hugging Face hub ({benchmark.source}), which needs: "
             f"pip install 'offleash[hub]'. {local(benchmark)}"
         )
-    environment = {**LIMITS, **os.environ}
+    environment = {**LIMITS, **os.environ}  # what the user has set wins
     offline = _offline() or not reachable()
     if offline:
         environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
@@ -51,7 +59,7 @@ def from_hub(
 def fetch(
     benchmark: Benchmark, path: Path, environment: dict[str, str], rows: int | None, wait: float, offline: bool
 ) -> None:
-    """Write the benchmark's rows into a Parquet file, in a process that ends when the time is over."""
+    """Write the benchmark's rows into a Parquet file, in a process that is killed after `wait` seconds."""
     split = benchmark.split if rows is None else f"{benchmark.split}[:{rows}]"
     command = [
         sys.executable,
@@ -76,13 +84,13 @@ def fetch(
         raise OffleashError(f"{benchmark.source} was not fetched within {wait:g} seconds. {local(benchmark)}") from None
     if done.returncode == 0 and path.exists():
         return
-    why = "The hub is out of reach, and its cache does not have" if offline else "The hub did not give"
+    why = "The hub cannot be reached, and its cache does not have" if offline else "The hub did not give"
     reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
     raise OffleashError(f"{why} {benchmark.source} ({reason}). {local(benchmark)}")
 
 
 def local(benchmark: Benchmark) -> str:
-    """How to go on without the hub."""
+    """The next step without the hub, for errors."""
     wanted = ", ".join(benchmark.columns.values())
     return (
         f"With a local copy: offleash problems {benchmark.name} --from FILE (JSONL, JSON, CSV or Parquet "
@@ -91,7 +99,7 @@ def local(benchmark: Benchmark) -> str:
 
 
 def reachable(wait: float = REACH) -> bool:
-    """Whether a connection to the hub can be made; behind a proxy that is for the proxy to say."""
+    """Whether a connection to the hub can be made. Behind a proxy it is assumed: the proxy itself resolves names."""
     if any(os.environ.get(name) for name in PROXIES):
         return True
     parts = urlsplit(os.environ.get("HF_ENDPOINT") or ENDPOINT)
@@ -113,6 +121,7 @@ def reachable(wait: float = REACH) -> bool:
 
 
 def _offline() -> bool:
+    """Whether the user asked the hub's libraries to stay offline, by the values that they take for true."""
     return any(
         os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")
         for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")

@@ -1,4 +1,8 @@
-"""Types: a problem as it was read, as a table row and as a JSON line, and what defines a benchmark."""
+"""Types: a problem as it was read, as a row of the table and as a line of JSON, and what defines a benchmark.
+
+To add a benchmark, write a `Benchmark` into PROBLEMS (problems/benchmarks.py) and, where its rows need more than a
+choice of columns, a derivation (problems/derive.py).
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -16,16 +20,16 @@ GOLDLESS = ("program", "reasoning_gym", "countdown")  # verifiers whose details 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is asked, and what its verifier needs to judge an answer."""
+    """A question, and what its verifier needs to judge an answer."""
 
-    problem: str
+    problem: str  # id, unique within a set
     question: str
     gold: str | None = None
     benchmark: str | None = None
-    guess: float | None = None
-    verifier: str | None = None
-    prompt: str | None = None
-    details: Mapping[str, object] = field(default_factory=dict)
+    guess: float | None = None  # chance that a blind guess is accepted; None: estimated from the samples
+    verifier: str | None = None  # None: --verifier decides
+    prompt: str | None = None  # the message, where it is not the question itself
+    details: Mapping[str, object] = field(default_factory=dict)  # for the verifier: choices, unit, tests, ...
     images: tuple[str, ...] = ()
 
 
@@ -35,7 +39,9 @@ class ProblemSet:
 
     frame: pl.DataFrame
     notes: tuple[Note, ...] = ()
-    rows: Mapping[str, int] = field(default_factory=dict)  # where each problem stands in the user's file
+    rows: Mapping[str, int] = field(
+        default_factory=dict
+    )  # problem -> its row in the user's file; empty for generated sets
 
 
 def table(problems: Iterable[Problem]) -> pl.DataFrame:
@@ -59,13 +65,16 @@ def table(problems: Iterable[Problem]) -> pl.DataFrame:
 
 
 def content_hash(question: str, images: Iterable[str] = ()) -> str:
-    """Hash of the question; of a problem with images, of the question and its images together."""
+    """Hash by which problems of two runs are matched: of the question, and of its images where it has some.
+
+    Without images it is `question_hash`, so that logs, which have none, match.
+    """
     shown = tuple(images)
     return question_hash("\n".join((question.replace("\r\n", "\n").strip(), *shown)) if shown else question)
 
 
 def line(row: Mapping[str, object]) -> dict[str, object]:
-    """A row of the table as it is printed: nulls left out, details as an object, the prompt with its hash."""
+    """A row of the table as `offleash problems` prints it. Reading it again gives the same problem."""
     values = dict(row)
     details, prompt = values.get("details"), values.get("prompt")
     values["details"] = json.loads(details) if isinstance(details, str) else None
@@ -81,7 +90,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Fields:
-    """The parts of one row that every benchmark has, as text, before the benchmark's own derivation."""
+    """Question and gold answer of a row as text, before the benchmark's own derivation."""
 
     question: str
     gold: str | None
@@ -89,7 +98,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Derived:
-    """What a benchmark makes of a row; None leaves to the benchmark's own verifier, guess floor or prompt."""
+    """What a derivation makes of a row. None: as the entry of the benchmark says."""
 
     question: str
     gold: str | None
@@ -99,13 +108,14 @@ class Derived:
     prompt: str | None = None
 
 
+# From a row to what is asked and how it is judged; and whether a row belongs to the benchmark at all.
 Derive = Callable[[Fields, Row], Derived]
 Keep = Callable[[Row], bool]
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One benchmark of the registry."""
+    """An entry of the registry: where the rows are, which column is which, and how answers are asked for and judged."""
 
     name: str  # key in PROBLEMS and CLI word
     about: str

@@ -11,6 +11,7 @@ from string import ascii_uppercase
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 
+# Changing a text changes every prompt hash: runs drawn before could not be resumed or compared.
 PROMPTS: dict[str, str] = {
     "plain": "{question}",
     "boxed": "{question}\n\n" + BOXED,
@@ -41,7 +42,16 @@ PROMPTS: dict[str, str] = {
 
 
 def prompt(name: str, question: str, details: Mapping[str, object]) -> str:
-    """The message for a question by the named prompt; `details` give its choices, unit, tests or starter code."""
+    """The message that a model gets for a question.
+
+    Args:
+        name: Key in PROMPTS.
+        question: The question.
+        details: Of the problem; choices, unit, tests and starter code are filled in where the prompt has a place.
+
+    >>> prompt("number", "How fast?", {"unit": "m/s"}).endswith("number in the unit m/s, without the unit.")
+    True
+    """
     unit = " ".join(str(details.get("unit") or "").split())
     parts = {
         "{question}": question,
@@ -50,7 +60,7 @@ def prompt(name: str, question: str, details: Mapping[str, object]) -> str:
         "{tests}": "\n".join(_texts(details.get("tests"))[:1]),
         "{starter}": str(details.get("starter") or "").strip("\n"),
     }
-    # One pass: a question that holds `{choices}` itself is not filled in.
+    # One pass: a question that contains `{choices}` itself is left as it is.
     return re.sub("|".join(map(re.escape, parts)), lambda match: parts[match[0]], PROMPTS[name])
 
 
@@ -60,7 +70,7 @@ def choices(texts: Sequence[str]) -> str:
 
 
 def prompt_hash(text: str) -> str:
-    """Hash of a prompt, every character of it."""
+    """Hash of a prompt, every character of it: runs with different prompts are not comparable."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 

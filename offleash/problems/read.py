@@ -1,7 +1,8 @@
 """Problem files: any table with questions and answers, verl and TRL data sets, copies of benchmarks.
 
 In order: the gold answer inside a written solution (after `####`, or in the last box), images, rows to problems, and
-values of columns. Rows come from files/detect.py, the choice of columns from files/columns.py.
+values of columns. Nothing is repaired or guessed silently: a wrong gold answer makes every model look worse. Rows come
+from files/detect.py, the choice of columns from files/columns.py.
 """
 
 import json
@@ -21,6 +22,7 @@ from offleash.files.rows import Row, WrittenFloat, shown
 from offleash.problems.problem import GOLDLESS, Benchmark, Derived, Fields, Problem, ProblemSet, table
 from offleash.problems.prompts import prompt
 
+# \fbox is what some solutions of MATH use instead.
 BOX = re.compile(r"\\f?boxed\s*\{|\\fbox\s*\{")
 
 
@@ -29,7 +31,7 @@ def last_boxed(text: str) -> str | None:
     for start in reversed([match.end() for match in BOX.finditer(text)]):
         depth = 1
         for place in range(start, len(text)):
-            escaped = text[place - 1] == "\\"
+            escaped = text[place - 1] == "\\"  # \{ and \} are characters of a set, not braces of the box
             depth += 0 if escaped else {"{": 1, "}": -1}.get(text[place], 0)
             if depth == 0:
                 return text[start:place].strip() or None
@@ -51,7 +53,7 @@ def without_thousands(text: str) -> str:
 # Images as data: URLs, so that a problem is complete in one row.
 
 
-KINDS = {
+KINDS = {  # first bytes -> media type
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF8": "image/gif",
@@ -62,7 +64,12 @@ KINDS = {
 
 
 def images_of(value: object, folder: Path) -> tuple[str, ...]:
-    """A column of images: one or a list of bytes, of {bytes, path} as the hub stores them, of paths or addresses."""
+    """The images of a problem as data: URLs.
+
+    Args:
+        value: One or a list of: bytes, {bytes, path} as the hub stores them, a path, a data: URL.
+        folder: Where relative paths start: the folder of the problem file.
+    """
     value = structured(value)
     if value is None or value in ("", []):
         return ()
@@ -71,7 +78,7 @@ def images_of(value: object, folder: Path) -> tuple[str, ...]:
 
 
 def address(data: bytes) -> str:
-    """The data: address of an image, its kind told by its first bytes."""
+    """An image as a data: URL, with its media type from its first bytes."""
     kind = next((kind for start, kind in KINDS.items() if data.startswith(start)), None)
     if kind is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         kind = "image/webp"
@@ -81,6 +88,7 @@ def address(data: bytes) -> str:
 
 
 def _address(value: object, folder: Path) -> str:
+    """One image as a data: URL. Addresses on the network are refused: what they show may change."""
     if isinstance(value, Mapping):
         value = value.get("bytes") or value.get("path") or value.get("url")
     if isinstance(value, bytes):
@@ -104,7 +112,9 @@ def _address(value: object, folder: Path) -> str:
 
 Columns = Mapping[str, str]
 Cells = Mapping[str, object]
-ASKED_ALREADY = ("\\boxed", "<answer>", "####")  # a question that says itself how to answer is asked as it stands
+# A question with one of these already says how to answer: no instruction is added to it.
+ASKS_FOR_FORMAT = ("\\boxed", "<answer>", "####")
+# Prompt by verifier, for users' files; math and the rest get "boxed".
 STYLES = {"choice": "choice", "number": "number", "string": "tagged", "countdown": "tagged", "program": "plain"}
 
 
@@ -119,9 +129,19 @@ PROBLEM_FILE = FileKind(
 
 
 def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Benchmark | None) -> Problem:
-    """The problem of a row; errors say what is wrong with it, not where it stands."""
+    """The problem of a row.
+
+    Args:
+        path: The file: relative image paths start beside it, and problems without an id are called after it.
+        row: The row.
+        place: Number of the row among those kept, from 0, for problems without an id.
+        chosen: Role -> column.
+        benchmark: Whose verifier, prompt, guess floor and derivation apply; None for a user's own file.
+
+    Errors say what is wrong with the row; the caller adds which row it is.
+    """
     cells = {ours: value_at(row.values, theirs) for ours, theirs in chosen.items()}
-    question = asked(cells["question"], "question")
+    question = question_text(cells["question"], "question")
     if question is None:
         raise OffleashError(f"the question ({chosen['question']}) is empty. Fill it in, or delete the row.")
     gold, extra = _gold(cells, row, chosen, joined=benchmark is not None)
@@ -144,7 +164,8 @@ def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Ben
         benchmark=benchmark.name if benchmark else text_of(cells.get("benchmark"), "benchmark") or path.stem,
         guess=given if given is not None else made.guess or floor,
         verifier=verifier,
-        prompt=asked(cells.get("prompt"), "prompt") or _asked(made, details, chosen, verifier, made.prompt or style),
+        prompt=question_text(cells.get("prompt"), "prompt")
+        or _message(made, details, chosen, verifier, made.prompt or style),
         details=details,
         images=images_of(cells.get("images"), path.parent),
     )
@@ -163,6 +184,7 @@ def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str
     gold, extra = gold_of(value)
     if gold is None or column in ("gold", "canonical_solution"):
         return gold, extra
+    # GSM8K and data sets made like it. In a column called gold it would be part of the answer.
     hashed = after_hashes(gold)
     if hashed is not None:
         return without_thousands(hashed), extra
@@ -175,7 +197,7 @@ def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str
 
 
 def _derived(fields: Fields, cells: Cells, extra: dict[str, object]) -> Derived:
-    """What a user's own columns say of a problem."""
+    """What a user's own columns say about a problem: a countdown target, choices, or nothing more."""
     if extra:
         return Derived(fields.question, fields.gold, extra, "countdown")
     choices = choices_of(cells.get("choices"))
@@ -185,10 +207,10 @@ def _derived(fields: Fields, cells: Cells, extra: dict[str, object]) -> Derived:
     return Derived(fields.question, right, {"choices": list(choices)}, "choice", 1 / len(choices))
 
 
-def _asked(made: Derived, details: Cells, chosen: Columns, verifier: str | None, style: str | None) -> str:
-    """The message: by the benchmark's prompt, or for a user's file by its verifier, unless the question says how."""
+def _message(made: Derived, details: Cells, chosen: Columns, verifier: str | None, style: str | None) -> str:
+    """The prompt: by the benchmark's style, or in a user's file by the verifier, unless the question says how."""
     if style is None:
-        ready = chosen["question"] == "prompt" or any(mark in made.question for mark in ASKED_ALREADY)
+        ready = chosen["question"] == "prompt" or any(mark in made.question for mark in ASKS_FOR_FORMAT)
         style = "plain" if ready else STYLES.get(verifier or "", "boxed")
     return prompt(style, made.question, details)
 
@@ -206,6 +228,7 @@ def _name(path: Path, row: Row, cells: Cells, chosen: Columns, place: int, bench
 
 
 def _chance(value: object) -> float | None:
+    """A guess floor: at 1 every answer would be right, and nothing could be learned from the problem."""
     chance = number_of(value, "guess floor")
     if chance is not None and not 0 <= chance < 1:
         raise OffleashError(f"the guess floor is {chance:g}; it is a chance, at least 0 and below 1.")
@@ -222,8 +245,18 @@ def _storable(details: dict[str, object]) -> dict[str, object]:
 
 
 def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benchmark | None = None) -> ProblemSet:
-    """Every problem of a file; with a benchmark, its verifier, guess floor, prompt and derivations apply."""
+    """Every problem of a file, each once, in the order of the file.
+
+    Args:
+        path: JSONL, a JSON array, CSV or Parquet; gzip too.
+        columns: --map: role -> column.
+        benchmark: Whose verifier, guess floor, prompt and derivation apply, where the file is a copy of it.
+
+    Returns:
+        The problems, notes on what was read from where and left out, and the row of each problem.
+    """
     rows = list(read_rows(path, PROBLEM_FILE))
+    # Columns of all rows: in JSON the first one need not have them all.
     known = all_columns(row.values for row in rows)
     chosen = _columns(path, known, columns or {}, benchmark.columns if benchmark else {})
     if "question" not in chosen:
@@ -233,7 +266,10 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
         )
     kept = [row for row in rows if benchmark is None or benchmark.keep is None or benchmark.keep(row.values)]
     if not kept and benchmark is not None:
-        raise OffleashError(f"{path}: none of its {len(rows)} rows belongs to {benchmark.name} ({benchmark.about}).")
+        raise OffleashError(
+            f"{path}: none of its {len(rows)} rows belongs to {benchmark.name} ({benchmark.about}). "
+            "Is it the right file?"
+        )
     problems = _distinct(path, kept, chosen, benchmark)
     not_kept, repeated = len(rows) - len(kept), len(kept) - len(problems)
     rows_of = {problem.problem: number for number, problem in problems}
@@ -255,7 +291,7 @@ def _columns(path: Path, known: Sequence[str], mapped: Columns, hub: Columns) ->
 
 
 def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark | None) -> list[tuple[int, Problem]]:
-    """The problems in the order of the file with their rows, each once; two that share an id and differ are refused."""
+    """The problems with their rows, each once. Two that share an id and differ are refused: verdicts go by id."""
     problems: dict[str, tuple[int, Problem]] = {}
     for place, row in enumerate(rows):
         try:
@@ -266,7 +302,7 @@ def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark
         if earlier != problem:
             raise OffleashError(
                 f"{path}: rows {number} and {row.number} are both called {shown(problem.problem)} and differ. "
-                "Give each problem its own id, or number them with --map problem= (nothing after the sign)."
+                "Give each problem its own id, or use --map problem= (nothing after the sign) to number them."
             )
     return list(problems.values())
 
@@ -291,7 +327,7 @@ LETTER = re.compile(r"\(?([A-Za-z])[.):]?")
 
 
 def text_of(value: object, what: str) -> str | None:
-    """A text, a number or a list of one of them as text; None when there is nothing."""
+    """A text, a number, or a list with one of these, as text; None when there is nothing. `what` is for the error."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
@@ -305,23 +341,23 @@ def text_of(value: object, what: str) -> str | None:
     raise OffleashError(f"the {what} is {shown(value)}, not a text or a number. Write it as one text.")
 
 
-def asked(value: object, what: str) -> str | None:
-    """A question or a prompt: a text, or a conversation that ends in one message of the user."""
+def question_text(value: object, what: str) -> str | None:
+    """A question or a prompt, from a text or from a conversation with one message of the user."""
     if not (isinstance(value, list) and value and all(isinstance(turn, dict) for turn in value)):
         return text_of(value, what)
     turns = [(str(turn.get("role", "user")), turn.get("content")) for turn in value]
     roles = [role for role, _ in turns]
     if roles not in (["user"], ["system", "user"]):
         raise OffleashError(
-            f"the {what} is a conversation with the turns {', '.join(roles)}; one message of the user, with or without "
-            "a system message, can be asked. Write it as one text."
+            f"the {what} is a conversation with the turns {', '.join(roles)}; only one user message, with or without a "
+            "system message, is supported. Write it as one text."
         )
     parts = [_content(content, what) for _, content in turns]
     return "\n\n".join(part for part in parts if part) or None
 
 
 def gold_of(value: object) -> tuple[str | None, dict[str, object]]:
-    """The gold answer as text, and what else a gold object holds: verl's countdown gives target and numbers."""
+    """The gold answer as text, and the details that verl's countdown keeps in its place: target and numbers."""
     if not isinstance(value, dict):
         return text_of(value, "answer"), {}
     known = {key: field for key, field in value.items() if field is not None}
@@ -360,7 +396,7 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
         return match[1].upper()
     several = re.fullmatch(r"[A-Za-z](\s*,\s*[A-Za-z])+", gold.strip())
     if several and set(chosen := [entry.strip().upper() for entry in gold.split(",")]) <= set(letters):
-        return ",".join(chosen)  # all of them are right together
+        return ",".join(chosen)  # a question with several right choices, all of which are needed
     texts = [choice.strip() for choice in choices]
     if texts.count(gold.strip()) == 1:
         return letters[texts.index(gold.strip())]
@@ -399,7 +435,7 @@ def object_of(value: object, what: str) -> Mapping[str, object]:
 
 
 def structured(value: object) -> object:
-    """A list or an object, also where a CSV field holds it as JSON text."""
+    """A list or an object, also where a CSV field holds it as JSON text. Text that only looks like JSON stays text."""
     if not (isinstance(value, str) and value.strip()[:1] in ("[", "{")):
         return value
     try:
@@ -410,7 +446,7 @@ def structured(value: object) -> object:
 
 
 def _content(value: object, what: str) -> str | None:
-    """The text of a message, given as text or as parts of which the images stand in their own column."""
+    """The text of a message, given as text or as parts; the images among the parts have their own column."""
     if isinstance(value, list):
         texts = [part.get("text") for part in value if isinstance(part, dict)]
         return "\n".join(str(text) for text in texts if text) or None
@@ -418,10 +454,11 @@ def _content(value: object, what: str) -> str | None:
 
 
 def _well_formed(text: str, what: str) -> str:
+    """A text that can be stored as UTF-8. JSON can hold half a surrogate pair, and Parquet cannot."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise OffleashError(
-            f"the {what} holds half a surrogate pair: {shown(text)}. Write the character whole."
+            f"the {what} holds half a surrogate pair: {shown(text)}. Write the whole character."
         ) from None
     return text

@@ -30,7 +30,7 @@ Row = dict[str, str | None]
 
 # Item i of the library is drawn with seed + i: neighbouring seeds share nearly all items, so ours lie this far apart.
 STRIDE = 1_000_000
-SPARE = 50  # items looked at per problem wanted, before a task is said to have no more different ones
+SPARE = 50  # items tried per problem wanted, before giving up: some tasks have few different questions
 
 # many answers are right and the library names none: their gold is null
 NO_GOLD = frozenset({"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"})
@@ -54,7 +54,17 @@ HASHED = frozenset(
 
 
 def generate(task: str, size: int, seed: int, level: str = "easy") -> pl.DataFrame:
-    """`size` different problems of a task; the same at every call, and a longer set begins with the shorter one."""
+    """Different problems of a task.
+
+    Args:
+        task: A task of the library.
+        size: How many. A longer set begins with the shorter one of the same seed.
+        seed: Sets of different seeds share no item (see STRIDE).
+        level: "easy" (the library's defaults) or "hard" (the table HARD).
+
+    Returns:
+        Problems in the PROBLEMS schema, the same at every call and in every process.
+    """
     if task not in TASKS:
         raise unknown("Reasoning Gym task", task, TASKS)
     if level not in LEVELS:
@@ -65,8 +75,8 @@ def generate(task: str, size: int, seed: int, level: str = "easy") -> pl.DataFra
     rows = _rows_from_a_process(task, size, seed, level) if apart else _rows(task, size, seed, level)
     if len(rows) < size:
         raise OffleashError(
-            f"{task} at level {level!r} gave {len(rows)} different questions in {size * SPARE} draws, and {size} were "
-            f"asked for. Ask for --size {len(rows)} or fewer."
+            f"{task} at level {level!r} gave only {len(rows)} different questions in {size * SPARE} draws. "
+            f"Use --size {len(rows)} or fewer."
         )
     return as_problems(pl.DataFrame(rows, infer_schema_length=None))
 
@@ -77,16 +87,19 @@ def library_seed(seed: int, index: int) -> int:
 
 
 def _check_bounds(task: str, size: int, seed: int) -> None:
+    """Sizes and seeds for which sets of different seeds share no item."""
     if not 0 < size * SPARE <= STRIDE:
-        raise OffleashError(f"A Reasoning Gym set has 1 to {STRIDE // SPARE} problems; {size} were asked for.")
+        raise OffleashError(f"A Reasoning Gym set has 1 to {STRIDE // SPARE} problems; found --size {size}.")
     if seed < 0:  # the library's generator drops the sign: -1 would draw what 1 draws
-        raise OffleashError(f"A Reasoning Gym seed is 0 or more; {seed} was given.")
+        raise OffleashError(f"A Reasoning Gym seed is 0 or more; found {seed}.")
+    # pool_matrix seeds NumPy, which takes 32 bits
     if task == "pool_matrix" and library_seed(seed, size * SPARE) >= 2**32:
-        most = (2**32 - size * SPARE) // STRIDE
-        raise OffleashError(f"pool_matrix takes seeds up to {most} at this size; {seed} was given.")
+        largest = (2**32 - size * SPARE) // STRIDE
+        raise OffleashError(f"pool_matrix takes seeds up to {largest} at this size; found {seed}.")
 
 
 def _library() -> "ModuleType":
+    """The library, or how to install it."""
     try:
         import reasoning_gym
     except ModuleNotFoundError as missing:
@@ -99,7 +112,7 @@ def _library() -> "ModuleType":
 
 
 def _rows_from_a_process(task: str, size: int, seed: int, level: str) -> list[Row]:
-    """The rows as a process draws them in which sets have one order: hashes of text are fixed when Python starts."""
+    """The rows from a process with a fixed PYTHONHASHSEED, which can be set only when Python starts."""
     settled = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     command = [sys.executable, "-P", "-W", "ignore", "-m", __spec__.name, task, str(size), str(seed), level]
     done = subprocess.run(command, env=settled, capture_output=True, text=True, encoding="utf-8", check=False)
@@ -114,6 +127,7 @@ def _rows(task: str, size: int, seed: int, level: str) -> list[Row]:
     """The first `size` items whose question is new; a task with few questions repeats them, a set counts each once."""
     dataset_class, config_class = _library().factory.DATASETS[task]
     settings = HARD.get(task, {}) if level == "hard" else {}
+    # The size is that of all items tried: tasks that precompute something do it for as many as may be needed.
     config = config_class(seed=library_seed(seed, 0), size=size * SPARE, **settings)
     with _steady(task, library_seed(seed, 0)):
         dataset = dataset_class(config)
@@ -135,7 +149,7 @@ def _rows(task: str, size: int, seed: int, level: str) -> list[Row]:
 
 @contextmanager
 def _steady(task: str, seed: int) -> Iterator[None]:
-    """The global generators, seeded for one item and put back; what a task prints or warns of is not shown.
+    """The global generators, seeded for one item and restored; what a task prints or warns about is not shown.
 
     codeio runs programs and list_functions draws numbers that use the global generators, whatever the item's seed.
     """

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from offleash.data.verdict import Verdict
 from offleash.lab.countdown import COUNTDOWN, END, lines, solutions, tokenizer, traces
-from offleash.problems.countdown import generate, part_of, value_of, written
+from offleash.problems.countdown import generate, part_of, steps_text, value_of
 from offleash.verifiers.countdown import decide
 from offleash.verifiers.verifier import Case
 
@@ -80,13 +80,13 @@ def brute(numbers: Sequence[int], target: int) -> set[str]:
     ("numbers", "target"), [([2, 3], 6), ([4, 4], 1), ([2, 2, 4], 8), ([1, 5, 7], 12), ([3, 3, 8], 24), ([9, 9], 3)]
 )
 def test_the_expert_knows_every_way_and_each_once(numbers: list[int], target: int) -> None:
-    found = [written(way) for way in solutions(numbers, target)]
+    found = [steps_text(way) for way in solutions(numbers, target)]
     assert len(found) == len(set(found))
     assert set(found) == brute(numbers, target)
 
 
 def test_the_expert_knows_every_way_of_four_numbers() -> None:
-    assert {written(way) for way in solutions([2, 3, 4, 4], 24)} == brute([2, 3, 4, 4], 24)
+    assert {steps_text(way) for way in solutions([2, 3, 4, 4], 24)} == brute([2, 3, 4, 4], 24)
 
 
 def test_every_problem_has_traces_and_the_verifier_accepts_each() -> None:

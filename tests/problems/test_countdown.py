@@ -8,7 +8,7 @@ import pytest
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import problem_set
-from offleash.problems.countdown import LIMIT, PARTS, generate, numbers_of, part_of, value_of, wander, written
+from offleash.problems.countdown import LIMIT, PARTS, generate, numbers_of, part_of, random_steps, steps_text, value_of
 from offleash.verifiers.countdown import decide
 from offleash.verifiers.verifier import Case
 from tests.cli.command import offleash, refused
@@ -69,10 +69,10 @@ def test_a_random_way_is_a_correct_answer_to_the_target_it_reaches() -> None:
     rng = random.Random(8)
     for _ in range(300):
         given = numbers_of("train", rng)
-        steps = wander(given, rng)
+        steps = random_steps(given, rng)
         assert all(value_of(step.left, step.sign, step.right) == step.value for step in steps)
         details = {"numbers": given, "target": steps[-1].value, "all": True, "integers": True}
-        assert decide(Case(written(steps), details=details)).verdict is Verdict.CORRECT
+        assert decide(Case(steps_text(steps), details=details)).verdict is Verdict.CORRECT
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_part_is_test_where_none_is_named() -> None:
 def test_more_problems_than_there_are_is_refused_with_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("offleash.problems.countdown.LARGEST", 2)  # few sets of numbers, so that they run out soon
     part = next(part for part in PARTS if part_of([1, 1, 1, 2]) == part)
-    with pytest.raises(OffleashError, match=rf"countdown:{part} gave (\d+) different problems; ask for --size \1 or"):
+    with pytest.raises(OffleashError, match=rf"countdown:{part} gave only (\d+) different problems. Use --size \1 or"):
         generate(part, 200, 0)
 
 

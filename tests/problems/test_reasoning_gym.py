@@ -153,9 +153,9 @@ def test_todays_date_is_not_in_a_problem() -> None:
         ("leg_countin", 1, 0, "easy", "Did you mean 'leg_counting'"),
         ("composite", 1, 0, "easy", "no Reasoning Gym task 'composite'"),
         ("leg_counting", 1, 0, "hardest", "Did you mean 'hard'"),
-        ("leg_counting", 0, 0, "easy", "1 to 20000 problems; 0 were asked for"),
+        ("leg_counting", 0, 0, "easy", "1 to 20000 problems; found --size 0"),
         ("leg_counting", 10**7, 0, "easy", "1 to 20000 problems"),
-        ("leg_counting", 1, -1, "easy", "0 or more; -1 was given"),
+        ("leg_counting", 1, -1, "easy", "0 or more; found -1"),
         ("pool_matrix", 1, 5000, "easy", "pool_matrix takes seeds up to 4294"),
     ],
 )
