@@ -6,7 +6,7 @@ of fractions, 3.0. The functions here give all of them one form, so that files o
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -104,6 +104,12 @@ class Row:
             keys = " nor ".join([*(repr(name) for name in names), "a question"])
             self.wrong(f"it has neither {keys} to know the problem by")
         return name if name is not None else question_hash(question or "")
+
+    def same_length(self, lists: Mapping[str, Sized | None]) -> None:
+        """Refuse a row whose lists of samples, texts, marks, differ in length: which belongs to which is not known."""
+        lengths = {name: len(values) for name, values in lists.items() if values is not None}
+        if len(set(lengths.values())) > 1:
+            self.wrong("its lists differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
 
     def wrong(self, what: str) -> NoReturn:
         """End reading with what is wrong with this row."""

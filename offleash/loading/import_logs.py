@@ -23,6 +23,7 @@ from offleash.loading.merge import gather
 from offleash.logs.format import Options
 from offleash.logs.registry import open_log, recognised
 from offleash.progress import Progress, silent
+from offleash.render.json import encode
 
 SHARD_BYTES = 64 << 20  # in memory: a handful of shards per gigabyte of texts
 
@@ -116,18 +117,20 @@ def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 def imported_document(done: LogImport) -> dict[str, object]:
     """The import as JSON (schema 1)."""
-    return {
-        "schema": 1,
-        "folder": str(done.folder),
-        "format": done.format,
-        "problems": done.problems,
-        "samples": done.samples,
-        "verdicts": done.verdicts,
-        "verifier": done.verifier,
-        "unverified": done.samples - done.verdicts,
-        "unverified_hint": done.unverified_hint or None,
-        "notes": [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in done.notes],
-    }
+    return encode(
+        {
+            "schema": 1,
+            "folder": done.folder,
+            "format": done.format,
+            "problems": done.problems,
+            "samples": done.samples,
+            "verdicts": done.verdicts,
+            "verifier": done.verifier,
+            "unverified": done.samples - done.verdicts,
+            "unverified_hint": done.unverified_hint or None,
+            "notes": done.notes,
+        }
+    )
 
 
 def imported_text(done: LogImport) -> str:

@@ -24,22 +24,6 @@ GENERATED = 50  # problems of a Reasoning Gym task when no size is given, as in 
 FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".gz")
 
 
-def problem_set(
-    name: str | Path,
-    *,
-    size: int | None = None,
-    seed: int = 0,
-    source: str | Path | None = None,
-    columns: Mapping[str, str] | None = None,
-) -> pl.DataFrame:
-    """Problems of a benchmark (`aime24`), of a Reasoning Gym task (`reasoning_gym:leg_counting:hard`) or of a file.
-
-    `source` is a local copy of the benchmark; `columns` maps our names to the file's. A `size` below what there is
-    takes a random sample, the same for the same seed.
-    """
-    return load_problems(name, size=size, seed=seed, source=source, columns=columns).frame
-
-
 def load_problems(
     name: str | Path,
     *,
@@ -48,7 +32,18 @@ def load_problems(
     source: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> ProblemSet:
-    """The problems as `problem_set` gives them, with the notes that were made on the way and their rows."""
+    """Problems by name.
+
+    Args:
+        name: A benchmark (`aime24`), generated problems (`reasoning_gym:leg_counting:hard`, `countdown:test`), or a file.
+        size: A random sample of so many; None for all, or for the paper's own sample.
+        seed: Of that sample, or of generated problems.
+        source: A local copy of the benchmark.
+        columns: --map: role -> column of the file.
+
+    Returns:
+        The problems with hashes and prompts, the notes made on the way, and their rows in the file.
+    """
     if str(name).split(":")[0] in (GYM, countdown.NAME):
         if source is not None or columns:
             raise OffleashError(f"{name} is generated. Leave out --from and --map, which are for benchmarks and files.")

@@ -137,10 +137,8 @@ def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> li
     lists = {name: value for name, value in sampled.items() if isinstance(value, list) and not _is_chat(value)}
     if not lists:
         return [sampled]
-    lengths = {name: len(value) for name, value in lists.items()}
-    if len(set(lengths.values())) > 1:
-        row.wrong("its lists differ in length: " + ", ".join(f"{name} {length}" for name, length in lengths.items()))
-    count = next(iter(lengths.values()))
+    row.same_length(lists)
+    count = len(next(iter(lists.values())))
     if count == 1:  # then a value beside the list is that of the sample
         return [{**sampled, **{name: value[0] for name, value in lists.items()}}]
     if "verdict" in sampled and "verdict" not in lists:

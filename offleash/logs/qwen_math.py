@@ -38,9 +38,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     texts = row.items("code")
     answers = row.items("pred")
     marks = row.items("score") if "score" in row.values else None
-    lengths = {"code": len(texts), "pred": len(answers)} | ({} if marks is None else {"score": len(marks)})
-    if len(set(lengths.values())) > 1:
-        row.wrong("its lists differ in length: " + ", ".join(f"{name} {length}" for name, length in lengths.items()))
+    row.same_length({"code": texts, "pred": answers, "score": marks})
     if not texts:
         judge.no_sample(row.number)
     question, finishes = row.text("question"), row.values.get("finish_reason")

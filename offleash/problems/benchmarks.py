@@ -269,26 +269,19 @@ PROBLEMS: dict[str, Benchmark] = {
 }
 
 
+# Keys of `offleash problems --json`, in their order: attributes of a benchmark.
+LISTED = (
+    *("name", "about", "paper", "verifier", "guess", "prompt"),
+    *("hub", "config", "split", "source", "checked", "citation"),
+)
+
+
 def listing() -> list[dict[str, object]]:
     """One row per benchmark, and one for each kind of generated problems."""
     rows: list[dict[str, object]] = [
-        {
-            "name": benchmark.name,
-            "about": benchmark.about,
-            "paper": benchmark.paper,
-            "verifier": benchmark.verifier,
-            "guess": benchmark.guess,
-            "prompt": benchmark.prompt,
-            "hub": benchmark.hub,
-            "config": benchmark.config,
-            "split": benchmark.split,
-            "source": benchmark.source,
-            "checked": benchmark.checked,
-            "citation": benchmark.citation,
-        }
-        for benchmark in PROBLEMS.values()
+        {key: getattr(benchmark, key) for key in LISTED} for benchmark in PROBLEMS.values()
     ]
-    generated = dict.fromkeys(rows[0], None) | {
+    generated = dict.fromkeys(LISTED) | {
         "name": f"{GYM}:<task>",
         "about": "105 tasks, generated; easy and hard settings",
         "paper": 50,
@@ -298,7 +291,7 @@ def listing() -> list[dict[str, object]]:
         "checked": True,
         "citation": "arXiv:2505.24760",
     }
-    puzzles = dict.fromkeys(rows[0], None) | {
+    puzzles = dict.fromkeys(LISTED) | {
         "name": f"{countdown.NAME}:<part>",
         "about": "reach a target from four numbers, generated; parts train, dev and test share no numbers",
         "verifier": "countdown",

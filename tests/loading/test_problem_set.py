@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from offleash.data.tables import PROBLEMS
 from offleash.errors import OffleashError
-from offleash.loading.problem_set import load_problems, problem_set, sampled
+from offleash.loading.problem_set import load_problems, sampled
 from offleash.problems.problem import line
 
 
@@ -26,7 +26,7 @@ def copy_of(folder: Path, count: int, name: str = "copy.jsonl") -> Path:
 
 
 def test_a_local_copy_gets_the_benchmarks_verifier_guess_and_prompt(tmp_path: Path) -> None:
-    frame = problem_set("aime24", source=copy_of(tmp_path, 3))
+    frame = load_problems("aime24", source=copy_of(tmp_path, 3)).frame
     assert dict(frame.schema) == PROBLEMS
     assert frame["gold"].to_list() == ["1", "2", "3"]
     assert frame.select("verifier", "guess", "benchmark").unique().rows() == [("math", 0.001, "aime24")]
@@ -35,10 +35,10 @@ def test_a_local_copy_gets_the_benchmarks_verifier_guess_and_prompt(tmp_path: Pa
 
 def test_a_sample_is_reproducible_and_keeps_the_order(tmp_path: Path) -> None:
     path = copy_of(tmp_path, 100)
-    ids = problem_set("aime24", source=path, size=10, seed=3)["problem"].to_list()
-    assert ids == problem_set("aime24", source=path, size=10, seed=3)["problem"].to_list()
+    ids = load_problems("aime24", source=path, size=10, seed=3).frame["problem"].to_list()
+    assert ids == load_problems("aime24", source=path, size=10, seed=3).frame["problem"].to_list()
     assert ids == sorted(ids, key=lambda one: int(one[1:]))
-    assert ids != problem_set("aime24", source=path, size=10, seed=4)["problem"].to_list()
+    assert ids != load_problems("aime24", source=path, size=10, seed=4).frame["problem"].to_list()
 
 
 @settings(max_examples=50)
@@ -56,7 +56,7 @@ def test_a_sample_holds_different_problems(height: int, seed: int, data: st.Data
 )
 def test_impossible_samples_are_refused(tmp_path: Path, size: int, seed: int, message: str) -> None:
     with pytest.raises(OffleashError, match=message):
-        problem_set("aime24", source=copy_of(tmp_path, 3), size=size, seed=seed)
+        load_problems("aime24", source=copy_of(tmp_path, 3), size=size, seed=seed).frame
 
 
 def test_simpleqa_is_the_papers_tenth_unless_a_size_is_given(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_simpleqa_is_the_papers_tenth_unless_a_size_is_given(tmp_path: Path) -> 
     loaded = load_problems("simpleqa", source=path)
     assert loaded.frame.height == 433
     assert "433 of 500" in loaded.notes[-1].text
-    assert problem_set("simpleqa", source=path, size=500).height == 500
-    assert problem_set("simpleqa", source=copy_of(tmp_path, 40)).height == 40
+    assert load_problems("simpleqa", source=path, size=500).frame.height == 500
+    assert load_problems("simpleqa", source=copy_of(tmp_path, 40)).frame.height == 40
 
 
 @pytest.mark.parametrize(
@@ -82,27 +82,27 @@ def test_simpleqa_is_the_papers_tenth_unless_a_size_is_given(tmp_path: Path) -> 
 )
 def test_unknown_names_are_refused_with_the_nearest(name: str, words: str) -> None:
     with pytest.raises(OffleashError, match=words):
-        problem_set(name)
+        load_problems(name).frame
 
 
 def test_a_verifier_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text('{"question": "q", "answer": "1", "verifier": "maths"}\n')
     with pytest.raises(OffleashError, match="Did you mean 'math'"):
-        problem_set(path)
+        load_problems(path).frame
 
 
 def test_reasoning_gym_is_generated() -> None:
     pytest.importorskip("reasoning_gym")
-    easy = problem_set("reasoning_gym:leg_counting", size=4, seed=1)
+    easy = load_problems("reasoning_gym:leg_counting", size=4, seed=1).frame
     assert dict(easy.schema) == PROBLEMS
-    assert_frame_equal(easy, problem_set("reasoning_gym:leg_counting", size=4, seed=1))
-    assert not set(easy["hash"]) & set(problem_set("reasoning_gym:leg_counting", size=4, seed=2)["hash"])
+    assert_frame_equal(easy, load_problems("reasoning_gym:leg_counting", size=4, seed=1).frame)
+    assert not set(easy["hash"]) & set(load_problems("reasoning_gym:leg_counting", size=4, seed=2).frame["hash"])
     assert easy["prompt"].null_count() == 0
-    hard = problem_set("reasoning_gym:leg_counting:hard", size=4, seed=1)
+    hard = load_problems("reasoning_gym:leg_counting:hard", size=4, seed=1).frame
     assert not set(easy["question"]) & set(hard["question"])
     with pytest.raises(OffleashError, match="is generated"):
-        problem_set("reasoning_gym:leg_counting", source="x.jsonl")
+        load_problems("reasoning_gym:leg_counting", source="x.jsonl").frame
 
 
 def lines(frame: pl.DataFrame, path: Path) -> Path:
@@ -121,29 +121,29 @@ def test_what_is_printed_is_read_again_unchanged(tmp_path: Path) -> None:
         {"id": 6, "question": "Read it.", "verifier": "program", "details": {"kind": "stdin", "private": "eJw="}},
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    frame = problem_set(path)
-    assert_frame_equal(problem_set(lines(frame, tmp_path / "again.jsonl")), frame)
+    frame = load_problems(path).frame
+    assert_frame_equal(load_problems(lines(frame, tmp_path / "again.jsonl")).frame, frame)
 
 
 @pytest.mark.parametrize("task", ["leg_counting", "rush_hour", "codeio"])
 def test_generated_problems_are_read_again_unchanged(tmp_path: Path, task: str) -> None:
     pytest.importorskip("reasoning_gym")
-    frame = problem_set(f"reasoning_gym:{task}", size=2)
-    again = problem_set(lines(frame, tmp_path / "again.jsonl"))
+    frame = load_problems(f"reasoning_gym:{task}", size=2).frame
+    again = load_problems(lines(frame, tmp_path / "again.jsonl")).frame
     assert_frame_equal(again.drop("details"), frame.drop("details"))
     assert [json.loads(text) for text in again["details"]] == [json.loads(text) for text in frame["details"]]
 
 
 def test_a_printed_benchmark_is_read_again_as_that_benchmark(tmp_path: Path) -> None:
-    frame = problem_set("aime24", source=copy_of(tmp_path, 3))
+    frame = load_problems("aime24", source=copy_of(tmp_path, 3)).frame
     path = lines(frame, tmp_path / "again.jsonl")
-    assert_frame_equal(problem_set("aime24", source=path), frame)
-    assert_frame_equal(problem_set(path), frame)
+    assert_frame_equal(load_problems("aime24", source=path).frame, frame)
+    assert_frame_equal(load_problems(path).frame, frame)
 
 
 def test_a_file_needs_no_copy(tmp_path: Path) -> None:
     file = copy_of(tmp_path, 3)
     with pytest.raises(OffleashError, match=r"--from gives a local copy of a benchmark, and .* is a file already"):
-        problem_set(file, source="nope.jsonl")
+        load_problems(file, source="nope.jsonl").frame
     with pytest.raises(OffleashError, match="no benchmark or file"):
-        problem_set("nowhere.jsonl", source=file)
+        load_problems("nowhere.jsonl", source=file).frame
