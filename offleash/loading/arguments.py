@@ -39,6 +39,7 @@ def parse_argument(text: str) -> Argument:
             f"The name {name!r} of {path_text!r} has line ends or control characters. Give a name on one line."
         )
     path = Path(path_text).expanduser()
+    # A run folder before a folder: it holds Parquet files that would be read as logs otherwise.
     if is_run(path):
         return Argument(name or printable_name(path.resolve().name), (path,), given=bool(name))
     if path.is_dir():

@@ -76,10 +76,13 @@ def load_options(
 
 
 def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progress = silent) -> list[Run]:
-    """The runs that the inputs name, in their order; several from one input with `split_by`.
+    """The runs that the inputs name, in their order, under distinct names.
 
-    An input is a path (a run folder, a log, a folder of logs, a glob, a file of counts; NAME=PATH names the run), a run
-    that is loaded already, or a frame of counts or of samples, read as a file of the same columns would be.
+    Args:
+        inputs: Each a path (a run folder, a log, a folder of logs, a glob, a file of counts; NAME=PATH names the run), a
+            loaded run, or a frame of counts or samples, which is read as a file with the same columns would be.
+        options: How logs are read and which verdicts are taken. With `split_by` an input may give several runs.
+        progress: Called with a line per frame read.
     """
     if not inputs:
         raise OffleashError("Name at least one run: a run folder, a log file, a folder of logs or a quoted glob.")

@@ -21,6 +21,7 @@ from offleash.verifiers.registry import verifier
 
 LEVELS = ("easy", "hard")
 GENERATED = 50  # problems of a Reasoning Gym task when no size is given, as in the paper
+# A word with one of these endings is meant as a file, also where none of that name exists.
 FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".gz")
 
 
@@ -35,7 +36,7 @@ def load_problems(
     """Problems by name.
 
     Args:
-        name: A benchmark (`aime24`), generated problems (`reasoning_gym:leg_counting:hard`, `countdown:test`), or a file.
+        name: A benchmark (`aime24`), generated problems (`reasoning_gym:leg_counting:hard`, `countdown:test`) or a file.
         size: A random sample of so many; None for all, or for the paper's own sample.
         seed: Of that sample, or of generated problems.
         source: A local copy of the benchmark.

@@ -36,6 +36,7 @@ GYM = "reasoning_gym"  # reasoning_gym:<task> and reasoning_gym:<task>:hard are 
 # Answers of AIME are 000 to 999: hence the guess floor of 1/1000.
 
 PROBLEMS: dict[str, Benchmark] = {
+    # Competition mathematics. Answers are whole numbers, so 073 and 27.0 are rewritten (`whole_number`).
     "aime24": Benchmark(
         name="aime24",
         about="American Invitational Mathematics Examination 2024, I and II",
@@ -75,6 +76,7 @@ PROBLEMS: dict[str, Benchmark] = {
         paper=40,
         citation="Mathematical Association of America",
     ),
+    # Expressions as answers: compared by `math`, which knows equal forms.
     "math500": Benchmark(
         name="math500",
         about="500 problems of MATH",
@@ -124,6 +126,7 @@ PROBLEMS: dict[str, Benchmark] = {
         derive=hashes,
         citation="arXiv:2110.14168",
     ),
+    # 433 is a tenth of 4,326. Which tenth the paper took is not known, so ours is a seeded sample of that size.
     "simpleqa": Benchmark(
         name="simpleqa",
         about="short questions of fact, judged by a model; the paper took a tenth",
@@ -137,6 +140,7 @@ PROBLEMS: dict[str, Benchmark] = {
         share=433,
         citation="arXiv:2411.04368",
     ),
+    # LiveBench replaces its questions over time; `keep` takes the tasks that the paper used.
     "livebench_reasoning": Benchmark(
         name="livebench_reasoning",
         about="LiveBench reasoning: web_of_lies_v2 and spatial",
@@ -217,6 +221,7 @@ PROBLEMS: dict[str, Benchmark] = {
         paper=131,
         citation="arXiv:2403.07974",
     ),
+    # Not in the paper, but in most logs of code models.
     "humaneval": Benchmark(
         name="humaneval",
         about="functions to be completed, with unit tests",
@@ -240,6 +245,7 @@ PROBLEMS: dict[str, Benchmark] = {
         derive=mbpp,
         citation="arXiv:2108.07732",
     ),
+    # Questions about images. The verifier of a row depends on the kind of its answer.
     "mathvista": Benchmark(
         name="mathvista",
         about="MathVista testmini: mathematics in images",

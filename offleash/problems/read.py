@@ -154,6 +154,7 @@ def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Ben
         verifier = made.verifier or benchmark.verifier
     if made.gold is None and verifier not in GOLDLESS:
         wanted = chosen.get("gold", "gold, answer, solution, ...")
+        # Refused now, not as "wrong" after thousands of samples.
         raise OffleashError(f"there is no answer ({wanted}). Fill it in, or name its column with --map gold=COLUMN.")
     details = _storable({**made.details, **object_of(cells.get("details"), "details")})
     given = _chance(cells.get("guess"))
@@ -400,6 +401,7 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
     texts = [choice.strip() for choice in choices]
     if texts.count(gold.strip()) == 1:
         return letters[texts.index(gold.strip())]
+    # A number among the choices was matched as text above; any other is a place, counted from 0 as data sets do.
     place = index if isinstance(index, int) and not isinstance(index, bool) else None
     if place is None and re.fullmatch(r"\d{1,2}", gold.strip()):
         place = int(gold)

@@ -56,7 +56,7 @@ def test_a_sample_holds_different_problems(height: int, seed: int, data: st.Data
 )
 def test_impossible_samples_are_refused(tmp_path: Path, size: int, seed: int, message: str) -> None:
     with pytest.raises(OffleashError, match=message):
-        load_problems("aime24", source=copy_of(tmp_path, 3), size=size, seed=seed).frame
+        load_problems("aime24", source=copy_of(tmp_path, 3), size=size, seed=seed)
 
 
 def test_simpleqa_is_the_papers_tenth_unless_a_size_is_given(tmp_path: Path) -> None:
@@ -82,14 +82,14 @@ def test_simpleqa_is_the_papers_tenth_unless_a_size_is_given(tmp_path: Path) -> 
 )
 def test_unknown_names_are_refused_with_the_nearest(name: str, words: str) -> None:
     with pytest.raises(OffleashError, match=words):
-        load_problems(name).frame
+        load_problems(name)
 
 
 def test_a_verifier_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text('{"question": "q", "answer": "1", "verifier": "maths"}\n')
     with pytest.raises(OffleashError, match="Did you mean 'math'"):
-        load_problems(path).frame
+        load_problems(path)
 
 
 def test_reasoning_gym_is_generated() -> None:
@@ -102,7 +102,7 @@ def test_reasoning_gym_is_generated() -> None:
     hard = load_problems("reasoning_gym:leg_counting:hard", size=4, seed=1).frame
     assert not set(easy["question"]) & set(hard["question"])
     with pytest.raises(OffleashError, match="is generated"):
-        load_problems("reasoning_gym:leg_counting", source="x.jsonl").frame
+        load_problems("reasoning_gym:leg_counting", source="x.jsonl")
 
 
 def lines(frame: pl.DataFrame, path: Path) -> Path:
@@ -144,6 +144,6 @@ def test_a_printed_benchmark_is_read_again_as_that_benchmark(tmp_path: Path) -> 
 def test_a_file_needs_no_copy(tmp_path: Path) -> None:
     file = copy_of(tmp_path, 3)
     with pytest.raises(OffleashError, match=r"--from gives a local copy of a benchmark, and .* is a file already"):
-        load_problems(file, source="nope.jsonl").frame
+        load_problems(file, source="nope.jsonl")
     with pytest.raises(OffleashError, match="no benchmark or file"):
-        load_problems("nowhere.jsonl", source=file).frame
+        load_problems("nowhere.jsonl", source=file)
