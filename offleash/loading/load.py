@@ -79,8 +79,8 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
     """The runs that the inputs name, in their order, under distinct names.
 
     Args:
-        inputs: Each a path (a run folder, a log, a folder of logs, a glob, a file of counts; NAME=PATH names the run), a
-            loaded run, or a frame of counts or samples, which is read as a file with the same columns would be.
+        inputs: Each a path (a run folder, a log, a folder of logs, a glob, a file of counts; NAME=PATH names the run),
+            a loaded run, or a frame of counts or samples, which is read as a file with the same columns would be.
         options: How logs are read and which verdicts are taken. With `split_by` an input may give several runs.
         progress: Called with a line per frame read.
     """

@@ -18,7 +18,10 @@ PROBLEM_FIELDS = ["problem", "question", "gold", "benchmark", "guess"]
 
 @dataclass
 class FilePart:
-    """One file as read: its problems, and its samples without their texts (or its counts)."""
+    """One file as read: its problems, and its samples without their texts (or its counts).
+
+    Texts are left out so that logs larger than memory can be numbered and compared.
+    """
 
     path: Path
     problems: pl.DataFrame  # PROBLEMS, distinct, as the file has them

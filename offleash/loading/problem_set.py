@@ -36,7 +36,8 @@ def load_problems(
     """Problems by name.
 
     Args:
-        name: A benchmark (`aime24`), generated problems (`reasoning_gym:leg_counting:hard`, `countdown:test`) or a file.
+        name: A benchmark (`aime24`), a file, or generated problems (`reasoning_gym:leg_counting:hard`,
+            `countdown:test`).
         size: A random sample of so many; None for all, or for the paper's own sample.
         seed: Of that sample, or of generated problems.
         source: A local copy of the benchmark.

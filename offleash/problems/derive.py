@@ -137,7 +137,10 @@ def livebench_coding(fields: Fields, row: Row) -> Derived:
 
 
 def dated(first: str, before: str) -> Keep:
-    """Keeps contests of a window of days; rows without a date are a copy that was cut to it already."""
+    """Keeps contests from the day `first` to the day before `before`, both in ISO form.
+
+    Rows without a date are kept: they are of a copy that was cut to the window already.
+    """
 
     def keep(row: Row) -> bool:
         contest_date = row.get("contest_date")

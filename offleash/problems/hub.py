@@ -102,6 +102,7 @@ def reachable(wait: float = REACH) -> bool:
     """Whether a connection to the hub can be made. Behind a proxy it is assumed: the proxy itself resolves names."""
     if any(os.environ.get(name) for name in PROXIES):
         return True
+    # HF_ENDPOINT names a mirror.
     parts = urlsplit(os.environ.get("HF_ENDPOINT") or ENDPOINT)
     connected: list[bool] = []
 
