@@ -118,9 +118,7 @@ def _function(name: str, function: Callable[..., Any]) -> Iterator[str]:
     if groups:
         yield f"And the groups {', '.join(f'`{group}`' for group in groups)}."
     if python:
-        yield "\n".join(
-            ["```python", *(line.removeprefix(">>> ").removeprefix("... ") for line in python.splitlines()), "```"]
-        )
+        yield _session(python)
 
 
 def _call(name: str, function: Callable[..., Any]) -> str:
@@ -153,13 +151,13 @@ def _group(name: str, group: type) -> Iterator[str]:
     from offleash.options import _fields
 
     yield f"### ol.{name}"
-    yield _inline(group.__doc__ or "")
+    yield from _with_example(group)
     yield _table(list(_fields("", group)), ("field", "flag", "what it does"), _keyword_row)
 
 
 def _result(name: str, one: type) -> Iterator[str]:
     yield f"### ol.{name}"
-    yield _inline(one.__doc__ or "")
+    yield from _with_example(one)
     shown = [f"`{field.name}`" for field in fields(one) if not field.name.startswith("_")] if is_dataclass(one) else []
     own = [
         f"`{key}`" if isinstance(value, property) else f"`{key}()`"
@@ -172,8 +170,21 @@ def _result(name: str, one: type) -> Iterator[str]:
 
 
 def _plain(name: str, function: Callable[..., Any]) -> str:
-    about = _inline(inspect.cleandoc(function.__doc__ or ""))
+    about = "\n\n".join(_with_example(function))
     return f"### ol.{name}\n\n```python\n{_call(name, function)}\n```\n\n{about}"
+
+
+def _with_example(documented: Any) -> Iterator[str]:
+    """What a docstring says, then its example."""
+    about, prompt, example = inspect.cleandoc(documented.__doc__ or "").partition(">>> ")
+    yield _inline(about.strip())
+    if prompt:
+        yield _session(prompt + example)
+
+
+def _session(example: str) -> str:
+    """An example with its output; the tests run it, so directives for them are left out."""
+    return f"```pycon\n{re.sub(r'  # doctest:.*', '', example)}\n```"
 
 
 def _table(options: Any, head: tuple[str, ...], row: Callable[[Option], tuple[str, ...]]) -> str:

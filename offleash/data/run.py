@@ -1,4 +1,8 @@
-"""A run: one model on one problem set with one decoding, as tables; and run.json, what is known about it."""
+"""A run: one model on one problem set with one decoding, as tables; and run.json, what is known about it.
+
+The names of the fields of `Origin` and `Budget` are keys of run.json: folders of older versions must open, so a field
+is never renamed, and a new one needs a default for files that lack it.
+"""
 
 import json
 import math
@@ -17,7 +21,10 @@ from offleash.version import __version__
 
 @dataclass(frozen=True)
 class Budget:
-    """How many samples a problem were asked for; with `until`, a problem stops at its until-th success."""
+    """Samples per problem that a draw was to make; with `until`, a problem stops at its until-th success.
+
+    `k` is None for imported logs: they say how many samples there are, not how many were intended.
+    """
 
     k: int | None = None
     until: int = 0
@@ -28,14 +35,14 @@ class Origin:
     """Who answered a run that offleash drew, and how: all that its samples depend on."""
 
     model: str  # as the user names it
-    about: Mapping[str, object]  # the sampler's word on who answers
+    about: Mapping[str, object]  # what the sampler says of itself: name, revision, fingerprint of the weights, settings
     decoding: Mapping[str, object]
     seed: int
     key: str  # the hash that the seeds of all problems derive from
     chunks: Mapping[str, float]  # first, growth, largest: the grid of requests
-    thinking: bool  # whether what is asked ends inside a reasoning block
+    thinking: bool  # whether the prompt ends inside a reasoning block, so that samples begin within it
     prompts: str  # hash of all prompts, by problem
-    template: str | None  # hash of what a fixed prompt becomes; None where a server makes it
+    template: str | None  # hash of a fixed prompt after the chat template; None where a server applies it
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,8 @@ class Run:
     """Problems, and either verdicts of samples or bare counts of them."""
 
     name: str
-    problems: pl.DataFrame  # PROBLEMS, one row a problem
-    verdicts: pl.LazyFrame | None  # VERDICTS, one row a sample; None: counts only
+    problems: pl.DataFrame  # PROBLEMS, one row per problem
+    verdicts: pl.LazyFrame | None  # VERDICTS, one row per sample; None: counts only
     samples: pl.LazyFrame | None = None  # of SAMPLES: problem, index, tokens, finish, and the rest where it is kept
     counts: pl.DataFrame | None = None  # problem, n, c
     verifier: str | None = None
@@ -53,13 +60,13 @@ class Run:
     facts: dict[str, str] = field(default_factory=dict)  # model, decoding, source: what is known of who answered
     unverified_hint: str = ""
     scores: dict[str, pl.LazyFrame] = field(default_factory=dict)  # SCORES of its samples, by the name of the model
-    positions: dict[str, pl.LazyFrame] = field(default_factory=dict)  # POSITIONS of their tokens, likewise
-    own: str | None = None  # the name under which scores of the model that drew the run stand
+    positions: dict[str, pl.LazyFrame] = field(default_factory=dict)  # POSITIONS of their tokens, by the same names
+    own: str | None = None  # the name of those scores that the model that drew the run made
     draw: str = ""  # the key of the draw that made the samples; runs that share it hold the same samples
 
 
 def problem_set_hash(problems: pl.DataFrame) -> str:
-    """Hash of a set of problems: of their texts where they are known, else of their ids; blind to their order."""
+    """Hash of a set of problems, in any order: of their texts where they are known, else of their ids."""
     keys = problems.select(pl.coalesce("hash", "problem")).to_series().sort()
     return blake2b("\n".join(keys.to_list()).encode(), digest_size=12).hexdigest()
 
@@ -73,14 +80,6 @@ RUN_FILE = "run.json"
 WRITING = ".writing"  # ends the name of a file that is not whole yet
 
 
-@dataclass(frozen=True)
-class FieldType:
-    """A kind of value, and how to tell whether one is of it."""
-
-    name: str
-    holds: Callable[[object], bool]
-
-
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -89,29 +88,37 @@ def _number(value: object) -> bool:
     return _whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
-WHOLE = FieldType("a whole number", _whole)
-MAYBE = FieldType("a whole number or null", lambda value: value is None or _whole(value))
-NUMBER = FieldType("a number", _number)
-TEXT = FieldType("a text", lambda value: isinstance(value, str))
-TEXTS = FieldType(
-    "a list of texts", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value)
-)
-TOLD = FieldType("a text or null", lambda value: value is None or isinstance(value, str))
-FLAG = FieldType("true or false", lambda value: isinstance(value, bool))
-
-BUDGET = {"k": MAYBE, "until": MAYBE}
-DRAW = {"model": TEXT, "seed": WHOLE, "key": TEXT, "thinking": FLAG, "prompts": TEXT, "template": TOLD}
-DECODING = {
-    **dict.fromkeys(("temperature", "top_p", "min_p"), NUMBER),
-    **dict.fromkeys(("top_k", "max_tokens"), WHOLE),
-    "stop": TEXTS,
+# What a value must be, by the name of its type. A check by hand, not pydantic: importing that takes 0.12 s, a third of
+# all that comparing two run folders needs, and these fifteen fields would not become shorter by it.
+FIELD_TYPES: dict[str, Callable[[object], bool]] = {
+    "a whole number": _whole,
+    "a whole number or null": lambda value: value is None or _whole(value),
+    "a number": _number,
+    "a text": lambda value: isinstance(value, str),
+    "a text or null": lambda value: value is None or isinstance(value, str),
+    "a list of texts": lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
+    "true or false": lambda value: isinstance(value, bool),
 }
-CHUNKS = dict.fromkeys(("first", "growth", "largest"), NUMBER)
+BUDGET = dict.fromkeys(("k", "until"), "a whole number or null")
+DRAW = {
+    **dict.fromkeys(("model", "key", "prompts"), "a text"),
+    "seed": "a whole number",
+    "thinking": "true or false",
+    "template": "a text or null",
+}
+DECODING = {
+    **dict.fromkeys(("temperature", "top_p", "min_p"), "a number"),
+    **dict.fromkeys(("top_k", "max_tokens"), "a whole number"),
+    "stop": "a list of texts",
+}
+CHUNKS = dict.fromkeys(("first", "growth", "largest"), "a number")
+NESTED = {"decoding": DECODING, "chunks": CHUNKS}  # sections of `draw`
 
 
 def write_facts(
     path: Path, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget, origin: Origin | None = None
 ) -> None:
+    """Write run.json: facts are texts for people, `origin` is what a draw compares before it resumes."""
     document: dict[str, object] = {
         "schema": SCHEMA,
         "name": name,
@@ -127,7 +134,7 @@ def write_facts(
 
 
 def rewrite_budget(path: Path, budget: Budget) -> None:
-    """The same run with another budget: samples are added, all else stays."""
+    """Write run.json again with another budget, and with everything else as it was, also keys of newer versions."""
     _write(path, {**read_facts(path), "budget": {"k": budget.k, "until": budget.until}})
 
 
@@ -141,7 +148,7 @@ def read_facts(path: Path) -> dict[str, object]:
         raise OffleashError(f"{path / RUN_FILE} is damaged ({error}); restore it or import the logs again.") from None
     if not isinstance(document, dict) or "schema" not in document:
         raise OffleashError(
-            f"{path / RUN_FILE} is damaged: it does not say what a run is; restore it or import the logs again."
+            f"{path / RUN_FILE} is damaged: it has no schema version; restore it or import the logs again."
         )
     if document["schema"] != SCHEMA:
         raise OffleashError(
@@ -161,26 +168,32 @@ def budget_in(document: Mapping[str, object]) -> Budget:
 
 def read_origin(path: Path) -> Origin | None:
     """Who answered a run that offleash drew; None for one that was imported."""
-    section = read_facts(path).get("draw")
+    return origin_in(read_facts(path), path)
+
+
+def origin_in(document: Mapping[str, object], path: Path) -> Origin | None:
+    """The section 'draw' of a run.json, checked; None where there is none, since the run was imported."""
+    section = document.get("draw")
     if section is None:
         return None
-    names = {one.name for one in fields(Origin)}
-    found = section if isinstance(section, dict) else {}
-    if not found.keys() >= names or not all(isinstance(found[name], dict) for name in ("about", "decoding", "chunks")):
+    names = [field.name for field in fields(Origin)]
+    known = section if isinstance(section, dict) else {}
+    if not known.keys() >= set(names) or not all(isinstance(known[name], dict) for name in ("about", *NESTED)):
         raise OffleashError(f"{path / RUN_FILE} is damaged: its section 'draw' lacks what a draw writes; restore it.")
-    for place, kinds in (("draw", DRAW), ("draw.decoding", DECODING), ("draw.chunks", CHUNKS)):
-        _check(path, place, found if place == "draw" else found[place.removeprefix("draw.")], kinds)
-    return Origin(**{name: found[name] for name in names})
+    _check(path, "draw", known, DRAW)
+    for name, types in NESTED.items():
+        _check(path, f"draw.{name}", known[name], types)
+    return Origin(**{name: known[name] for name in names})
 
 
-def _check(path: Path, place: str, section: object, kinds: Mapping[str, FieldType]) -> None:
-    """Refuse a section of a run.json whose values are not of their kind; those that are missing pass."""
+def _check(path: Path, place: str, section: object, types: Mapping[str, str]) -> None:
+    """Refuse a section of a run.json with a value of another type; fields that are missing pass."""
     if not isinstance(section, dict):
         raise OffleashError(f"{path / RUN_FILE}: {place} is {section!r} and should be an object; restore it.")
-    for name, kind in kinds.items():
-        if name in section and not kind.holds(section[name]):
+    for name, expected in types.items():
+        if name in section and not FIELD_TYPES[expected](section[name]):
             raise OffleashError(
-                f"{path / RUN_FILE}: {place}.{name} is {section[name]!r} and should be {kind.name}; restore it."
+                f"{path / RUN_FILE}: {place}.{name} is {section[name]!r} and should be {expected}; restore it."
             )
 
 

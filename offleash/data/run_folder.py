@@ -5,7 +5,7 @@ One writer at a time holds its lock; a shard appears under its name only when it
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -20,6 +20,7 @@ from offleash.data.run import (
     Origin,
     Run,
     budget_in,
+    origin_in,
     problem_set_hash,
     read_facts,
     read_origin,
@@ -176,11 +177,11 @@ def refuse_other_folder(path: Path) -> None:
 
 def open_run(path: Path, name: str | None = None, verifier: str | None = None) -> Run:
     """A run folder as a run, read lazily; the verdicts of one verifier."""
-    refuse_certificate(path)
     document = read_facts(path)
-    problems = read_problems(path)
+    _refuse_kind(path, document)
+    problems = _checked_problems(path, document)
     chosen = _verifier(path, verifier)
-    facts, origin = document.get("facts"), read_origin(path)
+    facts, origin = document.get("facts"), origin_in(document, path)
     return Run(
         name=name or str(document.get("name") or path.name),
         problems=problems,
@@ -198,7 +199,11 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
 
 def refuse_certificate(path: Path) -> None:
     """Refuse a folder whose kind is another, where a run is wanted."""
-    facts = read_facts(path).get("facts")
+    _refuse_kind(path, read_facts(path))
+
+
+def _refuse_kind(path: Path, document: Mapping[str, object]) -> None:
+    facts = document.get("facts")
     if isinstance(facts, dict) and facts.get("kind") == CERTIFICATE:
         raise OffleashError(
             f"{path} is a certificate: it holds completions and their probabilities, not samples. Compare it with "
@@ -208,7 +213,10 @@ def refuse_certificate(path: Path) -> None:
 
 def read_problems(path: Path) -> pl.DataFrame:
     """The problems of a run folder, checked against the hash that was written with them."""
-    document = read_facts(path)
+    return _checked_problems(path, read_facts(path))
+
+
+def _checked_problems(path: Path, document: Mapping[str, object]) -> pl.DataFrame:
     problems = _problems(path / PROBLEMS_FILE)
     if document.get("problem_set") != problem_set_hash(problems):
         raise OffleashError(
@@ -261,14 +269,14 @@ def _unverified(path: Path) -> pl.LazyFrame:
 
 def _problems(file: Path) -> pl.DataFrame:
     try:
-        found = pl.read_parquet(file)
+        problems = pl.read_parquet(file)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise OffleashError(
             f"{file} cannot be read ({first_line(error)}); restore it or import the logs again."
         ) from None
-    if "problem" not in found.columns:
+    if "problem" not in problems.columns:
         raise OffleashError(f"{file} has no column 'problem'; restore it or import the logs again.")
-    return as_problems(found)
+    return as_problems(problems)
 
 
 def _not_empty(path: Path) -> OffleashError:
