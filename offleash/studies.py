@@ -14,14 +14,13 @@ from offleash.comparing.question import Question
 from offleash.comparing.runs import ComparisonInputs
 from offleash.data.run_folder import is_run
 from offleash.drawing.draw import (
-    Announce,
+    DrawEstimate,
     DrawRequest,
     DrawSummary,
     budget,
     check_draw,
     check_model,
     draw_model,
-    unannounced,
 )
 from offleash.drawing.report import summary_document
 from offleash.drawing.resume import with_prompts
@@ -91,7 +90,7 @@ def study(
     verifying: VerifyOptions | None = None,
     question: Question | None = None,
     progress: Progress = silent,
-    announce: Announce = unannounced,
+    announce: Callable[[DrawEstimate], None] = silent,
     drawn: Callable[[DrawSummary], None] = lambda _: None,
 ) -> StudyRuns:
     """Draw both models into folder/base and folder/rl, verify and compare; again after a kill, it goes on."""

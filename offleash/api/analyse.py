@@ -21,7 +21,7 @@ from offleash.options import (
     Without,
     verb,
 )
-from offleash.progress import Announce, Progress, silent
+from offleash.progress import Progress, silent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,7 +92,7 @@ def likelihood(
     decoding: Annotated[Decoding | None, Without("top_k", "min_p", "max_tokens", "stop")] = None,
     engine: EngineOptions = EngineOptions(),
     progress: Progress = silent,
-    announce: Announce = silent,
+    announce: Progress = silent,
 ) -> "LikelihoodResult":
     """Perplexity by class, the other model's chance on lost and gained problems, and the length of the leash.
 

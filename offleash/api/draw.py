@@ -19,7 +19,7 @@ from offleash.options import (
     Verifier,
     verb,
 )
-from offleash.progress import Announce, Progress, silent
+from offleash.progress import Progress, silent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +47,7 @@ def draw(
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
     progress: Progress = silent,
-    announce: Announce = silent,
+    announce: Progress = silent,
 ) -> "DrawResult":
     """Draw k samples of every problem from a model, each exactly once.
 
@@ -128,7 +128,7 @@ def study(
     judging: Judging = Judging(),
     command: str = "",
     progress: Progress = silent,
-    announce: Announce = silent,
+    announce: Progress = silent,
 ) -> "StudyResult":
     """Draw from two models, judge their samples and compare them: two models in, one answer out.
 
@@ -270,7 +270,7 @@ def certify(
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
     progress: Progress = silent,
-    announce: Announce = silent,
+    announce: Progress = silent,
 ) -> "CertifyResult":
     """Find every completion that is more probable than epsilon, without sampling, and judge it.
 

@@ -23,7 +23,7 @@ from offleash.options import (
     Without,
     verb,
 )
-from offleash.progress import Announce, Progress, silent
+from offleash.progress import Progress, silent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -173,7 +173,7 @@ def problem_set(
     *,
     selection: ProblemSelection = ProblemSelection(),
     progress: Progress = silent,
-    announce: Announce = silent,
+    announce: Progress = silent,
 ) -> "ProblemSetResult":
     """Problems of a benchmark, of Reasoning Gym or of your own file; as JSON lines.
 

@@ -95,13 +95,6 @@ class DrawSummary:
     without_samples: int = 0  # of these, problems without any sample
 
 
-Announce = Callable[[DrawEstimate], None]
-
-
-def unannounced(_: DrawEstimate) -> None:
-    """A draw that nobody watches."""
-
-
 def draw(
     folder: Path,
     problems: pl.DataFrame,
@@ -110,7 +103,7 @@ def draw(
     drawing: DrawRequest,
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
-    announce: Announce = unannounced,
+    announce: Callable[[DrawEstimate], None] = silent,
 ) -> DrawSummary:
     """Draw what is missing of a run; with `until`, samples are judged meanwhile, and verdicts stand beside them."""
     refuse_copies(decoding, drawing.k)
@@ -238,7 +231,7 @@ def draw_model(
     seed: int = 0,
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
-    announce: Announce = unannounced,
+    announce: Callable[[DrawEstimate], None] = silent,
 ) -> DrawSummary:
     """Draw from a model by its name; what is refused is refused before the model is loaded, where that can be told."""
     drawing = check_draw(folder, problems, model, decoding, k, until, seed)

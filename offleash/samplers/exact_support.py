@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from offleash.errors import OffleashError
-from offleash.samplers.sampler import ExpansionProgress, Request, Sampler, SamplingParams, no_progress
+from offleash.progress import Progress, silent
+from offleash.samplers.sampler import Request, Sampler, SamplingParams
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.enumerate_completions import Leaves
@@ -63,7 +64,7 @@ class Expander(Protocol):
         ...
 
     def expand(
-        self, request: Request, decoding: SamplingParams, epsilon: float, progress: ExpansionProgress = no_progress
+        self, request: Request, decoding: SamplingParams, epsilon: float, progress: Progress = silent
     ) -> Expansion: ...
 
 
@@ -107,7 +108,7 @@ class _Shared:
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
     def expand(
-        self, request: Request, decoding: SamplingParams, epsilon: float, progress: ExpansionProgress = no_progress
+        self, request: Request, decoding: SamplingParams, epsilon: float, progress: Progress = silent
     ) -> Expansion:
         from offleash.samplers.huggingface.enumerate_completions import PrefixExpansion
         from offleash.samplers.huggingface.prefix_tree import Tree

@@ -3,19 +3,12 @@
 Also the named decodings (DECODINGS) and a decoding in words.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Protocol
 
 from offleash.errors import OffleashError, unknown
 from offleash.options import Decoding
-
-ExpansionProgress = Callable[[int, int, float], None]  # depth, prefixes at it, mass settled (kept or cut off) so far
-
-
-def no_progress(_: int, __: int, ___: float) -> None:
-    """An expansion that nobody watches."""
-
 
 FINISHED, TRUNCATED = "stop", "length"  # OpenAI's finish reasons, which vLLM and other servers use too
 

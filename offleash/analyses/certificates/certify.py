@@ -29,7 +29,7 @@ from offleash.data.tables import VERDICTS, as_problems
 from offleash.data.verdict import Verdict
 from offleash.drawing.resume import origin_of, stored_decoding
 from offleash.errors import OffleashError
-from offleash.progress import Progress, peak_memory_mb, silent
+from offleash.progress import Progress, peak_memory_mb, silent, stage
 from offleash.render.numbers import duration
 from offleash.samplers.exact_support import Completion, Expander, Expansion, expander_of, refuse_sampler
 from offleash.samplers.registry import Model, open_sampler
@@ -87,13 +87,6 @@ class CertifyResult:
         return float(values.mean()) if len(values) else float("nan")
 
 
-Announce = Callable[[CertifyEstimate], None]
-
-
-def unannounced(_: CertifyEstimate) -> None:
-    """Announce nothing: for callers that show no plan."""
-
-
 def threshold(value: float | None, at: int | None) -> float:
     """Epsilon: as given, or that of a budget, -ln(0.05)/k.
 
@@ -117,7 +110,7 @@ def certify_model(
     above: float,
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
-    announce: Announce = unannounced,
+    announce: Callable[[CertifyEstimate], None] = silent,
 ) -> CertifyResult:
     """Certify with a model by its name; whatever can be refused is refused before the model is loaded."""
     refuse_sampler(model.sampler)
@@ -137,7 +130,7 @@ def certify(
     above: float,
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
-    announce: Announce = unannounced,
+    announce: Callable[[CertifyEstimate], None] = silent,
 ) -> CertifyResult:
     """Expand every problem that has no certificate yet, and judge what has no verdict."""
     started, options = time.monotonic(), verifying or VerifyOptions()
@@ -224,10 +217,7 @@ class _Certifier:
         return reasons
 
     def _expand(self, shard: str, request: Request, label: str, progress: Progress) -> str:
-        def report(depth: int, prefixes: int, settled: float) -> None:
-            progress(f"{label}: {prefixes:,} prefixes of {depth:,} tokens, {settled:.1%} of the mass settled")
-
-        expansion = self.expander.expand(request, self.decoding, self.above, report)
+        expansion = self.expander.expand(request, self.decoding, self.above, stage(progress, label))
         if not expansion.error:
             self.folder.write(
                 shard, _completions(request.problem, expansion.completions), _expansion(request.problem, expansion)

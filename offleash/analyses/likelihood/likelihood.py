@@ -1,6 +1,6 @@
 """Likelihood: score what is missing, and report how probable both models find what either of them, or others, wrote."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from offleash.analyses.likelihood.cross_support import CrossSupport, Divergences, cross_support, leash
 from offleash.analyses.likelihood.missing_scores import (
-    Announce,
+    ScoringEstimate,
     ScoringWork,
     check_models,
     chosen_of,
@@ -93,10 +93,6 @@ class Likelihood:
         return {cell: int((self.detail.class_P == cell).sum()) for cell in CELLS}
 
 
-def unannounced(_: object) -> None:
-    """A report that nobody waits for."""
-
-
 def likelihood(
     before: str,
     after: str,
@@ -104,7 +100,7 @@ def likelihood(
     question: Question | None = None,
     verdicts: str | None = None,
     progress: Progress = silent,
-    announce: Announce = unannounced,
+    announce: Callable[[ScoringEstimate], None] = silent,
 ) -> Likelihood:
     """Score what is missing of two run folders and of external traces, and report."""
     what = asked or LikelihoodRequest()

@@ -1,7 +1,7 @@
 """Score what a likelihood report needs and does not find: samples of both runs, and traces, under both models."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -86,9 +86,6 @@ class ScoringWork:
     traces: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
-
-
-Announce = Callable[[ScoringEstimate], None]
 
 
 def chosen_of(

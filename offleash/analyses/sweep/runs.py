@@ -20,7 +20,7 @@ from offleash.data.tables import SAMPLES
 from offleash.drawing.draw import DrawRequest, DrawSummary, budget, check_draw, check_model, draw
 from offleash.drawing.resume import is_empty_draw, refuse_changes, with_prompts
 from offleash.errors import OffleashError
-from offleash.progress import Progress
+from offleash.progress import Progress, stage
 from offleash.samplers.registry import SAMPLERS, Model, fingerprint, open_sampler
 from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.verifying.cases import problem_cases, refuse_unreadable
@@ -194,14 +194,12 @@ class SweepRuns:
         folder = run_path(self.folder, member.label, decoding)
         drawing = self._drawing(member, decoding)
 
-        def report(text: str) -> None:
-            self.progress(f"{label}: {text}")
-
         self.progress(label)
+        progress = stage(self.progress, label)
         if not self._complete(folder, member.model):
             sampler = self.sampler(member.model)
-            self._count(draw(folder, self.problems, sampler, decoding, drawing, self.verifying, report))
-        judged = verify_with(self.judge, folder, self.verifying, report)
+            self._count(draw(folder, self.problems, sampler, decoding, drawing, self.verifying, progress))
+        judged = verify_with(self.judge, folder, self.verifying, progress)
         return open_run(folder, name, judged.verifier)
 
     def sampler(self, model: Model) -> Sampler:

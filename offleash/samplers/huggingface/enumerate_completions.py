@@ -16,11 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from offleash.progress import Progress, silent
 from offleash.samplers.huggingface.attention import Prompts, Slots
 from offleash.samplers.huggingface.forward import Network
 from offleash.samplers.huggingface.prefix_sampling import Stops, WalkLimits, distribution
 from offleash.samplers.huggingface.prefix_tree import ROOT, PrefixRows, Tree, first_rows, placed
-from offleash.samplers.sampler import FINISHED, TRUNCATED, ExpansionProgress, SamplingParams, no_progress
+from offleash.samplers.sampler import FINISHED, TRUNCATED, SamplingParams
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -67,7 +68,7 @@ class PrefixExpansion:
     floor: float  # completions above it are kept where their last prefix is above epsilon: they cost nothing more
     limits: WalkLimits = field(default_factory=WalkLimits)
     stops: Stops | None = None
-    progress: ExpansionProgress = no_progress
+    progress: Progress = silent
     found: float = 0.0  # mass of completions
     cut: float = 0.0  # mass of all that was left unexplored
     prefixes: int = 0  # that were expanded
@@ -100,7 +101,8 @@ class PrefixExpansion:
                 return
             have, front = depth, self._next(front.rows, found, slots, waiting)
             depth += 1
-            self.progress(depth, len(front.sums_R2), self.found + self.cut)
+            settled = self.found + self.cut
+            self.progress(f"{len(front.sums_R2):,} prefixes of {depth:,} tokens, {settled:.1%} of the mass settled")
 
     def _branches(self, front: _Front, slots: Slots, have: int, last: bool) -> _Branches:
         """All rows through the model, as many at a time as fit, and what they part into."""
