@@ -14,7 +14,7 @@ import polars as pl
 
 from offleash.data.run import CERTIFICATE, RUN_FILE, Budget, Origin, problem_set_hash, read_facts, write_facts
 from offleash.data.run_folder import PROBLEMS_FILE, folder_name, is_run, read_problems
-from offleash.data.shards import SHARD, as_table, scan_shards, write_whole
+from offleash.data.shards import SHARD, as_table, scan_shards, write_atomically
 from offleash.data.tables import TRUNCATED, VERDICT, VERDICTS
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
@@ -84,7 +84,7 @@ class CertificateFolder:
     def keep_problems(self, problems: pl.DataFrame) -> None:
         """The problems as asked; again where a kill came between the first two files."""
         if read_facts(self.path).get("problem_set") == problem_set_hash(problems):
-            write_whole(self.path / PROBLEMS_FILE, problems)
+            write_atomically(self.path / PROBLEMS_FILE, problems)
 
     def whole(self) -> bool:
         return (self.path / PROBLEMS_FILE).is_file()
@@ -96,12 +96,12 @@ class CertificateFolder:
             ("expansions", expansion, EXPANSIONS),
         ):
             (self.path / folder).mkdir(exist_ok=True)
-            write_whole(self.path / folder / shard, as_table(frame, schema))
+            write_atomically(self.path / folder / shard, as_table(frame, schema))
 
     def write_verdicts(self, verifier: str, shard: str, frame: pl.DataFrame) -> None:
         folder = self.path / "judged" / folder_name(verifier)
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / shard, as_table(frame, VERDICTS).sort("problem", "index"))
+        write_atomically(folder / shard, as_table(frame, VERDICTS).sort("problem", "index"))
 
     def done(self) -> set[str]:
         """Shards of problems that are expanded; what a kill left of another is removed."""
@@ -145,7 +145,7 @@ def read_terms(path: Path) -> CertificateSettings:
         return CertificateSettings(
             float(known["epsilon"]),
             str(known["vocabulary"]),
-            Origin(**{one.name: origin[one.name] for one in fields(Origin)}),
+            Origin(**{field.name: origin[field.name] for field in fields(Origin)}),
         )
     except (KeyError, ValueError, TypeError):
         raise OffleashError(
@@ -175,9 +175,9 @@ def open_certificate(path: Path, name: str | None = None, verifier: str | None =
     table = masses(completions, expansions, terms.epsilon)
     short = table.filter(pl.col("found") != pl.col("completions"))
     if short.height:
-        problem, found, wrote = short.select("problem", "found", "completions").row(0)
+        problem, stored, written = short.select("problem", "found", "completions").row(0)
         raise OffleashError(
-            f"{path}: problem {problem!r} has {found} completions and {wrote} were written; a shard was changed or "
+            f"{path}: problem {problem!r} has {stored} completions and {written} were written; a shard was changed or "
             "removed. Restore it, or delete its shard in 'expansions' and certify again."
         )
     label = name or str(read_facts(path).get("name") or path.name)
@@ -188,14 +188,14 @@ def masses(completions: pl.LazyFrame, expansions: pl.DataFrame, epsilon: float) 
     """Per problem the mass of every verdict, and what is most probable of the correct ones and of the failed."""
     p, verdict = pl.col("p"), pl.col("verdict")
 
-    def mass(one: Verdict) -> pl.Expr:
-        return p.filter(verdict == one.value).sum().alias(one.value)
+    def mass(kind: Verdict) -> pl.Expr:
+        return p.filter(verdict == kind.value).sum().alias(kind.value)
 
-    def largest(one: Verdict) -> pl.Expr:
-        return p.filter(verdict == one.value).max().fill_null(0.0)
+    def largest(kind: Verdict) -> pl.Expr:
+        return p.filter(verdict == kind.value).max().fill_null(0.0)
 
     by_problem = completions.group_by("problem").agg(
-        *(mass(one) for one in Verdict),
+        *(mass(kind) for kind in Verdict),
         p.filter(pl.col("finish") == TRUNCATED).sum().alias("truncated"),
         largest(Verdict.CORRECT).alias("largest"),
         largest(Verdict.FAILED).alias("largest_failed"),
@@ -203,7 +203,7 @@ def masses(completions: pl.LazyFrame, expansions: pl.DataFrame, epsilon: float) 
         pl.len().cast(pl.Int64).alias("found"),
     )
     joined = expansions.join(by_problem.collect(), on="problem", how="left", maintain_order="left")
-    numbers = [*(one.value for one in Verdict), "truncated", "largest", "largest_failed"]
+    numbers = [*(kind.value for kind in Verdict), "truncated", "largest", "largest_failed"]
     return joined.with_columns(
         pl.col(numbers).fill_null(0.0),
         pl.col("correct_completions", "found").fill_null(0),
@@ -211,35 +211,35 @@ def masses(completions: pl.LazyFrame, expansions: pl.DataFrame, epsilon: float) 
     )
 
 
-def joined(name: str, some: list[Certificate]) -> Certificate:
+def joined(name: str, certificates: list[Certificate]) -> Certificate:
     """Certificates of several sets of problems as one; the coarsest epsilon holds for all."""
-    if len(some) == 1:
-        return some[0]
-    problems = pl.concat([one.problems for one in some])
+    if len(certificates) == 1:
+        return certificates[0]
+    problems = pl.concat([certificate.problems for certificate in certificates])
     twice = problems.filter(pl.col("problem").is_duplicated())
     if twice.height:
         raise OffleashError(
             f"{name!r}: problem {twice['problem'][0]!r} is in two of the certificates; name one of them."
         )
-    _same(name, "model", (one.terms.origin.model for one in some))
-    _same(name, "vocabulary", (one.terms.vocabulary for one in some))
-    _same(name, "decoding", (json.dumps(dict(one.terms.origin.decoding)) for one in some))
-    coarsest = max(some, key=lambda one: one.terms.epsilon)
-    verifiers = ", ".join(dict.fromkeys(one.verifier for one in some))
+    _same(name, "model", (certificate.terms.origin.model for certificate in certificates))
+    _same(name, "vocabulary", (certificate.terms.vocabulary for certificate in certificates))
+    _same(name, "decoding", (json.dumps(dict(certificate.terms.origin.decoding)) for certificate in certificates))
+    coarsest = max(certificates, key=lambda certificate: certificate.terms.epsilon)
+    verifiers = ", ".join(dict.fromkeys(certificate.verifier for certificate in certificates))
     return Certificate(
         name,
         problems,
         coarsest.terms,
         verifiers,
-        pl.concat([one.table for one in some]),
-        pl.concat([one.completions for one in some]),
+        pl.concat([certificate.table for certificate in certificates]),
+        pl.concat([certificate.completions for certificate in certificates]),
     )
 
 
 def _same(name: str, what: str, values: Iterable[str]) -> None:
-    found = list(dict.fromkeys(values))
-    if len(found) > 1:
-        raise OffleashError(f"{name!r} has certificates of different {what} ({', '.join(found)}); name one of them.")
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) > 1:
+        raise OffleashError(f"{name!r} has certificates of different {what} ({', '.join(distinct)}); name one of them.")
 
 
 def _verifier(path: Path, wanted: str | None) -> str:
@@ -248,18 +248,18 @@ def _verifier(path: Path, wanted: str | None) -> str:
     known = sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
     if wanted is not None:
         exact = folder_name(wanted)
-        some = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
-        if not some:
+        versions = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
+        if not versions:
             raise unknown(f"verifier with verdicts in {path}", wanted, known)
     else:
-        some = known
+        versions = known
         if len({name.partition("@")[0] for name in known}) > 1:
             raise OffleashError(
                 f"{path} has verdicts of several verifiers: {', '.join(known)}; choose with --verdicts."
             )
-    if not some:
+    if not versions:
         raise OffleashError(f"{path} has no verdicts yet; run its `offleash certify` again.")
     return max(
-        some,
+        versions,
         key=lambda name: [(int(word), "") if word.isdigit() else (-1, word) for word in re.findall(r"\d+|\D+", name)],
     )

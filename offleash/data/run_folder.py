@@ -33,9 +33,9 @@ from offleash.data.shards import (
     add_shard,
     as_table,
     first_line,
+    mark_missing_shards,
     scan_shards,
-    strike_seals,
-    write_whole,
+    write_atomically,
 )
 from offleash.data.tables import SAMPLES, VERDICTS, as_problems
 from offleash.data.verdict import STORED_AS
@@ -82,10 +82,10 @@ class RunFolder:
 
     def forget_shards(self) -> None:
         """Note the shards that are gone as such: what they held is to be drawn again."""
-        strike_seals(self.path / "samples")
+        mark_missing_shards(self.path / "samples")
 
     def keep_problems(self, problems: pl.DataFrame) -> None:
-        write_whole(self.path / PROBLEMS_FILE, problems)
+        write_atomically(self.path / PROBLEMS_FILE, problems)
 
     def raise_budget(self, budget: Budget) -> None:
         rewrite_budget(self.path, budget)
@@ -101,7 +101,7 @@ class RunFolder:
             add_shard(folder, frame, VERDICTS)
             return
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / shard, as_table(frame, VERDICTS).sort("problem", "index"))
+        write_atomically(folder / shard, as_table(frame, VERDICTS).sort("problem", "index"))
 
     def write_about(self, verifier: str, text: str) -> None:
         """A note beside a verifier's verdicts on what they were made with."""

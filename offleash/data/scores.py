@@ -119,26 +119,26 @@ def write_about(run: Path, name: str, document: Mapping[str, object]) -> None:
         raise OffleashError(f"{file} could not be written ({error.strerror}); make room for it.") from None
 
 
-def same_model(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+def same_model(first: Mapping[str, object], second: Mapping[str, object]) -> bool:
     """Whether two say of themselves that they are one model, by its weights where both can be seen."""
-    if one.get("fingerprint") and other.get("fingerprint"):
-        return one["fingerprint"] == other["fingerprint"]
-    return all(one.get(name) == other.get(name) for name in NAMED)
+    if first.get("fingerprint") and second.get("fingerprint"):
+        return first["fingerprint"] == second["fingerprint"]
+    return all(first.get(name) == second.get(name) for name in NAMED)
 
 
 def own_scores(run: Path, drawn: Mapping[str, object]) -> str | None:
     """The name under which scores of the model that drew a run stand; of several, those by its own distribution."""
-    found = []
+    candidates = []
     for name in scored_models(run):
-        told = read_about(run, name) or {}
-        about, decoding = told.get("about"), told.get("decoding")
+        stored = read_about(run, name) or {}
+        about, decoding = stored.get("about"), stored.get("decoding")
         if isinstance(about, dict) and same_model(drawn, about):
             plain = isinstance(decoding, dict) and decoding.get("temperature") == 1 and decoding.get("top_p") == 1
-            found.append((not plain, name))
-    return min(found)[1] if found else None
+            candidates.append((not plain, name))
+    return min(candidates)[1] if candidates else None
 
 
-def a_token(scores: pl.LazyFrame) -> pl.LazyFrame:
+def with_token_means(scores: pl.LazyFrame) -> pl.LazyFrame:
     """Scores with their means a token and the perplexity of each trace; null where it has no tokens or no sums."""
     tokens = pl.when(pl.col("tokens") > 0).then(pl.col("tokens"))
     means = scores.with_columns(

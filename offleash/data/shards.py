@@ -40,13 +40,13 @@ def add_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType],
         names += [Path(name).stem for name in seals(folder)]
     last = max((int(name) for name in names if name.isdigit()), default=-1)
     file = folder / f"{last + 1:06d}.parquet"
-    write_whole(file, as_table(frame, schema).sort("problem", "index"))
+    write_atomically(file, as_table(frame, schema).sort("problem", "index"))
     if sealed:
         _seal(file, frame.height)
     return file.name
 
 
-def write_whole(file: Path, frame: pl.DataFrame) -> None:
+def write_atomically(file: Path, frame: pl.DataFrame) -> None:
     """Write beside the name, then rename: a reader sees the whole file or none of it."""
     temporary = file.with_name(file.name + WRITING)
     try:
@@ -80,16 +80,16 @@ def scan_shards(folder: Path, schema: dict[str, pl.DataType], only: str = SHARD)
 def check_schema(file: Path, schema: dict[str, pl.DataType]) -> None:
     """Refuse a shard that is cut off or has other columns than its table."""
     try:
-        found = pl.read_parquet_schema(file)
+        columns = pl.read_parquet_schema(file)
     except DAMAGE as error:
         raise damaged(file, error) from None
-    missing = [column for column in schema if column not in found and column not in LATER]
+    missing = [column for column in schema if column not in columns and column not in LATER]
     if missing:
         raise OffleashError(f"{file} lacks the columns {missing}; it was not written by this version of offleash.")
-    changed = [column for column in schema if column in found and found[column] != schema[column]]
+    changed = [column for column in schema if column in columns and columns[column] != schema[column]]
     if changed:
         raise OffleashError(
-            f"{file}: column {changed[0]!r} is {found[changed[0]]} and should be {schema[changed[0]]}; the shard "
+            f"{file}: column {changed[0]!r} is {columns[changed[0]]} and should be {schema[changed[0]]}; the shard "
             "was edited. Restore it or import the logs again."
         )
 
@@ -108,15 +108,15 @@ def seals(folder: Path) -> dict[str, Seal]:
         lines = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return {}
-    found = {}
+    noted = {}
     for line in lines:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             row = json.loads(line)
-            found[str(row["shard"])] = Seal(str(row["blake2b"]), int(row["rows"]))
-    return found
+            noted[str(row["shard"])] = Seal(str(row["blake2b"]), int(row["rows"]))
+    return noted
 
 
-def strike_seals(folder: Path) -> None:
+def mark_missing_shards(folder: Path) -> None:
     """Note of every shard that is gone that it holds nothing: its name stays taken."""
     for name, seal in seals(folder).items():
         if seal.rows and not (folder / name).is_file():
@@ -177,7 +177,7 @@ def read_beside(file: Path, schema: dict[str, pl.DataType], again: str) -> pl.Da
 def write_beside(file: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType], key: Sequence[str] = KEY) -> None:
     """Write what stands beside one shard, whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, as_table(frame, schema).sort(key))
+    write_atomically(file, as_table(frame, schema).sort(key))
 
 
 def drop_without_samples(run: Path, folder: Path) -> None:

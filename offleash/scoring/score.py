@@ -20,12 +20,12 @@ from offleash.data.scores import (
     NAMED,
     SCORES,
     Sums,
-    a_token,
     positions_folder,
     read_about,
     same_model,
     scan_scores,
     scores_folder,
+    with_token_means,
     write_about,
 )
 from offleash.data.shards import DAMAGE, SHARD, check_schema, damaged, drop_without_samples, scan_shards
@@ -150,7 +150,7 @@ class Summary:
 def summaries(scores: pl.LazyFrame, verdicts: pl.LazyFrame | None = None) -> dict[str, Summary]:
     """Summaries by group: all traces first, then by verdict where there are verdicts."""
     frame = scores if verdicts is None else _judged(scores, verdicts)
-    traces = a_token(frame).collect()
+    traces = with_token_means(frame).collect()
     groups = {ALL: summary(traces)}
     if verdicts is not None:
         for name in ("correct", "wrong", "unread", "failed", UNVERIFIED):
@@ -161,7 +161,7 @@ def summaries(scores: pl.LazyFrame, verdicts: pl.LazyFrame | None = None) -> dic
 
 
 def summary(traces: pl.DataFrame) -> Summary:
-    """The summary of traces that have their means a token (a_token)."""
+    """The summary of traces that have means per token (with_token_means)."""
     scored = traces.filter(pl.col("logprob_raw").is_not_null())
     some = scored.filter(pl.col("tokens") > 0)
     tokens = int(scored["tokens"].cast(pl.Int64).sum())

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from offleash.data.run_folder import append_to_run, create_run
-from offleash.data.scores import SCORES, Trace, a_token, scan_scores, scored_models
+from offleash.data.scores import SCORES, Trace, scan_scores, scored_models, with_token_means
 from offleash.data.tables import as_problems, question_hash
 from offleash.drawing.draw import DrawRequest, draw
 from offleash.errors import OffleashError
@@ -269,7 +269,7 @@ def test_means_are_over_traces_then_problems_and_pooled_over_tokens() -> None:
     assert found.perplexity == pytest.approx(np.exp(2))
     assert found.perplexity_quartiles == pytest.approx((np.exp([1, 2]).mean(), np.exp([2, 4]).mean()))
     assert found.perplexity_pooled == pytest.approx(np.exp(15 / 6))
-    assert a_token(scores.lazy()).collect()["perplexity"].to_list()[3] is None
+    assert with_token_means(scores.lazy()).collect()["perplexity"].to_list()[3] is None
 
 
 @pytest.mark.parametrize(

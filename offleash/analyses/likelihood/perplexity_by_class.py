@@ -13,7 +13,7 @@ from offleash.analyses.likelihood.samples import ScoredSamples
 from offleash.analyses.likelihood.traces import ExternalTrace
 from offleash.comparing.per_problem import ProblemDetail
 from offleash.data.run import Run
-from offleash.data.scores import SAMPLES, Sums, a_token
+from offleash.data.scores import SAMPLES, Sums, with_token_means
 from offleash.data.tally import Float, Integer
 from offleash.data.verdict import Verdict
 from offleash.stats.intervals import Estimate, Interval, ratios, strata
@@ -259,7 +259,9 @@ def _known(told: ProblemDetail, r: int) -> pl.DataFrame:
 def _traces(told: ProblemDetail, r: int, scores: pl.LazyFrame) -> pl.DataFrame:
     """Every scored trace: its perplexity (null: it has no sums), the class of its problem, whether it is correct."""
     run = (told.comparison.before, told.comparison.after)[r]
-    scored = a_token(scores).select("problem", pl.col("index").cast(pl.Int64), pl.col("perplexity").fill_nan(None))
+    scored = with_token_means(scores).select(
+        "problem", pl.col("index").cast(pl.Int64), pl.col("perplexity").fill_nan(None)
+    )
     traces = scored.join(_known(told, r).lazy(), on="problem")
     if run.verdicts is None:
         return traces.with_columns(correct=pl.lit(False)).collect(engine="streaming")

@@ -21,7 +21,7 @@ from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
 from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
-from offleash.data.shards import write_whole
+from offleash.data.shards import write_atomically
 from offleash.drawing.resume import with_prompts
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
@@ -91,7 +91,7 @@ class Pilots:
             known = self._drawn(temperature)
             self._kept = pl.concat([self._kept.filter(pl.col("temperature") != temperature), known])
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.file, self._kept)
+            write_atomically(self.file, self._kept)
         rows = self.problems.select("problem").join(known, on="problem", how="left", maintain_order="left")
         return rows["entropy"].to_numpy().astype(np.float64)
 
