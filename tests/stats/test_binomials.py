@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from offleash.errors import OffleashError
@@ -94,7 +95,8 @@ RATES = (0.0, 1e-300, 1e-12, 1e-5, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9, 1 - 1e-6, 1.0
 TINY = 1e-290  # below it a float has lost digits, or is 0
 
 
-def agree(ours: np.ndarray, theirs: np.ndarray) -> None:
+def agree(ours: np.ndarray, expected: ArrayLike) -> None:
+    theirs = np.asarray(expected)
     big = theirs > TINY
     np.testing.assert_allclose(ours[big], theirs[big], rtol=4e-12, atol=0)
     assert (ours[~big] <= 1e-280).all()
