@@ -186,7 +186,9 @@ def _refuse_more(path: Path, rest: str, blocks: Iterator[str]) -> None:
     """Two arrays written one after the other are one file to `cat` and half a file to a reader: say so."""
     after = rest.strip() or next((block for block in blocks if block.strip()), "").strip()
     if after:
-        raise OffleashError(f"{path} goes on after the end of its JSON: {shown(after[:60])}. Delete what follows it.")
+        raise OffleashError(
+            f"{path} has text after the end of its JSON: {shown(after[:60])}. Delete it, or split the file."
+        )
 
 
 def _object(value: object, path: Path, number: int, kind: FileKind) -> dict[str, object]:

@@ -152,7 +152,7 @@ def _json(value: object) -> str:
 
 
 def whole_of(value: object) -> int | None:
-    """A value as an integer; None when it is not one, or does not fit a column of 64 bits. Booleans are no numbers."""
+    """A value as an integer; None when it is not one, or does not fit a column of 64 bits. Booleans are not numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

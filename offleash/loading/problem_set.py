@@ -87,7 +87,7 @@ def _counted(read: ProblemSet, benchmark: Benchmark) -> ProblemSet:
 
 
 def _is_path(name: str) -> bool:
-    """Whether a word that is no benchmark is meant as a file: it exists, or looks like a path."""
+    """Whether a name that is not a benchmark is meant as a file: it exists, or looks like a path."""
     return Path(name).exists() or "/" in name or "\\" in name or name.lower().endswith(FILES)
 
 

@@ -63,7 +63,7 @@ class Log:
     frames: Iterator[pl.DataFrame]  # of data.tables.ENTRIES, or COUNTS when counts is True
     counts: bool = False
     notes: list[Note] = field(default_factory=list)
-    facts: dict[str, str] = field(default_factory=dict)  # model, tool version, decoding: what the log says of itself
+    facts: dict[str, str] = field(default_factory=dict)  # model, tool version, decoding: what the log says about itself
     unverified_hint: str = ""  # next step where samples have no verdict
 
 

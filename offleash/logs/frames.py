@@ -131,5 +131,5 @@ def split_entries(source: Iterable[Row], options: Options, convert: Convert, jud
 
 
 def _valid(text: str) -> str:
-    """Through UTF-16: two halves that stand side by side become the character they make."""
+    """Through UTF-16: two halves side by side become the character they make."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -135,7 +135,7 @@ class VerdictReader:
         return notes
 
     def not_a_mark(self, value: object, row: int) -> OffleashError:
-        """The refusal of a value that is no verdict in any log we know."""
+        """The refusal of a value that is not a verdict in any log we know."""
         return OffleashError(
             f"{self.path}: row {row}: the verdict is {shown(value)}. A verdict is true or false, 0 or 1, a score, or a "
             f"word such as correct, incorrect, passed, failed. --map verdict=NAME reads it from another column."

@@ -95,7 +95,9 @@ def _choice(fields: Fields, choices: tuple[str, ...]) -> Derived:
     """A question with options: the gold becomes a letter, and a blind guess is right once in so many."""
     right = letter(fields.gold, None, choices)
     if right is None:
-        raise OffleashError(f"there is no answer among the choices {shown(list(choices))}.")
+        raise OffleashError(
+            f"there is no answer beside the choices {shown(list(choices))}. Fill in the right letter or text."
+        )
     return Derived(fields.question, right, {"choices": list(choices)}, "choice", 1 / len(choices), "choice")
 
 
@@ -153,7 +155,7 @@ def dated(first: str, before: str) -> Keep:
 
 
 def of_tasks(*tasks: str) -> Callable[[Row], bool]:
-    """Keeps rows of the named tasks; rows without a task are a copy that was cut to them already."""
+    """Keeps rows of the named tasks; rows without a task are of a copy that was cut to them already."""
 
     def keep(row: Row) -> bool:
         return row.get("task") is None or row.get("task") in tasks

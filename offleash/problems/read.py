@@ -175,7 +175,7 @@ def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Ben
 def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str | None, dict[str, object]]:
     """The gold answer; a fraction keeps the digits of the file, and a written solution gives what it boxes.
 
-    Several answers of a benchmark (OlympiadBench) are all asked for; in a user's file they may be alternatives.
+    Several answers of a benchmark (OlympiadBench) are all required; in a user's file they may be alternatives.
     """
     value, column = cells.get("gold"), chosen.get("gold", "")
     if joined and isinstance(value, list) and len(value) > 1:

@@ -101,7 +101,7 @@ def test_repairs_are_made_only_where_they_are_noted(tmp_path: Path) -> None:
 
 def test_what_follows_a_json_array_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, b'[{"a": 1}]\n \n[{"a": 2}]\n')
-    with pytest.raises(OffleashError, match=r"goes on after the end of its JSON: '\[\{"):
+    with pytest.raises(OffleashError, match=r"has text after the end of its JSON: '\[\{"):
         list(array_rows(path, STRICT))
 
 

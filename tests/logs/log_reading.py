@@ -26,5 +26,5 @@ def verdicts(frame: pl.DataFrame) -> dict[str | None, int]:
     return dict(frame["verdict"].value_counts().rows())
 
 
-def said(log: Log) -> str:
+def notes_text(log: Log) -> str:
     return " | ".join(note.text for note in log.notes)

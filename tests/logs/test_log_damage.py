@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
 from offleash.logs.registry import FORMATS
-from tests.logs.log_reading import FIXTURES, read, said
+from tests.logs.log_reading import FIXTURES, notes_text, read
 
 GOOD = '{"id": "a", "response": "x", "correct": true}\n'
 SMALL = sorted(path for path in FIXTURES.rglob("*") if path.is_file() and path.name != "README.md")
 
 
-def wrote(folder: Path, data: bytes) -> Path:
+def write_log(folder: Path, data: bytes) -> Path:
     path = folder / "log"
     path.write_bytes(data)
     return path
@@ -75,7 +75,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_read_is_refused_with_the_file_and_the_reason(case: str, tmp_path: Path) -> None:
     data, message = REFUSED[case]
-    path = wrote(tmp_path, data)
+    path = write_log(tmp_path, data)
     with pytest.raises(OffleashError, match=f"(?s){message}") as caught:
         read(path)
     assert str(path) in str(caught.value)
@@ -89,14 +89,14 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_cut_off_last_line_is_left_out_and_told(tmp_path: Path) -> None:
-    log, frame = read(wrote(tmp_path, (GOOD * 3 + GOOD[:20]).encode()))
+    log, frame = read(write_log(tmp_path, (GOOD * 3 + GOOD[:20]).encode()))
     assert frame.height == 3
     assert [(note.rows, note.left_out) for note in log.notes if note.left_out] == [(1, True)]
-    assert "row 4" in said(log)
+    assert "row 4" in notes_text(log)
 
 
 def test_blank_lines_are_ignored_and_rows_keep_their_numbers(tmp_path: Path) -> None:
-    _, frame = read(wrote(tmp_path, f"\n{GOOD}\n\n{GOOD}\n".encode()))
+    _, frame = read(write_log(tmp_path, f"\n{GOOD}\n\n{GOOD}\n".encode()))
     assert frame["row"].to_list() == [2, 5]
 
 
@@ -104,43 +104,43 @@ def test_blank_lines_are_ignored_and_rows_keep_their_numbers(tmp_path: Path) -> 
 @pytest.mark.parametrize("text", [GOOD.replace("x", "é\u2028ß"), "id,response,correct\na,é\u2028ß,true\n"])
 def test_encodings_with_a_byte_order_mark_are_read(tmp_path: Path, encoding: str, text: str) -> None:
     marked = f"\ufeff{text}" if encoding in ("utf-16-le", "utf-16-be") else text
-    _, frame = read(wrote(tmp_path, marked.encode(encoding)))
+    _, frame = read(write_log(tmp_path, marked.encode(encoding)))
     assert frame.select("problem", "text", "verdict").row(0) == ("a", "é\u2028ß", "correct")
 
 
 def test_bad_bytes_are_replaced_and_counted(tmp_path: Path) -> None:
     bad = GOOD.encode().replace(b"x", b"\xff")
-    log, frame = read(wrote(tmp_path, GOOD.encode() + bad + bad))
+    log, frame = read(write_log(tmp_path, GOOD.encode() + bad + bad))
     assert frame["text"].to_list() == ["x", "\ufffd", "\ufffd"]
-    assert "2 lines, the first is line 2, are not valid UTF-8" in said(log)
+    assert "2 lines, the first is line 2, are not valid UTF-8" in notes_text(log)
 
 
 def test_half_a_surrogate_pair_is_replaced_and_told(tmp_path: Path) -> None:
-    log, frame = read(wrote(tmp_path, GOOD.replace("x", r"\ud800").encode()))
+    log, frame = read(write_log(tmp_path, GOOD.replace("x", r"\ud800").encode()))
     assert frame["text"].to_list() == ["\ufffd"]
-    assert "surrogate" in said(log)
+    assert "surrogate" in notes_text(log)
 
 
 def test_nan_is_accepted_in_json(tmp_path: Path) -> None:
-    _, frame = read(wrote(tmp_path, GOOD.replace("true", "NaN").encode()))
+    _, frame = read(write_log(tmp_path, GOOD.replace("true", "NaN").encode()))
     assert frame["verdict"].to_list() == [None]
 
 
 def test_an_empty_text_is_still_a_sample(tmp_path: Path) -> None:
-    _, frame = read(wrote(tmp_path, GOOD.replace('"x"', '""').encode()))
+    _, frame = read(write_log(tmp_path, GOOD.replace('"x"', '""').encode()))
     assert frame.select("text", "verdict").row(0) == ("", "correct")
 
 
 def test_a_json_array_in_one_long_line_is_read_in_pieces(tmp_path: Path) -> None:
     rows = [{"id": f"p{i}", "response": "x" * 50_000, "correct": True} for i in range(20)]
-    _, frame = read(wrote(tmp_path, json.dumps(rows).encode()))
+    _, frame = read(write_log(tmp_path, json.dumps(rows).encode()))
     assert frame["problem"].to_list() == [f"p{i}" for i in range(20)]
 
 
 def attempt(data: bytes, options: Options) -> None:
     """Read whatever this is; only an OffleashError may come of it."""
     with tempfile.TemporaryDirectory() as folder:
-        path = wrote(Path(folder), data)
+        path = write_log(Path(folder), data)
         with suppress(OffleashError):
             read(path, options)
 
@@ -221,7 +221,10 @@ def test_a_parquet_column_of_any_kind_raises_nothing_else(column: str, kind: str
 def test_numbers_that_are_not_whole_are_no_index(tmp_path: Path) -> None:
     rows = [{"id": "a", "correct": True, "sample": 1}, {"id": "a", "correct": True, "sample": 1.5}]
     pl.DataFrame(rows, schema_overrides={"sample": pl.Float64}).write_parquet(tmp_path / "rows.parquet")
-    for path in (tmp_path / "rows.parquet", wrote(tmp_path, "".join(json.dumps(row) + "\n" for row in rows).encode())):
+    for path in (
+        tmp_path / "rows.parquet",
+        write_log(tmp_path, "".join(json.dumps(row) + "\n" for row in rows).encode()),
+    ):
         with pytest.raises(OffleashError, match=r"row 2.*'sample' is 1\.5"):
             read(path)
 
@@ -229,12 +232,12 @@ def test_numbers_that_are_not_whole_are_no_index(tmp_path: Path) -> None:
 def test_blank_lines_before_a_header_are_ignored(tmp_path: Path) -> None:
     for quote in ("", '"'):
         text = f"\n\nid\tcorrect\n{quote}a{quote}\t1\n\nb\t0\n"
-        _, frame = read(wrote(tmp_path, text.encode()))
+        _, frame = read(write_log(tmp_path, text.encode()))
         assert frame.select("problem", "row").rows() == [("a", 4), ("b", 6)]
 
 
 def test_a_quote_far_down_a_csv_file_is_read_as_one(tmp_path: Path) -> None:
     plain = "".join(f"p{i},{'x' * 20},1\n" for i in range(60_000))
-    _, frame = read(wrote(tmp_path, f'id,response,correct\n{plain}"q","a,\nb",0\nr,c,1\n'.encode()))
+    _, frame = read(write_log(tmp_path, f'id,response,correct\n{plain}"q","a,\nb",0\nr,c,1\n'.encode()))
     assert frame["row"].to_list() == list(range(2, 60_004))
     assert frame.tail(2).select("problem", "text", "verdict").rows() == [("q", "a,\nb", "wrong"), ("r", "c", "correct")]

@@ -8,7 +8,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
-from tests.logs.log_reading import FIXTURES, lines, read, said, verdicts
+from tests.logs.log_reading import FIXTURES, lines, notes_text, read, verdicts
 
 ONE = FIXTURES / "lm_eval/samples_tiny_one_2026-01-31T12-00-00.jsonl"
 EVAL = FIXTURES / "inspect/tiny_sums.eval"
@@ -17,8 +17,8 @@ TWO_REWARDS = FIXTURES / "trl/completions_two_rewards.parquet"
 
 def test_lm_eval_takes_the_first_filter_and_names_the_others() -> None:
     log, frame = read(ONE)
-    assert "'strict-match'" in said(log)
-    assert "upper" in said(log)
+    assert "'strict-match'" in notes_text(log)
+    assert "upper" in notes_text(log)
     assert frame.filter(pl.col("verdict") == "correct")["gold"].to_list() == ["lol"]
 
 
@@ -36,7 +36,7 @@ def test_lm_eval_never_copies_the_verdict_of_a_document_to_its_repeats() -> None
     log, frame = read(FIXTURES / "lm_eval/samples_tiny_four_2026-01-31T12-00-00.jsonl")
     assert frame["verdict"].null_count() == 16
     assert frame["text"].to_list() == ["lol"] * 16
-    assert "share one verdict" in said(log)
+    assert "share one verdict" in notes_text(log)
 
 
 def test_lm_eval_prefers_the_question_of_the_document_to_the_prompt_of_the_model() -> None:
@@ -84,7 +84,7 @@ def test_inspect_says_model_and_decoding() -> None:
 
 def test_inspect_takes_the_scorer_that_was_asked_for() -> None:
     log, frame = read(EVAL, Options(filter="includes", texts=False))
-    assert "that of includes; also there: match" in said(log)
+    assert "that of includes; also there: match" in notes_text(log)
     assert verdicts(frame) == {"correct": 7, "wrong": 5}
     with pytest.raises(OffleashError, match=r"no scorer 'include'\. Did you mean 'includes'"):
         read(EVAL, Options(filter="include"))
@@ -104,9 +104,9 @@ def test_inspect_marks_partial_credit_no_answer_and_errors_apart(tmp_path: Path)
     log, frame = read(path)
     assert frame["verdict"].to_list() == ["correct", "wrong", "wrong", "unread", "correct"]
     assert frame["score"].to_list() == [None, None, 0.5, None, None]
-    assert "1 scores are above 0" in said(log)
+    assert "1 scores are above 0" in notes_text(log)
     assert [(note.rows, note.left_out) for note in log.notes if "ended in an error" in note.text] == [(1, True)]
-    assert "marked 'error'" in said(log)
+    assert "marked 'error'" in notes_text(log)
 
 
 def test_trl_takes_the_reward_that_is_named_like_correctness() -> None:
@@ -118,7 +118,7 @@ def test_trl_takes_the_reward_that_is_named_like_correctness() -> None:
 def test_trl_takes_the_reward_that_was_asked_for() -> None:
     log, frame = read(TWO_REWARDS, Options(columns={"verdict": "length_reward"}, threshold=0.8))
     assert verdicts(frame).get("correct") == frame.filter(pl.col("score") >= 0.8).height
-    assert "--threshold" in said(log)
+    assert "--threshold" in notes_text(log)
 
 
 def test_trl_lists_the_rewards_when_none_is_telling(tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_trl_steps_are_different_weights(tmp_path: Path) -> None:
     first = pl.read_parquet(FIXTURES / "trl/completions_00001.parquet")
     path = tmp_path / "completions.parquet"
     pl.concat([first, first.with_columns(step=pl.lit(2, pl.Int64))]).write_parquet(path)
-    assert "--split-by step" in said(read(path)[0])
+    assert "--split-by step" in notes_text(read(path)[0])
     log, frame = read(path, Options(split_by="step"))
-    assert "--split-by step" not in said(log)
+    assert "--split-by step" not in notes_text(log)
     assert frame["split"].value_counts().sort("split").rows() == [("1", 8), ("2", 8)]
 
 
@@ -145,7 +145,7 @@ def test_trl_keeps_a_sample_without_a_reward_as_unverified(tmp_path: Path) -> No
     first.with_columns(accuracy_reward=nan).write_parquet(path)
     log, frame = read(path)
     assert frame["verdict"].null_count() == 1
-    assert "1 samples have no verdict (null or NaN, first in row 3)" in said(log)
+    assert "1 samples have no verdict (null or NaN, first in row 3)" in notes_text(log)
 
 
 def test_verl_decides_by_acc_and_keeps_the_score() -> None:
@@ -156,9 +156,9 @@ def test_verl_decides_by_acc_and_keeps_the_score() -> None:
 
 
 def test_verl_steps_are_noted_or_split() -> None:
-    assert "2 training steps" in said(read(FIXTURES / "verl/steps.jsonl")[0])
+    assert "2 training steps" in notes_text(read(FIXTURES / "verl/steps.jsonl")[0])
     log, frame = read(FIXTURES / "verl/steps.jsonl", Options(split_by="step"))
-    assert "training steps" not in said(log)
+    assert "training steps" not in notes_text(log)
     assert set(frame["split"]) == {"10", "20"}
 
 
@@ -183,7 +183,7 @@ def test_qwen_math_keeps_the_order_and_the_finish_of_samples() -> None:
 
 def test_evalplus_counts_by_the_plus_tests_unless_asked() -> None:
     path = FIXTURES / "evalplus/samples_eval_results.json"
-    assert "plus tests" in said(read(path)[0])
+    assert "plus tests" in notes_text(read(path)[0])
     assert verdicts(read(path, Options(filter="base"))[1]) == {"correct": 4, "wrong": 2}
     with pytest.raises(OffleashError, match="no set of tests 'extra'"):
         read(path, Options(filter="extra"))

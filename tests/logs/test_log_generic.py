@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from offleash.data.tables import question_hash
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
-from tests.logs.log_reading import lines, read, said, verdicts
+from tests.logs.log_reading import lines, notes_text, read, verdicts
 from tests.places import SHARED_DATA
 
 # outputs of models made public by others, kept beside the repository and not in it
@@ -66,8 +66,8 @@ def test_rows_of_mixed_kinds_read_the_same_as_each_alone(tmp_path: Path) -> None
 
 def test_the_guess_is_told(tmp_path: Path) -> None:
     log, _ = read(lines(tmp_path / "rows.jsonl", ROWS))
-    assert "problem <- problem_id, question <- prompt, gold <- gold" in said(log)
-    assert "verdict <- correct" in said(log)
+    assert "problem <- problem_id, question <- prompt, gold <- gold" in notes_text(log)
+    assert "verdict <- correct" in notes_text(log)
 
 
 def test_a_mapping_overrules_the_guess(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_verdict_of_the_problem_is_not_copied_to_its_samples(tmp_path: Path) -
     for name in ("rows.jsonl", "rows.parquet"):
         log, frame = read(tmp_path / name)
         assert frame["verdict"].to_list() == [None, None, "correct"]
-        assert "2 samples share one verdict" in said(log)
+        assert "2 samples share one verdict" in notes_text(log)
 
 
 def test_empty_lists_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_scores_between_0_and_1_are_wrong_and_counted(tmp_path: Path, ending: st
 
 def test_a_filter_that_chooses_nothing_is_told(tmp_path: Path) -> None:
     log, _ = read(lines(tmp_path / "rows.jsonl", ROWS), Options(filter="strict"))
-    assert "--filter strict is not used" in said(log)
+    assert "--filter strict is not used" in notes_text(log)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
@@ -196,7 +196,7 @@ def test_a_missing_verdict_is_unverified_and_counted(tmp_path: Path, ending: str
     log, frame = read(path)
     assert frame["verdict"].to_list() == ["correct", None, None]
     first = 2 if ending == "jsonl" else 3
-    assert f"2 samples have no verdict (null or NaN, first in row {first})" in said(log)
+    assert f"2 samples have no verdict (null or NaN, first in row {first})" in notes_text(log)
 
 
 WORDS = ["correct", "Incorrect", "TRUE", "false", "pass", "passed", "failed", "C", "I", "1", "0", "0.0"]
@@ -231,6 +231,6 @@ def test_four_models_in_one_file_are_split() -> None:
 @here
 def test_eight_samples_of_a_hundred_problems_are_read_with_their_verdicts() -> None:
     log, frame = read(SHARED / "qwen25math.math100x8.jsonl")
-    assert "verdict <- file_correct" in said(log)
+    assert "verdict <- file_correct" in notes_text(log)
     assert (frame.height, frame["problem"].n_unique()) == (800, 100)
     assert verdicts(frame) == {"correct": 728, "wrong": 72}
