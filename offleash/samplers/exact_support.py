@@ -76,7 +76,7 @@ def expander_of(sampler: Sampler) -> Expander:
     assert isinstance(sampler, HuggingFace)
     if sampler.network is None:
         why = f"it runs by transformers' generate ({sampler.why_generate})"
-        step = "leave out --set engine=generate" if sampler.why_generate == "as asked" else "draw samples instead"
+        step = "leave out --set engine=generate" if sampler.why_generate == "as requested" else "draw samples instead"
         raise OffleashError(f"hf:{sampler.about.model} cannot be expanded: {why}; {step}.")
     return _Shared(sampler.loaded, sampler.network, sampler.prompt_encoder, sampler.limits)
 
@@ -122,7 +122,7 @@ class _Shared:
             return Expansion(error=trouble)
         decoding, before = replace(decoding, max_tokens=min(room, decoding.max_tokens)), self.network.forwarded
         ((layers, logits),) = self.network.read([tokens])
-        expanding = PrefixExpansion(
+        expansion = PrefixExpansion(
             self.network,
             decoding,
             np.array(self.loaded.ends, np.int64),
@@ -133,12 +133,12 @@ class _Shared:
             stop_finder(self.loaded.tokenizer, decoding.stop) if decoding.stop else None,
             progress,
         )
-        leaves = list(expanding.leaves())
-        _refuse_strange(expanding.found, expanding.cut)
+        leaves = list(expansion.leaves())
+        _refuse_strange(expansion.kept, expansion.cut)
         found = [one for some in leaves for one in self._completions(some, decoding)]
         found.sort(key=lambda one: (-one.logprob_sampled, one.tokens))
         forwarded = self.network.forwarded - before
-        return Expansion(tuple(found), max(0.0, expanding.cut), expanding.prefixes, expanding.deepest, forwarded)
+        return Expansion(tuple(found), max(0.0, expansion.cut), expansion.prefixes, expansion.deepest, forwarded)
 
     def _completions(self, leaves: "Leaves", decoding: SamplingParams) -> list[Completion]:
         from offleash.samplers.huggingface.prefix_tree import FinishedSamples

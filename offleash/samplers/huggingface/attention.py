@@ -16,130 +16,143 @@ from torch.nn.functional import scaled_dot_product_attention
 
 # Slots: keys and values of rows, one slot per row, in buffers that are written in place and grow when they must.
 #
-# Buffers start as zeros: what is not yet written is multiplied by a probability of 0, and must be a number.
+# Invariants:
+# * A row's slot holds its own tokens from position 0 on, without gaps; the prompt before them is shared (`Prompts`) or,
+#   where prompts are short and many, copied into the slot.
+# * All rows of a forward pass hold the same number of cached tokens, so one slice writes the new ones of all rows.
+# * Buffers start as zeros, never `empty`: positions that are not yet written are multiplied by a probability of 0, and
+#   0 times NaN would be NaN.
 
 
 @dataclass
 class Layer:
-    """Keys and values of one layer: (slots, heads, tokens, width). Made when the first ones come."""
+    """Keys and values of one layer: (slots, heads, tokens, width). Allocated when the first ones come."""
 
-    slots: int  # room for that many
-    tokens: int
+    slots: int  # capacity
+    tokens: int  # capacity of each slot
     keys: Tensor = field(default_factory=lambda: torch.empty(0))
     values: Tensor = field(default_factory=lambda: torch.empty(0))
 
-    def append(self, start: int, stop: int, have: int, key: Tensor, value: Tensor) -> None:
-        """Write the new tokens of rows [start, stop), which hold `have` tokens already."""
+    def append(self, start: int, stop: int, cached: int, key: Tensor, value: Tensor) -> None:
+        """Write the new tokens of rows [start, stop), which hold `cached` tokens already."""
         if not self.keys.numel():
             self.keys = key.new_zeros(self.slots, key.shape[1], self.tokens, key.shape[3])
             self.values = torch.zeros_like(self.keys)
-        self.keys[start:stop, :, have : have + key.shape[2]] = key
-        self.values[start:stop, :, have : have + key.shape[2]] = value
+        self.keys[start:stop, :, cached : cached + key.shape[2]] = key
+        self.values[start:stop, :, cached : cached + key.shape[2]] = value
 
     def view(self, start: int, stop: int, tokens: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of rows [start, stop), heads after one another: (rows * heads, tokens, width), no copy."""
+        """Keys and values of rows [start, stop) as (rows * heads, tokens, width), for `bmm`; no copy."""
         shape = (-1, self.keys.shape[2], self.keys.shape[3])
         return self.keys[start:stop].view(shape)[:, :tokens], self.values[start:stop].view(shape)[:, :tokens]
 
     def copy(self, source: Tensor, target: Tensor) -> None:
+        """Copy slots onto others. All sources are read before a target is written, so chains of moves are safe."""
         for buffer in (self.keys, self.values):  # whole slots: one block of memory each, quicker than parts of them
             buffer.index_copy_(0, target, buffer.index_select(0, source))
 
-    def resize(self, slots: int, tokens: int, rows: int, have: int) -> None:
-        """Other room; the first `rows` rows keep their `have` tokens."""
+    def resize(self, slots: int, tokens: int, kept_rows: int, kept_tokens: int) -> None:
+        """Reallocate; the first `kept_rows` rows keep their first `kept_tokens` tokens."""
         self.slots, self.tokens = slots, tokens
         for name in ("keys", "values"):
             old: Tensor = getattr(self, name)
             new = old.new_zeros(slots, old.shape[1], tokens, old.shape[3])
-            new[:rows, :, :have] = old[:rows, :, :have]
+            new[:kept_rows, :, :kept_tokens] = old[:kept_rows, :, :kept_tokens]
             setattr(self, name, new)
-            del old
+            del old  # before the next buffer is allocated: only one is ever held twice
 
 
 @dataclass
 class Slots:
-    """The rows of a walk: their own tokens, and keys and values of those in every layer."""
+    """The slots of a walk: keys and values of its rows in every layer."""
 
     layers: list[Layer]
-    slots: int
-    tokens: int
+    slots: int  # capacity
+    tokens: int  # capacity of each slot
 
     @classmethod
     def of(cls, layers: int, slots: int, tokens: int) -> "Slots":
+        """Slots whose buffers take their shape from the first keys that are written."""
         return cls([Layer(slots, tokens) for _ in range(layers)], slots, tokens)
 
     @classmethod
     def like(cls, layers: list[Layer], slots: int, tokens: int) -> "Slots":
-        """Empty slots for a model whose layers these are."""
-        made = []
+        """Empty slots for the model that these layers belong to."""
+        empty = []
         for layer in layers:
             keys = layer.keys.new_zeros(slots, layer.keys.shape[1], tokens, layer.keys.shape[3])
-            made.append(Layer(slots, tokens, keys, torch.zeros_like(keys)))
-        return cls(made, slots, tokens)
+            empty.append(Layer(slots, tokens, keys, torch.zeros_like(keys)))
+        return cls(empty, slots, tokens)
 
     def copy(self, source: Tensor, target: Tensor) -> None:
+        """Copy slots onto others, in every layer."""
         if len(source):
             for layer in self.layers:
                 layer.copy(source, target)
 
     @property
-    def bytes_a_token(self) -> int:
-        return sum(2 * one.keys.shape[1] * one.keys.shape[3] * one.keys.itemsize for one in self.layers)
+    def bytes_per_token(self) -> int:
+        """Keys and values of one token in all layers."""
+        return sum(2 * layer.keys.shape[1] * layer.keys.shape[3] * layer.keys.itemsize for layer in self.layers)
 
-    def longer(self, tokens: int) -> int:
-        """The room in tokens that a slot has once it holds so many: it grows by half, to be grown seldom."""
+    def token_capacity(self, tokens: int) -> int:
+        """The capacity of a slot once it has to hold `tokens`: grown by half, so that reallocation is rare."""
         return self.tokens if tokens <= self.tokens else max(tokens, self.tokens * 3 // 2, 16)
 
-    def room(self, slots: int, tokens: int, rows: int, have: int, most: int = 1 << 62) -> None:
-        """Make room for so many slots and tokens; the first `rows` slots keep their first `have` tokens.
+    def reserve(self, slots: int, tokens: int, kept_rows: int, kept_tokens: int, max_slots: int = 1 << 62) -> None:
+        """Grow to at least `slots` slots of `tokens` tokens; the first rows keep their tokens, as in `Layer.resize`.
 
-        Slots are made in stock, twice as many as are needed, but no more than `most`.
+        Twice as many slots as needed are allocated, for the branches to come, but no more than `max_slots`.
         """
         if slots <= self.slots and tokens <= self.tokens:
             return
-        self.tokens = self.longer(tokens)
-        self.slots = max(slots, min(max(2 * slots, self.slots), most))
+        self.tokens = self.token_capacity(tokens)
+        self.slots = max(slots, min(max(2 * slots, self.slots), max_slots))
         for layer in self.layers:
-            layer.resize(self.slots, self.tokens, min(rows, self.slots), have)
+            layer.resize(self.slots, self.tokens, min(kept_rows, self.slots), kept_tokens)
 
 
 # The attention function, and the layout of rows by prompt.
 
 
 NAME = "offleash"
-LEAST = 16  # tokens of a row that are multiplied at least: matrices below 400 products take a slow way in torch
-WASTE = 4  # times the rows: how far rows are padded to one block a prompt before each takes a copy of its prompt
+MIN_KEYS = 16  # keys per row in a product: torch multiplies matrices of less than 400 products in a slow loop
+MAX_PADDING = 4  # blocks may hold this many times the rows; beyond it, each row takes a copy of its prompt instead
 
 _attending: ContextVar["AttentionContext"] = ContextVar("attending")
 
 
 class UnsupportedError(Exception):
-    """A model whose attention is of a kind that this one does not do; the plain engine runs it."""
+    """The model's attention is of a kind that this function does not compute; generate.py runs the model."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows laid out as one block a prompt, padded to the longest block: where each row goes."""
+    """Rows grouped by prompt into blocks of equal size, so that one product per prompt serves all its rows.
+
+    Without blocks, every row would multiply a copy of its prompt's keys: R copies in place of G.
+    """
 
     prompts: Tensor  # those that have rows
-    place_R: Tensor
-    most: int
+    place_R: Tensor  # where each row goes, in the blocks one after another
+    block_rows: int  # of the largest block; the others are padded to it
 
 
 @dataclass(frozen=True)
 class Prompts:
     """The prompts of a batch: their keys and values, and which of them each row continues."""
 
-    layers: list[Layer]  # one slot a prompt, padded to the longest
+    layers: list[Layer]  # one slot per prompt, padded to the longest
     length_G: Tensor
     prompt_R: Tensor
-    longest: int
+    longest: int  # an int, since reading it from length_G would wait for the GPU in every layer
     blocks: Blocks | None  # None: one prompt, or too uneven to be laid out in blocks
 
     @classmethod
     def of(cls, layers: list[Layer], length_G: Tensor, prompt_R: Tensor) -> "Prompts":
+        """The prompts of rows; the layout is decided here, once per forward pass and not once per layer."""
         blocks = _blocks(prompt_R) if len(length_G) > 1 else None
-        if blocks is not None and len(blocks.prompts) * blocks.most > WASTE * len(prompt_R):
+        if blocks is not None and len(blocks.prompts) * blocks.block_rows > MAX_PADDING * len(prompt_R):
             blocks = None
         return cls(layers, length_G, prompt_R, int(length_G.max()), blocks)
 
@@ -151,13 +164,17 @@ class AttentionContext:
     layers: list[Layer]  # the rows' own keys and values
     start: int
     stop: int
-    have: int  # tokens that the rows hold already
+    cached: int  # tokens that the rows hold already
     prompts: Prompts | None = None
-    windows: dict[int, int] | None = None  # filled, where it is wanted, with the window that each layer asks for
+    windows: dict[int, int] | None = None  # filled, unless None, with the sliding window that each layer asks for
 
 
 @contextmanager
 def attending(state: AttentionContext) -> Iterator[None]:
+    """Let `attention` see a context, which transformers would not pass through its layers.
+
+    A ContextVar, since threads may run two models.
+    """
     token = _attending.set(state)
     try:
         yield
@@ -175,7 +192,11 @@ def register() -> None:
 def attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: object
 ) -> tuple[Tensor, None]:
-    """The attention of one layer: (rows, heads, tokens, width) in, (rows, tokens, heads, width) out."""
+    """The attention of one layer: (rows, heads, tokens, width) in, (rows, tokens, heads, width) out.
+
+    transformers calls it with queries and keys that already carry their rotary positions. Whatever it would mean by an
+    argument that is not handled here must be refused, not ignored: `open_network` compares logits on a short text only.
+    """
     state, layer = _attending.get(), module.layer_idx
     if mask is not None or options.get("s_aux") is not None or options.get("position_bias") is not None:
         raise UnsupportedError("masks, sinks or biases")
@@ -184,60 +205,68 @@ def attention(
     assert isinstance(layer, int)
     scale, window, cap = (options.get(name) for name in ("scaling", "sliding_window", "softcap"))
     query = query * (scale if isinstance(scale, float | int) else query.shape[-1] ** -0.5)
-    state.layers[layer].append(state.start, state.stop, state.have, key, value)
+    state.layers[layer].append(state.start, state.stop, state.cached, key, value)
     if state.windows is not None:
         state.windows[layer] = window if isinstance(window, int) else 0
-    wide, soft = (window if isinstance(window, int) else 0), (float(cap) if isinstance(cap, float | int) else 0.0)
-    return (_step if query.shape[2] == 1 else _many)(state, layer, query, wide, soft), None
+    window, cap = (window if isinstance(window, int) else 0), (float(cap) if isinstance(cap, float | int) else 0.0)
+    return (_step if query.shape[2] == 1 else _many)(state, layer, query, window, cap), None
 
 
 def _step(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
-    """One new token a row: scores against the shared prompt and against the row's own tokens, one softmax over both."""
+    """One new token per row: scores against the shared prompt and against the row's own tokens, one softmax over both.
+
+    The scores of a row are laid side by side, prompt first (L columns), so the softmax is that of ordinary attention:
+    which buffer a key lies in makes no difference to the result.
+    """
     R, heads, _, width = query.shape
-    own, total = state.layers[layer], state.have + 1
-    padded = max(total, min(LEAST, own.tokens))
+    own, total = state.layers[layer], state.cached + 1
+    padded = max(total, min(MIN_KEYS, own.tokens))
     key, value = own.view(state.start, state.stop, padded)
-    kinds = key.shape[0] // R  # heads of keys; several heads of queries may share one
-    query = query.reshape(R * kinds, heads // kinds, width)
+    kv_heads = key.shape[0] // R  # several heads of queries may share one (grouped-query attention)
+    query = query.reshape(R * kv_heads, heads // kv_heads, width)
     L = state.prompts.longest if state.prompts is not None else 0
-    scores = query.new_empty(R, kinds, heads // kinds, L + padded)
-    scores[..., L:] = torch.bmm(query, key.transpose(1, 2)).view(R, kinds, heads // kinds, padded)
+    scores = query.new_empty(R, kv_heads, heads // kv_heads, L + padded)
+    scores[..., L:] = torch.bmm(query, key.transpose(1, 2)).view(R, kv_heads, heads // kv_heads, padded)
     if state.prompts is not None:
         scores[..., :L] = _to_prompts(state.prompts, layer, query, R)
     if cap:
         scores = torch.tanh(scores / cap) * cap
     if state.prompts is not None:
-        _hide(scores[..., :L], state.prompts, state.have, window)
-    scores[..., L + total :] = -torch.inf
+        _hide(scores[..., :L], state.prompts, state.cached, window)
+    scores[..., L + total :] = -torch.inf  # positions that are there for speed alone, or left by an earlier row
     if window and total > window:
         scores[..., L : L + total - window] = -torch.inf
     chance = torch.softmax(scores, -1)
-    out = torch.bmm(chance[..., L:].reshape(R * kinds, -1, padded), value)
+    out = torch.bmm(chance[..., L:].reshape(R * kv_heads, -1, padded), value)
     if state.prompts is not None:
         out += _from_prompts(state.prompts, layer, chance[..., :L])
     return out.view(R, 1, heads, width)
 
 
-def _hide(scores: Tensor, prompts: Prompts, have: int, window: int) -> None:
-    """Strike out the padding of shorter prompts, and what lies before the window."""
-    if len(prompts.length_G) == 1 and not (window and prompts.longest + have >= window):
+def _hide(scores: Tensor, prompts: Prompts, cached: int, window: int) -> None:
+    """Mask the padding of shorter prompts, and what lies before the window."""
+    if len(prompts.length_G) == 1 and not (window and prompts.longest + cached >= window):
         return
     place_L = torch.arange(prompts.longest, device=scores.device)
     length_R = prompts.length_G[prompts.prompt_R][:, None]
     hidden_RL = place_L >= length_R
     if window:
-        hidden_RL |= place_L <= length_R + have - window
+        # the new token is at position length + cached, and sees the `window` positions that end with its own
+        hidden_RL |= place_L <= length_R + cached - window
     scores.masked_fill_(hidden_RL[:, None, None, :], -torch.inf)
 
 
 def _to_prompts(prompts: Prompts, layer: int, query: Tensor, R: int) -> Tensor:
-    """Scores (rows, kinds, repeats, L) of queries (rows * kinds, repeats, width) against each row's prompt."""
+    """Scores (rows, kv_heads, repeats, L) of queries (rows * kv_heads, repeats, width) against each row's prompt.
+
+    `repeats` are the heads of queries that share a head of keys.
+    """
     keys = prompts.layers[layer].keys[:, :, : prompts.longest]
-    kinds, repeats, width = query.shape[0] // R, query.shape[1], query.shape[2]
+    kv_heads, repeats, width = query.shape[0] // R, query.shape[1], query.shape[2]
     if len(keys) > 1 and prompts.blocks is None:
-        own = keys[prompts.prompt_R].view(R * kinds, -1, width)
-        return torch.bmm(query, own.transpose(1, 2)).view(R, kinds, repeats, -1)
-    blocked = _blocked(query.view(R, kinds, repeats, width), prompts)
+        own = keys[prompts.prompt_R].view(R * kv_heads, -1, width)
+        return torch.bmm(query, own.transpose(1, 2)).view(R, kv_heads, repeats, -1)
+    blocked = _blocked(query.view(R, kv_heads, repeats, width), prompts)
     chosen = (
         keys if prompts.blocks is None or len(prompts.blocks.prompts) == len(keys) else keys[prompts.blocks.prompts]
     )
@@ -246,58 +275,62 @@ def _to_prompts(prompts: Prompts, layer: int, query: Tensor, R: int) -> Tensor:
 
 
 def _from_prompts(prompts: Prompts, layer: int, chance: Tensor) -> Tensor:
-    """What rows take from their prompts' values: (rows * kinds, repeats, width)."""
+    """The part of the attention's output that comes from the prompts' values: (rows * kv_heads, repeats, width)."""
     values = prompts.layers[layer].values[:, :, : prompts.longest]
-    R, kinds, repeats, _ = chance.shape
+    R, kv_heads, repeats, _ = chance.shape
     if len(values) > 1 and prompts.blocks is None:
-        own = values[prompts.prompt_R].view(R * kinds, prompts.longest, -1)
-        return torch.bmm(chance.reshape(R * kinds, repeats, -1), own)
+        own = values[prompts.prompt_R].view(R * kv_heads, prompts.longest, -1)
+        return torch.bmm(chance.reshape(R * kv_heads, repeats, -1), own)
     chosen = (
         values
         if prompts.blocks is None or len(prompts.blocks.prompts) == len(values)
         else values[prompts.blocks.prompts]
     )
     out = _blocked(chance, prompts) @ chosen
-    return _unblocked(out, prompts, R, repeats).reshape(R * kinds, repeats, -1)
+    return _unblocked(out, prompts, R, repeats).reshape(R * kv_heads, repeats, -1)
 
 
 def _blocked(rows: Tensor, prompts: Prompts) -> Tensor:
-    """(rows, kinds, repeats, width) as one block a prompt: (prompts, kinds, most * repeats, width)."""
-    blocks, (R, kinds, repeats, width) = prompts.blocks, rows.shape
+    """(rows, kv_heads, repeats, width) as one block per prompt: (prompts, kv_heads, block_rows * repeats, width)."""
+    blocks, (R, kv_heads, repeats, width) = prompts.blocks, rows.shape
     if blocks is None:
-        return rows.transpose(0, 1).reshape(1, kinds, R * repeats, width)
-    padded = rows.new_zeros(len(blocks.prompts) * blocks.most, kinds, repeats, width)
+        return rows.transpose(0, 1).reshape(1, kv_heads, R * repeats, width)
+    padded = rows.new_zeros(len(blocks.prompts) * blocks.block_rows, kv_heads, repeats, width)
     padded[blocks.place_R] = rows
-    shape = (len(blocks.prompts), blocks.most, kinds, repeats, width)
-    return padded.view(shape).transpose(1, 2).reshape(shape[0], kinds, blocks.most * repeats, width)
+    shape = (len(blocks.prompts), blocks.block_rows, kv_heads, repeats, width)
+    return padded.view(shape).transpose(1, 2).reshape(shape[0], kv_heads, blocks.block_rows * repeats, width)
 
 
 def _unblocked(blocked: Tensor, prompts: Prompts, R: int, repeats: int) -> Tensor:
-    """Blocks back as rows: (rows, kinds, repeats, width)."""
-    G, kinds, _, width = blocked.shape
-    rows = blocked.view(G, kinds, -1, repeats, width).transpose(1, 2)
+    """Blocks back as rows: (rows, kv_heads, repeats, width)."""
+    G, kv_heads, _, width = blocked.shape
+    rows = blocked.view(G, kv_heads, -1, repeats, width).transpose(1, 2)
     if prompts.blocks is None:
         return rows[0]
-    return rows.reshape(-1, kinds, repeats, width)[prompts.blocks.place_R]
+    return rows.reshape(-1, kv_heads, repeats, width)[prompts.blocks.place_R]
 
 
 def _blocks(prompt_R: Tensor) -> Blocks:
+    """The layout of rows by their prompts; rows of one prompt keep their order."""
     prompts, block_R, count = torch.unique(prompt_R, return_inverse=True, return_counts=True)
-    most = int(count.max())
+    block_rows = int(count.max())
     order_R = torch.argsort(block_R, stable=True)
     first = torch.cumsum(count, 0) - count
     within_R = torch.empty_like(block_R)
     within_R[order_R] = torch.arange(len(block_R), device=block_R.device) - first[block_R[order_R]]
-    return Blocks(prompts, block_R * most + within_R, most)
+    return Blocks(prompts, block_R * block_rows + within_R, block_rows)
 
 
 def _many(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
-    """Several new tokens a row, as when a prompt is read: each sees its prompt and the row's tokens up to itself."""
+    """Several new tokens per row, as when a prompt is read: each sees its prompt and the row's tokens up to itself.
+
+    Rare beside `_step` (prompts, and rows that waited for memory), so each row simply takes a copy of its prompt.
+    """
     R, heads, new, _ = query.shape
-    total = state.have + new
+    total = state.cached + new
     own = state.layers[layer]
     key, value = own.keys[state.start : state.stop, :, :total], own.values[state.start : state.stop, :, :total]
-    place_Q, place_T = torch.arange(state.have, total, device=query.device), torch.arange(total, device=query.device)
+    place_Q, place_T = torch.arange(state.cached, total, device=query.device), torch.arange(total, device=query.device)
     seen = (place_T <= place_Q[:, None]).expand(R, 1, new, total)
     if window:
         seen = seen & (place_T > place_Q[:, None] - window)
@@ -311,12 +344,12 @@ def _many(state: AttentionContext, layer: int, query: Tensor, window: int, cap: 
         if window:
             before = before & (place_L > length_R + place_Q[:, None] - window)
         seen = torch.cat([before[:, None], seen], -1)
-    if cap:
+    if cap:  # no fused kernel of torch caps scores
         repeats = heads // key.shape[1]
         scores = torch.tanh(query @ key.repeat_interleave(repeats, 1).transpose(2, 3) / cap) * cap
         chance = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
         return (chance @ value.repeat_interleave(repeats, 1)).transpose(1, 2)
-    causal = state.prompts is None and not window and not state.have
+    causal = state.prompts is None and not window and not state.cached
     out = scaled_dot_product_attention(
         query, key, value, None if causal else seen, is_causal=causal, scale=1.0, enable_gqa=heads != key.shape[1]
     )

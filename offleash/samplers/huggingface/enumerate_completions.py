@@ -20,7 +20,7 @@ from offleash.progress import Progress, silent
 from offleash.samplers.huggingface.attention import Prompts, Slots
 from offleash.samplers.huggingface.forward import Network
 from offleash.samplers.huggingface.prefix_sampling import Stops, WalkLimits, distribution
-from offleash.samplers.huggingface.prefix_tree import ROOT, PrefixRows, Tree, first_rows, placed
+from offleash.samplers.huggingface.prefix_tree import ROOT, PrefixRows, Tree, advance, root_rows
 from offleash.samplers.sampler import FINISHED, TRUNCATED, SamplingParams
 
 Ints = NDArray[np.int64]
@@ -47,18 +47,22 @@ class _Front:
 
 @dataclass(frozen=True)
 class _Branches:
-    """What rows part into: C children by their rows, and E rows that may end here."""
+    """What follows the rows of one depth: C children that are probable enough, and E rows that may end here."""
 
-    above_C: Ints
+    row_C: Ints  # the row that each child extends
     token_C: Ints
-    sums_C2: Floats
-    above_E: Ints
+    sums_C2: Floats  # log-probabilities of the children, as sampled and raw
+    row_E: Ints
     sums_E2: Floats
 
 
 @dataclass
 class PrefixExpansion:
-    """A prompt on its way through the model."""
+    """A prompt on its way through the model.
+
+    The invariant: kept + cut + (mass of the prefixes that are still open) = 1, at any moment. At the end nothing is
+    open, and the caller checks that the other two add up.
+    """
 
     network: Network
     decoding: SamplingParams
@@ -69,124 +73,134 @@ class PrefixExpansion:
     limits: WalkLimits = field(default_factory=WalkLimits)
     stops: Stops | None = None
     progress: Progress = silent
-    found: float = 0.0  # mass of completions
-    cut: float = 0.0  # mass of all that was left unexplored
+    kept: float = 0.0  # mass of the completions that were given out
+    cut: float = 0.0  # mass of everything that was left unexplored
     prefixes: int = 0  # that were expanded
     deepest: int = 0
 
     def leaves(self) -> Iterator[Leaves]:
-        """All completions, as they are found. What does not fit into memory waits, as tokens, and is read again."""
-        waiting: deque[_Front] = deque([_Front(first_rows(np.zeros(1, np.int64)), np.zeros((1, 2)))])
+        """All completions, as they are reached. What does not fit into memory waits, as tokens, and is read again."""
+        waiting: deque[_Front] = deque([_Front(root_rows(np.zeros(1, np.int64)), np.zeros((1, 2)))])
         while waiting:
             for leaves in self._down(waiting.pop(), waiting):
-                self.found += float(np.exp(leaves.sums_E2[:, 0]).sum())
+                self.kept += float(np.exp(leaves.sums_E2[:, 0]).sum())
                 yield leaves
 
     def _down(self, front: _Front, waiting: deque[_Front]) -> Iterator[Leaves]:
+        """One front to the end of its last completion, depth by depth."""
         slots = self.network.spare_slots(self.tree.layers, front.rows.depth)
-        have = 0  # tokens of every row whose keys and values are there
-        front, depth = self._fitting(front, slots, waiting), front.rows.depth
+        cached = 0  # tokens of every row whose keys and values are in its slot
+        front, depth = self._fit(front, slots, waiting), front.rows.depth
         while len(front.sums_R2):
             last = depth + 1 == self.decoding.max_tokens
-            found = self._branches(front, slots, have, last)
+            branches = self._branches(front, slots, cached, last)
             self.prefixes, self.deepest = self.prefixes + len(front.sums_R2), max(self.deepest, depth)
-            if len(found.above_E):
-                yield Leaves(_paths(front.rows, found.above_E), found.sums_E2, FINISHED)
-            stopped, found = self._stopped(front.rows, found)
+            if len(branches.row_E):
+                yield Leaves(_paths(front.rows, branches.row_E), branches.sums_E2, FINISHED)
+            stopped, branches = self._split_stopped(front.rows, branches)
             if stopped is not None:
                 yield stopped
             if last:
-                if len(found.above_C):
-                    yield Leaves(_paths(front.rows, found.above_C, found.token_C), found.sums_C2, TRUNCATED)
+                if len(branches.row_C):
+                    yield Leaves(_paths(front.rows, branches.row_C, branches.token_C), branches.sums_C2, TRUNCATED)
                 return
-            have, front = depth, self._next(front.rows, found, slots, waiting)
+            cached, front = depth, self._next(front.rows, branches, slots, waiting)
             depth += 1
-            settled = self.found + self.cut
+            settled = self.kept + self.cut
             self.progress(f"{len(front.sums_R2):,} prefixes of {depth:,} tokens, {settled:.1%} of the mass settled")
 
-    def _branches(self, front: _Front, slots: Slots, have: int, last: bool) -> _Branches:
-        """All rows through the model, as many at a time as fit, and what they part into."""
+    def _branches(self, front: _Front, slots: Slots, cached: int, last: bool) -> _Branches:
+        """All rows through the model, as many at a time as fit, and what follows them."""
         rows, parts = front.rows, []
-        wide = self.tree.logits_NV.shape[1]
-        most = max(1, min(self.limits.rows, self.limits.cells // (2 * wide)) // max(1, rows.depth - have))
-        for start in range(0, len(front.sums_R2), most):
-            stop = min(start + most, len(front.sums_R2))
-            logits = self._logits(rows, slots, start, stop, have)
+        vocabulary = self.tree.logits_NV.shape[1]
+        # half as many cells as when sampling: log-probabilities are held in 64 bits here
+        max_rows = max(1, min(self.limits.rows, self.limits.cells // (2 * vocabulary)) // max(1, rows.depth - cached))
+        for start in range(0, len(front.sums_R2), max_rows):
+            stop = min(start + max_rows, len(front.sums_R2))
+            logits = self._logits(rows, slots, start, stop, cached)
             parts.append(self._branch(logits, front.sums_R2[start:stop], start, last))
-        every = ((one.above_C, one.token_C, one.sums_C2, one.above_E, one.sums_E2) for one in parts)
-        columns = zip(*every, strict=True)
+        columns = zip(
+            *((part.row_C, part.token_C, part.sums_C2, part.row_E, part.sums_E2) for part in parts), strict=True
+        )
         return _Branches(*(np.concatenate(column) for column in columns))
 
-    def _logits(self, rows: PrefixRows, slots: Slots, start: int, stop: int, have: int) -> Tensor:
+    def _logits(self, rows: PrefixRows, slots: Slots, start: int, stop: int, cached: int) -> Tensor:
+        """Logits after rows [start, stop); those of the prompt itself are in the tree."""
         if not rows.depth:
             return self.tree.logits(np.full(stop - start, ROOT))
         device = self.network.device
         length = torch.tensor([len(self.tree.prompt)], device=device)
         prompts = Prompts.of(self.tree.layers, length, torch.zeros(stop - start, dtype=torch.long, device=device))
-        new = torch.from_numpy(rows.token_RT[start:stop, have : rows.depth].astype(np.int64)).to(device)
-        return self.network.run(slots, start, stop, have, new, prompts)
+        new = torch.from_numpy(rows.token_RT[start:stop, cached : rows.depth].astype(np.int64)).to(device)
+        return self.network.run(slots, start, stop, cached, new, prompts)
 
     def _branch(self, logits: Tensor, sums_R2: Floats, start: int, last: bool) -> _Branches:
-        """The children and ends of some rows that are probable enough; the mass of the others is cut off."""
+        """The children and ends of some rows that are probable enough; the mass of the others is added to `cut`.
+
+        A child must be above epsilon to be read further. A completion is kept from `floor` on: it is known already.
+        """
         step = distribution(logits, self.decoding)
         sums = torch.from_numpy(sums_R2).to(logits.device)
-        at_RV = _normalised(step.sampled_RV) + sums[:, :1]
-        raw_RV = at_RV.clone() if self.decoding.plain else _normalised(step.raw_RV) + sums[:, 1:]
+        sampled_RV = _normalised(step.sampled_RV) + sums[:, :1]
+        raw_RV = sampled_RV.clone() if self.decoding.plain else _normalised(step.raw_RV) + sums[:, 1:]
         ends = torch.from_numpy(self.ends).to(logits.device)
-        end_R, raw_R = (torch.logsumexp(one[:, ends], -1) for one in (at_RV, raw_RV))
-        at_RV[:, ends] = -torch.inf
-        keep_RV, keep_R = at_RV > math.log(self.floor if last else self.epsilon), end_R > math.log(self.floor)
-        self.cut += float(at_RV.masked_fill(keep_RV, -torch.inf).exp_().sum() + end_R[~keep_R].exp().sum())
-        above, token = keep_RV.nonzero(as_tuple=True)
+        # several end tokens are one event: the completion is the same whichever of them is drawn
+        end_R, raw_R = (torch.logsumexp(logprob_RV[:, ends], -1) for logprob_RV in (sampled_RV, raw_RV))
+        sampled_RV[:, ends] = -torch.inf
+        keep_RV, keep_R = sampled_RV > math.log(self.floor if last else self.epsilon), end_R > math.log(self.floor)
+        self.cut += float(sampled_RV.masked_fill(keep_RV, -torch.inf).exp_().sum() + end_R[~keep_R].exp().sum())
+        row, token = keep_RV.nonzero(as_tuple=True)
         return _Branches(
-            above.cpu().numpy() + start,
+            row.cpu().numpy() + start,
             token.cpu().numpy(),
-            torch.stack([at_RV[above, token], raw_RV[above, token]], 1).cpu().numpy(),
+            torch.stack([sampled_RV[row, token], raw_RV[row, token]], 1).cpu().numpy(),
             np.flatnonzero(keep_R.cpu().numpy()) + start,
             torch.stack([end_R[keep_R], raw_R[keep_R]], 1).cpu().numpy(),
         )
 
-    def _stopped(self, rows: PrefixRows, found: _Branches) -> tuple[Leaves | None, _Branches]:
-        """Children whose text has come to a stop text are completions; the others go on."""
-        if self.stops is None or not len(found.above_C):
-            return None, found
-        paths = _paths(rows, found.above_C, found.token_C)
-        gone = self.stops(paths)
-        if not gone.any():
-            return None, found
-        rest = replace(found, above_C=found.above_C[~gone], token_C=found.token_C[~gone], sums_C2=found.sums_C2[~gone])
-        return Leaves(paths[gone], found.sums_C2[gone], FINISHED), rest
+    def _split_stopped(self, rows: PrefixRows, branches: _Branches) -> tuple[Leaves | None, _Branches]:
+        """Completions: children whose text has come to a stop text (None without any); and the other children."""
+        if self.stops is None or not len(branches.row_C):
+            return None, branches
+        paths = _paths(rows, branches.row_C, branches.token_C)
+        stopped_C = self.stops(paths)
+        if not stopped_C.any():
+            return None, branches
+        row_C, token_C, sums_C2 = branches.row_C, branches.token_C, branches.sums_C2
+        rest = replace(branches, row_C=row_C[~stopped_C], token_C=token_C[~stopped_C], sums_C2=sums_C2[~stopped_C])
+        return Leaves(paths[stopped_C], sums_C2[stopped_C], FINISHED), rest
 
-    def _next(self, rows: PrefixRows, found: _Branches, slots: Slots, waiting: deque[_Front]) -> _Front:
+    def _next(self, rows: PrefixRows, branches: _Branches, slots: Slots, waiting: deque[_Front]) -> _Front:
         """The children as rows in slots: as many as fit, the others wait."""
-        most = self._most(slots, rows.depth + 1)
-        above, token, sums = found.above_C, found.token_C, found.sums_C2
-        if len(above) > most:
-            waiting.append(_front(_paths(rows, above[most:], token[most:]), sums[most:]))
-            above, token, sums = above[:most], token[:most], sums[:most]
-        parted = replace(rows, sample_N=np.arange(len(above)), row_N=above)
-        nodes, going = np.full(rows.real, -1, np.int64), np.ones(len(above), np.bool_)
-        after, moves = placed(parted, nodes, token, going, [self.tree], merge=False)
-        slots.room(max(after.real, rows.real), rows.depth + 1, rows.real, rows.depth, most)
+        max_rows = self._max_rows(slots, rows.depth + 1)
+        row, token, sums = branches.row_C, branches.token_C, branches.sums_C2
+        if len(row) > max_rows:
+            waiting.append(_front(_paths(rows, row[max_rows:], token[max_rows:]), sums[max_rows:]))
+            row, token, sums = row[:max_rows], token[:max_rows], sums[:max_rows]
+        # every child is a "sample" of its own to `advance`: children are distinct, so there is nothing to merge
+        children = replace(rows, sample_N=np.arange(len(row)), row_N=row)
+        nodes, continuing = np.full(rows.real, -1, np.int64), np.ones(len(row), np.bool_)
+        after, moves = advance(children, nodes, token, continuing, [self.tree], merge=False)
+        slots.reserve(max(after.real, rows.real), rows.depth + 1, rows.real, rows.depth, max_rows)
         device = self.network.device
         slots.copy(torch.from_numpy(moves.source).to(device), torch.from_numpy(moves.target).to(device))
         sums_R2 = np.empty_like(sums)
         sums_R2[after.row_N] = sums[after.sample_N]
         return _Front(after, sums_R2)
 
-    def _fitting(self, front: _Front, slots: Slots, waiting: deque[_Front]) -> _Front:
-        """What fits of rows that have waited; the others wait on."""
-        rows, most = front.rows, self._most(slots, front.rows.depth)
-        if rows.real > most:
+    def _fit(self, front: _Front, slots: Slots, waiting: deque[_Front]) -> _Front:
+        """What fits of a front that has waited; the rest keeps waiting."""
+        rows, max_rows = front.rows, self._max_rows(slots, front.rows.depth)
+        if rows.real > max_rows:
             token_RT = rows.token_RT[: rows.real, : rows.depth]
-            waiting.append(_front(token_RT[most:], front.sums_R2[most:]))
-            front = _front(token_RT[:most], front.sums_R2[:most])
-        slots.room(front.rows.real, rows.depth, 0, 0, most)
+            waiting.append(_front(token_RT[max_rows:], front.sums_R2[max_rows:]))
+            front = _front(token_RT[:max_rows], front.sums_R2[:max_rows])
+        slots.reserve(front.rows.real, rows.depth, 0, 0, max_rows)
         return front
 
-    def _most(self, slots: Slots, depth: int) -> int:
-        """Rows of so many tokens whose keys and values fit."""
-        return max(1, self.limits.memory // (slots.bytes_a_token * max(1, slots.longer(depth))))
+    def _max_rows(self, slots: Slots, depth: int) -> int:
+        """Rows of so many tokens whose keys and values fit into memory."""
+        return max(1, self.limits.memory // (slots.bytes_per_token * max(1, slots.token_capacity(depth))))
 
 
 def _normalised(log_RV: Tensor) -> Tensor:
@@ -196,15 +210,14 @@ def _normalised(log_RV: Tensor) -> Tensor:
 
 
 def _paths(rows: PrefixRows, row_E: Ints, token_E: Ints | None = None) -> Tokens:
-    """The tokens of rows, with one more if it is given."""
+    """The tokens of rows, each with one more where `token_E` is given."""
     paths = rows.token_RT[row_E, : rows.depth] if rows.depth else np.empty((len(row_E), 0), np.int32)
     return paths if token_E is None else np.concatenate([paths, token_E[:, None].astype(np.int32)], 1)
 
 
 def _front(token_RT: Tokens, sums_R2: Floats) -> _Front:
-    """Rows that are known by their tokens alone."""
-    every, none = np.arange(len(token_RT)), np.empty(0, np.int64)
-    here, unkept = np.zeros(len(token_RT), np.int64), np.full(len(token_RT), -1, np.int64)
-    return _Front(
-        PrefixRows(token_RT.shape[1], every, every, token_RT.copy(), here, unkept, none, none), sums_R2.copy()
-    )
+    """Rows that are known by their tokens alone: copies, since the buffers they come from are written on."""
+    row_R, none = np.arange(len(token_RT)), np.empty(0, np.int64)
+    tree_R, no_parent_R = np.zeros(len(token_RT), np.int64), np.full(len(token_RT), -1, np.int64)
+    rows = PrefixRows(token_RT.shape[1], row_R, row_R, token_RT.copy(), tree_R, no_parent_R, none, none)
+    return _Front(rows, sums_R2.copy())

@@ -26,21 +26,24 @@ from offleash.samplers.huggingface.attention import (
 )
 
 Ints = NDArray[np.int64]
-AGREE = {torch.float32: 1e-3}  # how near the engine's logits must be to the model's own, in spreads of them
-NEAR = 5e-2  # the same in half precision
+# How near the engine's logits must be to the model's own, in standard deviations of the logits: well above what
+# rounding makes in either precision, and well below what a wrong mask or position makes.
+TOLERANCE = {torch.float32: 1e-3}
+HALF_TOLERANCE = 5e-2
+PROMPT_TOKENS = 8192  # in one forward pass over prompts
 
 
 @dataclass
 class Network:
-    """The model, and how many tokens went through it."""
+    """A model whose attention is ours, and how many tokens went through it."""
 
     model: nn.Module
     layers: int
     device: torch.device
-    bytes_a_token: int = 0  # of keys and values in all layers
+    bytes_per_token: int = 0  # of keys and values in all layers
     forwarded: int = 0
-    slots: Slots | None = None  # of the last walk, to be used again
-    windows: dict[int, int] | None = None  # that layers ask for, while it is wanted
+    slots: Slots | None = None  # of the last walk, kept for the next
+    windows: dict[int, int] | None = None  # that layers ask for; recorded only while the model is checked
 
     def spare_slots(self, layers: list[Layer], depth: int) -> Slots:
         """The slots of the last walk, since fresh memory is slow to touch; new ones where those are much too long."""
@@ -49,32 +52,47 @@ class Network:
         return self.slots
 
     def read(self, prompts: list[list[int]]) -> list[tuple[list[Layer], Tensor]]:
-        """For each prompt its keys and values in every layer, and the logits of what comes next."""
-        found: list[tuple[list[Layer], Tensor] | None] = [None] * len(prompts)
+        """For each prompt its keys and values in every layer, and the logits of what comes next, in their order."""
+        states: dict[int, tuple[list[Layer], Tensor]] = {}
         for length in sorted({len(prompt) for prompt in prompts}):  # of one length: no padding to be masked
             places = [place for place, prompt in enumerate(prompts) if len(prompt) == length]
-            most = max(1, 8192 // length)
-            for part in (places[start : start + most] for start in range(0, len(places), most)):
+            rows = max(1, PROMPT_TOKENS // length)
+            for part in (places[start : start + rows] for start in range(0, len(places), rows)):
                 slots = Slots.of(self.layers, len(part), length)
                 tokens = torch.tensor([prompts[place] for place in part], device=self.device)
                 logits = self.run(slots, 0, len(part), 0, tokens, None)
                 for row, place in enumerate(part):
-                    own = [Layer(1, length, one.keys[row : row + 1], one.values[row : row + 1]) for one in slots.layers]
-                    found[place] = (own, logits[row])
-        return [one for one in found if one is not None]
+                    # views of the common buffers: prompts that are read together are freed together
+                    own = [
+                        Layer(1, length, both.keys[row : row + 1], both.values[row : row + 1]) for both in slots.layers
+                    ]
+                    states[place] = (own, logits[row])
+        return [states[place] for place in range(len(prompts))]
 
     def run(
         self,
         slots: Slots,
         start: int,
         stop: int,
-        have: int,
+        cached: int,
         tokens: Tensor,
         prompts: Prompts | None,
         every: bool = False,
     ) -> Tensor:
-        """Logits after new tokens (rows, new) of rows [start, stop) that hold `have`; of every new token if wanted."""
-        place = torch.arange(have, have + tokens.shape[1], device=self.device)[None]
+        """One forward pass: write keys and values of new tokens into their slots, and return logits.
+
+        Args:
+            slots: the buffers of the rows.
+            start, stop: the rows that take part, which must be neighbours.
+            cached: tokens that each of them holds already.
+            tokens: the new ones, (rows, new).
+            prompts: what each row continues; None where the slots hold everything.
+            every: whether logits after each new token are wanted, or after the last alone.
+
+        Returns:
+            (rows, vocabulary), or (rows, new, vocabulary) with `every`.
+        """
+        place = torch.arange(cached, cached + tokens.shape[1], device=self.device)[None]
         if prompts is not None:
             place = place + prompts.length_G[prompts.prompt_R][:, None]
         else:
@@ -82,7 +100,7 @@ class Network:
         self.forwarded += tokens.numel()
         with (
             torch.inference_mode(),
-            attending(AttentionContext(slots.layers, start, stop, have, prompts, self.windows)),
+            attending(AttentionContext(slots.layers, start, stop, cached, prompts, self.windows)),
         ):
             keep = 0 if every else 1
             out: Tensor = self.model(input_ids=tokens, position_ids=place, use_cache=False, logits_to_keep=keep).logits
@@ -90,7 +108,11 @@ class Network:
 
 
 def open_network(model: nn.Module) -> Network:
-    """The engine's view of a model; UnsupportedError where it does not reproduce the model's own logits."""
+    """Switch a model to our attention, and check on a short text that its logits stay the same.
+
+    Raises:
+        UnsupportedError: they differ, or the model calls attention in another form. It is then left as it was.
+    """
     from transformers import PreTrainedModel
 
     assert isinstance(model, PreTrainedModel)
@@ -98,6 +120,7 @@ def open_network(model: nn.Module) -> Network:
     _refuse_other_masks(text)
     device = next(model.parameters()).device
     register()
+    # 0, 7, ..., 77: twelve different tokens, wherever the vocabulary has that many
     tokens = torch.arange(12, device=device)[None] * 7 % min(int(text.vocab_size), 84)
     with torch.inference_mode():
         expected = model(input_ids=tokens, use_cache=False).logits[0].float()
@@ -107,43 +130,50 @@ def open_network(model: nn.Module) -> Network:
         model.set_attn_implementation(NAME)
         net = Network(model, int(text.num_hidden_layers), device, windows={})
         try:
-            found = _self_check(net, tokens)
+            actual = _self_check(net, tokens)
             _compare_windows(text, net)
         except (UnsupportedError, TypeError, KeyError, LookupError, AttributeError, RuntimeError) as error:
             model.set_attn_implementation(before)
             raise UnsupportedError(f"{type(error).__name__}: {error}") from None
     spread = float((expected - expected.mean(-1, keepdim=True)).std())
-    worst = float((found - expected[-1]).abs().max())
-    if not worst <= AGREE.get(model.dtype, NEAR) * max(spread, 1e-3):
+    worst = float((actual - expected[-1]).abs().max())
+    if not worst <= TOLERANCE.get(model.dtype, HALF_TOLERANCE) * max(spread, 1e-3):
         model.set_attn_implementation(before)
         raise UnsupportedError(f"its logits differ by {worst:.3g} when a prompt is shared")
     (layers, _), *_ = net.read([tokens[0, :2].tolist()])
-    return Network(model, net.layers, device, Slots.like(layers, 0, 0).bytes_a_token)
+    return Network(model, net.layers, device, Slots.like(layers, 0, 0).bytes_per_token)
 
 
 def _refuse_other_masks(config: "PreTrainedConfig") -> None:
-    """Masks and positions that transformers does not tell a function of attention, or that depend on the batch."""
+    """Refuse masks that transformers does not pass to an attention function, and positions that depend on the batch.
+
+    A check on a short text would not notice them: they act beyond a chunk, or beyond the original context.
+    """
     kinds = set(getattr(config, "layer_types", None) or ())
     if getattr(config, "attention_chunk_size", None) or kinds - {"full_attention", "sliding_attention"}:
-        raise UnsupportedError(f"its layers attend in ways of their own: {', '.join(sorted(kinds)) or 'chunks'}")
+        raise UnsupportedError(f"its layers attend in special patterns: {', '.join(sorted(kinds)) or 'chunks'}")
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) in ("dynamic", "longrope"):
         raise UnsupportedError("its positions depend on the longest row of a batch")
 
 
 def _compare_windows(config: "PreTrainedConfig", net: Network) -> None:
-    """A window that stands in the configuration must reach our function: it is not in any mask that it sees."""
+    """Refuse a sliding window that is configured but does not reach our function as an argument: it is in no mask that
+    the function sees, and the check's text is shorter than any window."""
     window = getattr(config, "sliding_window", None)
     if not window or getattr(config, "use_sliding_window", True) is False:
         return
     kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * net.layers
     expected = {layer: window if kind == "sliding_attention" else 0 for layer, kind in enumerate(kinds)}
     if net.windows != expected:
-        raise UnsupportedError(f"it has a window of {window} tokens that it applies in a way of its own")
+        raise UnsupportedError(f"it has a window of {window} tokens that it applies outside of attention")
 
 
 def _self_check(net: Network, tokens: Tensor) -> Tensor:
-    """Logits of the last tokens of a text, read as a prompt and then in steps, as every kind of call will read them."""
+    """Logits after a text that is read as a prompt, then as several tokens, then one by one: every path of `attention`.
+
+    Two prompts of different length and two rows each, so that shared prompts, padding and slots are all exercised.
+    """
     (layers, first), (others, _) = net.read([tokens[0, :6].tolist(), tokens[0, :5].tolist()])
     out = [first.float()]
     for shared, start in ((layers, 6), (others, 5)):

@@ -21,7 +21,7 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, Sample, Samp
 from offleash.samplers.seeds import sample_seeds, uniform
 
 
-def generated(
+def generate(
     loaded: LoadedModel,
     request: Request,
     tokens: list[int],
@@ -35,7 +35,8 @@ def generated(
     seeds = sample_seeds(request.seed, request.first, request.size)
     for start in range(0, request.size, rows):
         part = seeds[start : start + rows]
-        choosing = _Choosing(loaded, decoding, part)
+        chooser = _TokenChooser(loaded, decoding, part)
+        # everything off: the decoding is applied by the chooser, in our order and with our random numbers
         settings = transformers.GenerationConfig(
             do_sample=True,
             temperature=1.0,
@@ -44,17 +45,17 @@ def generated(
             repetition_penalty=1.0,
             max_new_tokens=decoding.max_tokens,
             num_return_sequences=len(part),
-            eos_token_id=None,
+            eos_token_id=None,  # `done` ends samples
             pad_token_id=loaded.tokenizer.pad_token_id or 0,
         )
         with torch.inference_mode():
             loaded.model.generate(
                 **{name: value.to(device) for name, value in inputs.items()},
                 generation_config=settings,
-                logits_processor=transformers.LogitsProcessorList([choosing.choose]),
-                stopping_criteria=transformers.StoppingCriteriaList([choosing.done]),
+                logits_processor=transformers.LogitsProcessorList([chooser.choose]),
+                stopping_criteria=transformers.StoppingCriteriaList([chooser.done]),
             )
-        samples += choosing.samples(request.first + start)
+        samples += chooser.samples(request.first + start)
     return tuple(samples)
 
 
@@ -65,15 +66,18 @@ def _inputs(loaded: LoadedModel, request: Request, tokens: list[int]) -> Mapping
     assert loaded.processor is not None
     parts: list[dict[str, str]] = [{"type": "image", "url": address} for address in request.images]
     message: Any = [{"role": "user", "content": [*parts, {"type": "text", "text": request.prompt}]}]
-    found: Mapping[str, Tensor] = loaded.processor.apply_chat_template(
+    encoded: Mapping[str, Tensor] = loaded.processor.apply_chat_template(
         message, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
     )
-    return found
+    return encoded
 
 
 @dataclass
-class _Choosing:
-    """Chooses the tokens of some samples as `generate` asks for them, and remembers what it chose."""
+class _TokenChooser:
+    """Chooses the tokens of some samples step by step inside `generate`, and remembers what it chose.
+
+    It acts as a logits processor that leaves one token per row, so that whatever `generate` draws is that token.
+    """
 
     loaded: LoadedModel
     decoding: SamplingParams
@@ -83,29 +87,31 @@ class _Choosing:
     def __post_init__(self) -> None:
         self._sums_N4 = np.zeros((len(self.seed_N), 4))
         self._length_N = np.zeros(len(self.seed_N), np.int64)
-        self._said_N = np.zeros(len(self.seed_N), np.int64)
+        self._text_length_N = np.zeros(len(self.seed_N), np.int64)
         self._open_N = np.ones(len(self.seed_N), np.bool_)
         self._stops = stop_finder(self.loaded.tokenizer, self.decoding.stop) if self.decoding.stop else None
 
     def choose(self, _: Tensor, scores: Tensor) -> Tensor:
         """Scores that leave only the token chosen."""
-        found, row = distribution(scores, self.decoding), torch.arange(len(scores), device=scores.device)
+        next_token, row = distribution(scores, self.decoding), torch.arange(len(scores), device=scores.device)
         number = torch.from_numpy(uniform(self.seed_N, len(self._tokens))).to(scores.device)
-        token = found.choose(row, number)
-        both = [found.raw_RV[row, token], found.sampled_RV[row, token], found.entropy_raw_R, found.entropy_sampled_R]
-        self._sums_N4[self._open_N] += torch.stack(both, 1).double().cpu().numpy()[self._open_N]
+        token = next_token.choose(row, number)
+        logprobs = [next_token.raw_RV[row, token], next_token.sampled_RV[row, token]]
+        columns = [*logprobs, next_token.entropy_raw_R, next_token.entropy_sampled_R]
+        self._sums_N4[self._open_N] += torch.stack(columns, 1).double().cpu().numpy()[self._open_N]
         self._tokens.append(token.cpu().numpy())
         self._length_N[self._open_N] += 1
         self._close()
         return torch.full_like(scores, -torch.inf).scatter_(-1, token[:, None], 0.0)
 
     def done(self, ids: Tensor, _: Tensor, **__: object) -> Tensor:
+        """Which samples have ended, for `generate`'s stopping criteria."""
         return torch.from_numpy(~self._open_N).to(ids.device)
 
     def samples(self, first: int) -> list[Sample]:
         """What was chosen, as samples with their indices from `first` on."""
         token_NT = np.stack(self._tokens, 1)
-        rows = [token_NT[place, :said].tolist() for place, said in enumerate(self._said_N)]
+        rows = [token_NT[place, :length].tolist() for place, length in enumerate(self._text_length_N)]
         texts = decode(self.loaded.tokenizer, rows)
         return [
             Sample(
@@ -120,9 +126,9 @@ class _Choosing:
         ]
 
     def _close(self) -> None:
-        """End the samples whose last token says so, or whose text has come to a stop."""
+        """End the samples whose last token is an end token, or whose text has come to a stop text."""
         ends_N = self._open_N & np.isin(self._tokens[-1], self.loaded.ends)
-        self._said_N[self._open_N & ~ends_N] += 1
+        self._text_length_N[self._open_N & ~ends_N] += 1
         self._open_N &= ~ends_N
         if self._stops is not None and self._open_N.any():
             place_N = np.flatnonzero(self._open_N)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SETTINGS: dict[str, str] = {
     "device": "auto",  # cuda where there is one, else cpu
     "dtype": "auto",  # as the weights are stored; float32 on a CPU
-    "memory": "2",  # GB for keys and values of samples in work, and as much again for prefixes that are kept
+    "memory": "2",  # GB for keys and values of samples in work, and the same once more for prefixes that are kept
     "rows": "2048",  # in one forward pass
     "merge": "on",  # one forward pass for samples that share a prefix
     "engine": "auto",  # shared: the fast one; generate: that of transformers; auto: the fast one where it is exact
@@ -33,13 +33,13 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to be asked."""
+    """A model and its tokenizer in memory."""
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     processor: "ProcessorMixin | None"  # of a model that sees images
     ends: tuple[int, ...]  # tokens that end a sample
-    context: int | None  # tokens it can read
+    context: int | None  # tokens it can read, prompt and sample together; None: no limit is known
     versions: dict[str, str]
 
 
@@ -48,19 +48,24 @@ def settings_of(model: Model) -> dict[str, str]:
     for name in model.settings:
         if name not in SETTINGS:
             raise unknown("setting of hf:", name, SETTINGS)
-    found = {**SETTINGS, **model.settings}
-    _one_of("dtype", found, DTYPES)
-    _one_of("merge", found, ("on", "off"))
-    _one_of("engine", found, ("auto", "shared", "generate"))
-    _one_of("trust_remote_code", found, ("yes", "no"))
-    for name, least in (("memory", 0.0), ("rows", 1.0)):
+    settings = {**SETTINGS, **model.settings}
+    choices = {
+        "dtype": DTYPES,
+        "merge": ("on", "off"),
+        "engine": ("auto", "shared", "generate"),
+        "trust_remote_code": ("yes", "no"),
+    }
+    for name, known in choices.items():
+        if settings[name] not in known:
+            raise unknown(f"value of --set {name}=", settings[name], known)
+    for name, smallest in (("memory", 0.0), ("rows", 1.0)):
         try:
-            good = least <= float(found[name]) < 1e9 and float(found[name]) > 0
+            valid = smallest <= float(settings[name]) < 1e9 and float(settings[name]) > 0
         except ValueError:
-            good = False
-        if not good:
-            raise OffleashError(f"--set {name}= takes a number above 0; found {found[name]!r}.")
-    return found
+            valid = False
+        if not valid:
+            raise OffleashError(f"--set {name}= takes a number above 0; found {settings[name]!r}.")
+    return settings
 
 
 def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
@@ -82,10 +87,12 @@ def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
         processor = transformers.AutoProcessor.from_pretrained(model.name, revision=revision) if sees else None
         tokenizer = transformers.AutoTokenizer.from_pretrained(model.name, revision=revision, trust_remote_code=trusted)
         if model.adapter:
-            network = _adapted(network, model.adapter)
+            network = _merge_adapter(network, model.adapter)
         network = network.to(device).eval()
         ends = _ends(network, tokenizer)
-        network.generation_config = transformers.GenerationConfig()  # the decoding is ours alone
+        # after the ends are read: penalties, suppressed tokens and minimum lengths of the model's file would act
+        # inside `generate` and change the distribution
+        network.generation_config = transformers.GenerationConfig()
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         raise OffleashError(f"{model} cannot be loaded: {_first_line(error)}") from None
     names = ["torch", "transformers", *(["peft"] if model.adapter else [])]
@@ -100,7 +107,7 @@ def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
 
 
 def check_folder(name: str) -> None:
-    """Refuse a path that holds no model, with the command that makes one of what it holds."""
+    """Refuse a path that holds no model, with the command that converts what it holds; a name on the hub passes."""
     path = Path(name).expanduser()
     looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or path.exists()
     if not looks_local:
@@ -110,11 +117,11 @@ def check_folder(name: str) -> None:
         raise OffleashError(f"{name} is {what}; a model is a folder with config.json, or a name on the hub (org/name).")
     if (path / "config.json").is_file() and any(path.glob("*.safetensors*")):
         return
-    raise OffleashError(f"{name} holds no model that can be loaded{_instead(path)}")
+    raise OffleashError(f"{name} holds no model that can be loaded{_conversion(path)}")
 
 
-def _instead(path: Path) -> str:
-    """What a folder without weights in Hugging Face format is, and how to make a model of it."""
+def _conversion(path: Path) -> str:
+    """What a folder without weights in Hugging Face format holds, and how to convert it."""
     names = {entry.name for entry in path.iterdir()}
     if "adapter_config.json" in names:
         text = (path / "adapter_config.json").read_text(encoding="utf-8", errors="replace")
@@ -137,13 +144,14 @@ def _instead(path: Path) -> str:
         return f": it is a sharded FSDP checkpoint. Merge it first: accelerate merge-weights {inner} {path}-merged"
     steps = sorted((name for name in names if name.startswith("checkpoint-")), key=lambda name: (len(name), name))
     if steps:
-        return f": it holds checkpoints of a training. Name one of them, for example {path / steps[-1]}."
+        return f": it holds checkpoints of a training run. Name one of them, for example {path / steps[-1]}."
     if "pytorch_model.bin" in names:
         return ": its weights are pickled, which can run code. Save them as safetensors with save_pretrained first."
     return f": it has no {'weights (*.safetensors)' if 'config.json' in names else 'config.json'}."
 
 
-def _adapted(network: "PreTrainedModel", adapter: str) -> "PreTrainedModel":
+def _merge_adapter(network: "PreTrainedModel", adapter: str) -> "PreTrainedModel":
+    """The model with a PEFT adapter merged into its weights: one matrix product per layer instead of three."""
     try:
         from peft import PeftModel
     except ImportError:
@@ -153,10 +161,12 @@ def _adapted(network: "PreTrainedModel", adapter: str) -> "PreTrainedModel":
 
 
 def _ends(network: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
-    found = getattr(network.generation_config, "eos_token_id", None)
-    if found is None:
-        found = tokenizer.eos_token_id
-    return tuple(found) if isinstance(found, list) else () if found is None else (int(found),)
+    """Tokens that end a sample. The generation config comes first: chat models list there the end of a turn beside the
+    end of a text, and the tokenizer knows one of them only."""
+    ends = getattr(network.generation_config, "eos_token_id", None)
+    if ends is None:
+        ends = tokenizer.eos_token_id
+    return tuple(ends) if isinstance(ends, list) else () if ends is None else (int(ends),)
 
 
 def _device(name: str) -> "torch.device":
@@ -178,11 +188,6 @@ def _dtype(name: str, device: "torch.device") -> "torch.dtype | str":
     if name == "auto" and device.type == "cpu":
         return torch.float32  # half precision is several times slower on most CPUs
     return name if name == "auto" else {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(name, torch.float16)
-
-
-def _one_of(name: str, settings: Mapping[str, str], known: tuple[str, ...]) -> None:
-    if settings[name] not in known:
-        raise unknown(f"value of --set {name}=", settings[name], known)
 
 
 def _first_line(error: Exception) -> str:

@@ -14,29 +14,30 @@ from offleash.samplers.sampler import Request
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
-TAIL = 4  # tokens beyond the bytes of a stop text that are read to find it: some tokens are no text
+TAIL = 4  # tokens beyond the bytes of a stop text that are decoded to find it: special tokens decode to nothing
 
 
 @dataclass(frozen=True)
 class PromptEncoder:
-    """From a message to what the model reads."""
+    """From a message to the tokens that the model reads."""
 
     tokenizer: "PreTrainedTokenizerBase"
     processor: "ProcessorMixin | None"
     raw: bool  # without a chat template
 
     def render(self, prompt: str) -> RenderedPrompt:
+        """The prompt in its chat template, or as it is with `raw`."""
         return RenderedPrompt(prompt, templated=False, thinking=False) if self.raw else chat(prompt, self.tokenizer)
 
     def encode(self, request: Request) -> tuple[list[int], str]:
-        """The tokens of a prompt, or why there are none; those of one with images are its processor's to make."""
+        """The tokens of a prompt and "", or none and why. With images: none and "", since the processor makes them."""
         if request.images:
             if self.processor is None:
                 return [], "the problem has images, and this model does not see"
             return [], "the problem has images, which only a chat template places: leave out --raw" if self.raw else ""
-        asked = self.render(request.prompt)
-        # a template writes its own first token
-        tokens: list[int] = self.tokenizer.encode(asked.text, add_special_tokens=not asked.templated)
+        rendered = self.render(request.prompt)
+        # a template writes its own first token: another would be read twice
+        tokens: list[int] = self.tokenizer.encode(rendered.text, add_special_tokens=not rendered.templated)
         if not tokens and self.tokenizer.bos_token_id is not None:
             tokens = [int(self.tokenizer.bos_token_id)]
         return tokens, "" if tokens else "the prompt is empty, and the model has no token to begin with"
@@ -57,17 +58,21 @@ def decode(tokenizer: "PreTrainedTokenizerBase", rows: list[list[int]]) -> list[
 
 
 def cut(text: str, stop: Sequence[str]) -> str:
+    """A text up to the first of the stop texts, which is no part of it."""
     return text[: min([place for place in map(text.find, stop) if place >= 0], default=len(text))]
 
 
 def stop_finder(
     tokenizer: "PreTrainedTokenizerBase", stop: Sequence[str]
 ) -> Callable[[NDArray[np.int32]], NDArray[np.bool_]]:
-    """Whether rows of tokens have just come to a stop text: it stands in their last letters."""
-    longest = max(len(one.encode()) for one in stop)  # a token may be one byte
+    """A function that says which rows of tokens have just come to a stop text.
+
+    It decodes the last tokens of each row only: a stop text that ended earlier would have stopped the row then.
+    """
+    longest = max(len(text.encode()) for text in stop)  # bytes, since a token may be a single byte
 
     def stopped(token_RT: NDArray[np.int32]) -> NDArray[np.bool_]:
         tails = decode(tokenizer, token_RT[:, -(longest + TAIL) :].tolist())
-        return np.array([any(one in tail for one in stop) for tail in tails], np.bool_)
+        return np.array([any(text in tail for text in stop) for tail in tails], np.bool_)
 
     return stopped

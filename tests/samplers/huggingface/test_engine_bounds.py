@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("family", "options", "why"),
     [
-        ("llama4_text", {"attention_chunk_size": 8, "head_dim": 8, "intermediate_size_mlp": 48}, "ways of their own"),
+        ("llama4_text", {"attention_chunk_size": 8, "head_dim": 8, "intermediate_size_mlp": 48}, "special patterns"),
         ("phimoe", {"sliding_window": 8}, "a window of 8 tokens"),
         ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}}, "longest row"),
     ],
@@ -85,7 +85,7 @@ def test_trees_of_all_problems_together_stay_within_the_memory(folder: Path) -> 
 
 def held(sampler: HuggingFace) -> int:
     assert sampler.network is not None
-    return sum(tree.bytes(sampler.network.bytes_a_token) for tree in sampler._trees.values())
+    return sum(tree.bytes(sampler.network.bytes_per_token) for tree in sampler._trees.values())
 
 
 def test_prompts_that_do_not_fit_together_are_drawn_after_one_another(folder: Path) -> None:
@@ -146,10 +146,10 @@ def test_many_small_problems_that_keep_their_trees_cost_little_more_than_those_t
     calls = 0
     bytes_of = Tree.bytes_of
 
-    def counted(self: Tree, nodes: int, bytes_a_token: int) -> int:
+    def counted(self: Tree, nodes: int, bytes_per_token: int) -> int:
         nonlocal calls
         calls += 1
-        return bytes_of(self, nodes, bytes_a_token)
+        return bytes_of(self, nodes, bytes_per_token)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tree, "bytes_of", counted)

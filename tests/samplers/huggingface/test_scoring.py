@@ -83,7 +83,7 @@ def test_logits_of_a_pass_stay_within_their_bound(model: Path, engine: str) -> N
 
 
 def test_keys_and_values_of_rows_stay_within_their_bound(model: Path) -> None:
-    bytes_a_token, memory = 2 * 2 * 2 * 8 * 4, 400_000  # layers, keys and values, heads, width, bytes
+    bytes_per_token, memory = 2 * 2 * 2 * 8 * 4, 400_000  # layers, keys and values, heads, width, bytes
     scorer = bounded(scorer_of(model), memory=memory)
     rows: list[int] = []
     for name, part in scorer.sampler.loaded.model.named_modules():
@@ -92,7 +92,7 @@ def test_keys_and_values_of_rows_stay_within_their_bound(model: Path) -> None:
     texts = {" ".join(Random(seed).choices("abcd", k=24)) for seed in range(64)}
     scorer.score([Trace("a b", text) for text in sorted(texts)], PLAIN)
     assert max(rows) > 1
-    assert max(rows) * 24 * bytes_a_token <= memory
+    assert max(rows) * 24 * bytes_per_token <= memory
 
 
 def test_texts_that_are_alike_are_read_once(model: Path) -> None:
