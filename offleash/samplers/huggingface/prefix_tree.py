@@ -184,7 +184,8 @@ class PrefixRows:
         sequence_N = np.searchsorted(stopped_E, self.row_N[stopped_N])
         tokens = self._paths(trees, stopped_E)
         stopped = FinishedSamples(self.sample_N[stopped_N], sequence_N, tokens, self.depth, finish)
-        rest = (self.token_RT, self.tree_R, self.parent_R, self.tree_Q, self.node_Q)
+        parent_R = np.where(stopped_R[: self.real], -1, self.parent_R)
+        rest = (self.token_RT, self.tree_R, parent_R, self.tree_Q, self.node_Q)
         return PrefixRows(self.depth, self.sample_N[~stopped_N], self.row_N[~stopped_N], *rest), stopped
 
     def split(self, max_rows: int) -> "tuple[PrefixRows, PrefixRows]":

@@ -189,6 +189,16 @@ def test_rounds_that_keep_the_tree_need_no_more_forward_passes_than_one_draw(fol
     assert not rounds._trees
 
 
+def test_a_stop_text_ends_samples_of_every_round_at_the_same_token(folder: Path) -> None:
+    decoding = SamplingParams(max_tokens=12, stop=("b",))
+    expected = drawn(opened(folder), [asked("stop", "a b", 0, 200)], decoding)
+    rounds, parts = opened(folder), dict[tuple[str, int], Sample]()
+    for low in range(0, 200, 50):
+        parts |= drawn(rounds, [asked("stop", "a b", low, 50, more_expected=True)], decoding)
+    assert same(parts, expected)
+    assert [one.tokens for one in parts.values()] == [one.tokens for one in expected.values()]
+
+
 @pytest.mark.slow
 def test_samples_that_cannot_all_be_held_are_read_again_and_stay_the_same(folder: Path) -> None:
     decoding = SamplingParams(max_tokens=20)
@@ -199,7 +209,7 @@ def test_samples_that_cannot_all_be_held_are_read_again_and_stay_the_same(folder
     assert narrow.network is not None
     assert narrow.network.slots is not None
     held = narrow.network.slots
-    assert held.slots * held.tokens * held.bytes_a_token <= 2 * narrow.limits.memory
+    assert held.slots * held.tokens * held.bytes_per_token <= 2 * narrow.limits.memory
 
 
 def test_a_stop_text_ends_a_sample_and_is_no_part_of_it(folder: Path) -> None:
