@@ -97,7 +97,7 @@ def test_what_cannot_be_certified_or_compared_is_refused(world: Path, tmp_path: 
     refused(offleash("certify", problems, rl, *FEW, "-o", tmp_path / "run"), "samples of a run", "-o")
     refused(offleash("compare", world / "base", tmp_path / "run"), "certificate", "offleash certify")
     refused(offleash("compare", world / "base", world / "rl", "--rule", "seen"), "--rule seen")
-    refused(offleash("compare", world / "base", world / "rl", "--flips"), "--flips is for samples")
+    refused(offleash("compare", world / "base", world / "rl", "--flips"), "--flips needs samples")
     refused(offleash("compare", world / "base", world / "rl", "--question", "mas"), "'mass'")
     refused(offleash("compare", log, log, "--rule", "certified"), "offleash certify")
     assert not (tmp_path / "x").exists()

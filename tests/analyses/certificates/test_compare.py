@@ -159,7 +159,7 @@ def test_certificates_are_not_mixed_with_runs_nor_counted_by_other_rules(tmp_pat
         named_certificates([pair[0], log])
     with pytest.raises(OffleashError, match="--rule seen counts samples"):
         named_certificates(pair, "seen")
-    with pytest.raises(OffleashError, match="--question mass is asked of certificates"):
+    with pytest.raises(OffleashError, match="--question mass needs certificates"):
         named_certificates([log, log], None, "mass")
 
 
