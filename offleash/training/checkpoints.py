@@ -1,4 +1,8 @@
-"""Checkpoints: a model in Hugging Face format with its training state; a kill leaves a whole one or none."""
+"""Checkpoints: a model in Hugging Face format with its training state; a kill leaves a complete one or none.
+
+A checkpoint is written under a temporary name, synced to disk and renamed; a rename is atomic, so a folder called
+step-000120 is complete. Deleting goes through a rename too.
+"""
 
 import os
 import re
@@ -19,9 +23,9 @@ if TYPE_CHECKING:
 
 FOLDER = "checkpoints"
 STATE = "training.pt"
-WRITING = ".writing-"  # in front of the name of one that is not whole yet
-GONE = ".gone-"  # in front of the name of one that is being deleted
-OLD = ".old"  # behind the name of one whose place another takes
+WRITING = ".writing-"  # prefix of one that is not complete yet
+GONE = ".gone-"  # prefix of one that is being deleted
+OLD = ".old"  # suffix of one that is being replaced
 
 
 @dataclass(frozen=True)
@@ -55,22 +59,22 @@ def save(
         place.mkdir(parents=True, exist_ok=True)
         _sweep(place)
         _write(temporary, model, tokenizer, state, ends)
-        _stand(temporary, target)
+        _publish(temporary, target)
     except (OSError, RuntimeError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)  # on a full disk every byte counts
         raise OffleashError(
-            f"The checkpoint {target} could not be written ({_first_line(error)}); those before it are good. "
-            "Make room on the disk, then run again to go on from the last one."
+            f"The checkpoint {target} could not be written ({_first_line(error)}); earlier ones are intact. "
+            "Free some disk space, then run again to resume from the last one."
         ) from None
-    older = [checkpoint for checkpoint in _standing(place) if checkpoint.step < step]
+    older = [checkpoint for checkpoint in _complete(place) if checkpoint.step < step]
     for checkpoint in older[: max(0, len(older) - max(keep, 1) + 1)]:
         _discard(checkpoint.folder)
     return Checkpoint(step, target)
 
 
 def newest(folder: Path) -> Checkpoint | None:
-    """The checkpoint of the most steps that is whole, if there is one."""
-    return max(_standing(folder / FOLDER), key=lambda checkpoint: checkpoint.step, default=None)
+    """The complete checkpoint of the most steps, if there is one."""
+    return max(_complete(folder / FOLDER), key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def load_state(checkpoint: Checkpoint) -> Mapping[str, object]:
@@ -85,7 +89,7 @@ def load_state(checkpoint: Checkpoint) -> Mapping[str, object]:
         state, damage = None, _first_line(error)
     if not isinstance(state, Mapping):
         raise OffleashError(
-            f"{file} is damaged ({damage}). Delete {checkpoint.folder} to go on from the checkpoint before it."
+            f"{file} is damaged ({damage}). Delete {checkpoint.folder} to resume from the checkpoint before it."
         )
     return state
 
@@ -97,13 +101,13 @@ def _write(
     state: Mapping[str, object],
     ends: Sequence[int],
 ) -> None:
-    """All files of a checkpoint, on the disk and not only on their way to it."""
+    """Write all files of a checkpoint and sync them: a rename must not reach the disk before its content."""
     import torch
     from transformers import GenerationConfig
 
     model.save_pretrained(temporary)
     tokenizer.save_pretrained(temporary)
-    # samplers empty the model's own: written like that, `generate` would never end a sample of the checkpoint
+    # Samplers clear the model's generation config; saved like that, `generate` would never end a sample.
     own = model.generation_config
     empty = own is None or own.eos_token_id is None
     decoding = GenerationConfig.from_model_config(model.config) if empty else deepcopy(own)
@@ -116,7 +120,7 @@ def _write(
     try:
         _read(temporary / STATE, mapped=True)
     except UnpicklingError as error:
-        raise TypeError("A state holds numbers, text, tensors, lists and dicts of them, nothing else.") from error
+        raise TypeError("A state takes numbers, text, tensors, and lists and dicts of them, nothing else.") from error
     for file in temporary.rglob("*"):
         _sync(file)
     _sync(temporary)
@@ -130,8 +134,8 @@ def _read(file: Path, mapped: bool = False) -> object:
     return state
 
 
-def _stand(temporary: Path, target: Path) -> None:
-    """Give a whole checkpoint its name; one that has it already steps aside until the new one stands."""
+def _publish(temporary: Path, target: Path) -> None:
+    """Give a complete checkpoint its name; one that has the name already is renamed until the new one is there."""
     aside = target.with_name(target.name + OLD)
     if target.exists():
         target.rename(aside)
@@ -141,14 +145,14 @@ def _stand(temporary: Path, target: Path) -> None:
         _discard(aside)
 
 
-def _standing(place: Path) -> list[Checkpoint]:
-    """The whole checkpoints, by step; one that stepped aside counts where a kill came before the new one stood."""
-    found: dict[int, Path] = {}
+def _complete(place: Path) -> list[Checkpoint]:
+    """The complete checkpoints, by step; one that was being replaced counts where a kill came before its successor."""
+    folder_of: dict[int, Path] = {}
     for path in sorted(place.glob("step-*"), reverse=True):  # step-000120.old before step-000120
         named = re.fullmatch(rf"step-(\d+)(?:{re.escape(OLD)})?", path.name)
         if named and (path / STATE).is_file():
-            found[int(named[1])] = path
-    return [Checkpoint(step, found[step]) for step in sorted(found)]
+            folder_of[int(named[1])] = path
+    return [Checkpoint(step, folder_of[step]) for step in sorted(folder_of)]
 
 
 def _sweep(place: Path) -> None:

@@ -20,59 +20,68 @@ from offleash.training.checkpoints import Checkpoint
 from offleash.training.metrics import Metrics
 from offleash.training.recipe import Recipe
 from offleash.training.rollouts import StepRollouts
-from offleash.training.trainer import Trainer, opened
+from offleash.training.trainer import Trainer, open_trainer
 from offleash.training.update import UpdateStats, batch_of, batch_seed, supervise, update
 
-QUIET = 5  # steps in a row with nothing to learn, after which a training is stopped
+IDLE_STEPS = 5  # steps in a row with nothing to learn, after which a training is stopped: fewer happen by chance
 
 
 @dataclass(frozen=True)
 class Training:
-    """What a training came to."""
+    """A training at its end: its fields are the keys of `train --json`."""
 
     folder: Path
     model: Path  # in Hugging Face format
     steps: int
-    resumed: int  # steps that had been done before
+    resumed: int  # steps that were done before this call
     seconds: float
     metrics: Mapping[str, float]  # of the last step
     note: str = ""
 
 
 def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Training:
-    """Train by a recipe into a folder; what stands there already is gone on with."""
+    """Train by a recipe into a folder, or resume the training that is there.
+
+    Args:
+        recipe: what to train, on what, and how; compared with the folder's when resumed.
+        folder: gets recipe.yaml, metrics.jsonl, checkpoints and the model.
+        progress: called with a line of text after every step.
+
+    Returns:
+        The folder of the model, the steps done, and the metrics of the last step ({} where no step was left to do).
+    """
     started = time.monotonic()
-    with opened(recipe, folder, progress) as student, _still():
+    with open_trainer(recipe, folder, progress) as trainer, _gc_frozen():
         metrics = Metrics(folder, recipe.tensorboard)
-        metrics.resume(student.step)
-        first, last, quiet = student.step, dict[str, float](), 0
+        metrics.resume(trainer.step)
+        first, last, idle = trainer.step, dict[str, float](), 0
         try:
             for step in range(first, recipe.steps):
                 began = time.monotonic()
-                lesson = student.collecting.step(student.policy, step)
-                moved = _learn(student, lesson, step)
-                last = {**_measured(lesson, moved), **_supervised(student, lesson, step)}
-                quiet = 0 if _taught(student, lesson, moved, "sft/loss" in last) else quiet + 1
-                if quiet >= QUIET:
-                    raise _constant(lesson, quiet)
-                last |= _validated(student, step)
-                student.step = step + 1
+                rollouts = trainer.collector.step(trainer.policy, step)
+                stats = _learn(trainer, rollouts, step)
+                last = {**_step_metrics(rollouts, stats), **_supervised(trainer, rollouts, step)}
+                idle = 0 if _had_signal(trainer, rollouts, stats, "sft/loss" in last) else idle + 1
+                if idle >= IDLE_STEPS:
+                    raise _no_signal(rollouts, idle)
+                last |= _validated(trainer, step)
+                trainer.step = step + 1
                 # before the checkpoint: a step that has one is not done again
                 metrics.write(step, last | {"seconds": time.monotonic() - began})
-                if student.step % recipe.checkpoint_every == 0 or student.step == recipe.steps:
-                    student.save()
-                progress(_told(recipe, student.step, last))
+                if trainer.step % recipe.checkpoint_every == 0 or trainer.step == recipe.steps:
+                    trainer.save()
+                progress(_progress_text(recipe, trainer.step, last))
         except OffleashError as error:
-            raise _with_checkpoint(error, student.newest()) from None
+            raise _with_checkpoint(error, trainer.newest()) from None
         finally:
             metrics.close()
-        model = student.finish()
+        model = trainer.finish()
     return Training(folder, model, max(first, recipe.steps), first, time.monotonic() - started, last, metrics.note)
 
 
 @contextmanager
-def _still() -> Iterator[None]:
-    """Python's collector leaves alone what stands now: it would look through all modules and weights every time."""
+def _gc_frozen() -> Iterator[None]:
+    """Exempt what exists now from garbage collection, which would otherwise scan all modules and weights every time."""
     gc.collect()
     gc.freeze()
     try:
@@ -81,90 +90,91 @@ def _still() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _learn(student: Trainer, lesson: StepRollouts, step: int) -> UpdateStats:
+def _learn(trainer: Trainer, rollouts: StepRollouts, step: int) -> UpdateStats:
     """The policy gradient on the groups of a step."""
-    recipe = student.recipe
-    student.set_rate(step)
-    if not lesson.groups:
+    recipe = trainer.recipe
+    trainer.set_rate(step)
+    if not rollouts.groups:
         return UpdateStats(0.0, 0.0)
-    batch = batch_of(lesson.groups, student.method, batch_seed(recipe.seed, step))
-    temperature = student.collecting.decoding.temperature
+    batch = batch_of(rollouts.groups, trainer.method, batch_seed(recipe.seed, step))
+    temperature = trainer.collector.decoding.temperature
     return update(
-        student.policy, student.optimizer, batch, student.method, recipe.optimizer, temperature, student.reference
+        trainer.policy, trainer.optimizer, batch, trainer.method, recipe.optimizer, temperature, trainer.reference
     )
 
 
-def _supervised(student: Trainer, lesson: StepRollouts, step: int) -> dict[str, float]:
+def _supervised(trainer: Trainer, rollouts: StepRollouts, step: int) -> dict[str, float]:
     """Every few steps, supervised ones on traces of problems that no sample solved."""
-    schedule = student.method.schedule
+    schedule = trainer.method.schedule
     if not schedule.sft_every:
         return {}
-    student.remember_failed(lesson)
+    trainer.remember_failed(rollouts)
     if (step + 1) % schedule.sft_every:
         return {}
-    moved = None
-    for pairs in student.failed_traces(step):
-        moved = supervise(student.policy, student.optimizer, pairs, student.recipe.optimizer)
-    student.failed.clear()
-    return {"sft/loss": moved.loss, "sft/samples": float(moved.trained)} if moved else {}
+    stats = None
+    for pairs in trainer.failed_traces(step):
+        stats = supervise(trainer.policy, trainer.optimizer, pairs, trainer.recipe.optimizer)
+    trainer.failed.clear()
+    return {"sft/loss": stats.loss, "sft/samples": float(stats.trained)} if stats else {}
 
 
-def _validated(student: Trainer, step: int) -> dict[str, float]:
+def _validated(trainer: Trainer, step: int) -> dict[str, float]:
     """Now and then, the share of correct samples on problems that are not trained on; resets where it stalls."""
-    every = student.recipe.validation.every
-    if not every or (step + 1) % every or student.validation is None:
+    every = trainer.recipe.validation.every
+    if not every or (step + 1) % every or trainer.validation is None:
         return {}
-    found = student.validate(step)
-    return {"validation/pass@1": found, "validation/resets": float(student.heed(found))}
+    pass_1 = trainer.validate(step)
+    return {"validation/pass@1": pass_1, "validation/resets": float(trainer.note_validation(pass_1))}
 
 
-def _measured(lesson: StepRollouts, moved: UpdateStats) -> dict[str, float]:
-    groups = [taught.group.own() for taught in lesson.groups]
+def _step_metrics(rollouts: StepRollouts, stats: UpdateStats) -> dict[str, float]:
+    """The metrics of a step: rates over all samples drawn, entropy and length over the policy's own in kept groups."""
+    groups = [rollout.group.own() for rollout in rollouts.groups]
     tokens = max(1, sum(int(group.length_G.sum()) for group in groups))
     mixed = sum(0 < group.reward_G.sum() < group.size for group in groups)
     return {
-        "reward": lesson.reward,
+        "reward": rollouts.reward,
         "entropy/token": sum(float(group.entropy_GT.sum()) for group in groups) / tokens,
         "completions/length": tokens / max(1, sum(group.size for group in groups)),
-        "completions/clipped_ratio": lesson.truncated / max(1, lesson.samples),
-        "verify/unread_rate": lesson.verdicts["unread"] / max(1, lesson.samples),
-        "verify/failed_rate": lesson.verdicts["failed"] / max(1, lesson.samples),
+        "completions/clipped_ratio": rollouts.truncated / max(1, rollouts.samples),
+        "verify/unread_rate": rollouts.verdicts["unread"] / max(1, rollouts.samples),
+        "verify/failed_rate": rollouts.verdicts["failed"] / max(1, rollouts.samples),
         "groups/kept": float(len(groups)),
         "groups/mixed": float(mixed),
-        "groups/dropped": float(lesson.dropped),
-        "samples/drawn": float(lesson.samples),
-        "samples/trained": float(moved.trained),
-        "loss": moved.loss,
-        "gradient": moved.gradient,
-        "kl": moved.kl,
-        "clipped": moved.clipped,
+        "groups/dropped": float(rollouts.dropped),
+        "samples/drawn": float(rollouts.samples),
+        "samples/trained": float(stats.trained),
+        "loss": stats.loss,
+        "gradient": stats.gradient,
+        "kl": stats.kl,
+        "clipped": stats.clipped,
     }
 
 
-def _taught(student: Trainer, lesson: StepRollouts, moved: UpdateStats, supervised: bool) -> bool:
+def _had_signal(trainer: Trainer, rollouts: StepRollouts, stats: UpdateStats, supervised: bool) -> bool:
     """Whether a step had anything to learn from: samples of different reward, or traces from outside."""
-    outside = supervised or bool(student.failed) or any(taught.group.expert_G.any() for taught in lesson.groups)
-    return outside or (moved.signal and lesson.verdicts["correct"] > 0)
+    outside = supervised or bool(trainer.failed) or any(rollout.group.expert_G.any() for rollout in rollouts.groups)
+    return outside or (stats.signal and rollouts.verdicts["correct"] > 0)
 
 
-def _constant(lesson: StepRollouts, steps: int) -> OffleashError:
-    """Nothing can be learned where every sample has the same reward."""
-    if lesson.verdicts["correct"] == lesson.samples:
+def _no_signal(rollouts: StepRollouts, steps: int) -> OffleashError:
+    """The error for a training that learns nothing, by what kept it from learning."""
+    if rollouts.verdicts["correct"] == rollouts.samples:
         return OffleashError(
-            f"Every sample of {steps} steps was correct: there is nothing to learn. Take harder problems."
+            f"Every sample of {steps} steps was correct, so there is nothing to learn. Take harder problems."
         )
-    if lesson.verdicts["correct"]:
+    if rollouts.verdicts["correct"]:
         return OffleashError(
-            f"In {steps} steps all samples of a problem had the same reward, correct ({lesson.reward:.0%} in the last "
-            "step) or not: there is nothing to learn. Take problems that are solved now and then, or larger groups."
+            f"For {steps} steps all samples of each problem had the same reward ({rollouts.reward:.0%} correct in the "
+            "last step), so there is nothing to learn. Take problems that are solved sometimes, or larger groups."
         )
-    unread = lesson.verdicts["unread"] / max(1, lesson.samples)
-    cut = lesson.truncated / max(1, lesson.samples)
-    example = lesson.examples[0][:80] if lesson.examples else ""
+    unread = rollouts.verdicts["unread"] / max(1, rollouts.samples)
+    cut = rollouts.truncated / max(1, rollouts.samples)
+    example = rollouts.examples[0][:80] if rollouts.examples else ""
     return OffleashError(
-        f"The reward was 0 for every sample of {steps} steps: there is nothing to learn. In the last one {unread:.0%} "
-        f"had no answer that could be read and {cut:.0%} were cut off at sampling.max_tokens; one began {example!r}. "
-        "Take easier problems, larger groups (sampling.group), or look at the samples: offleash draw, offleash verify."
+        f"The reward was 0 for every sample of {steps} steps, so there is nothing to learn. In the last step "
+        f"{unread:.0%} were unread and {cut:.0%} were truncated at sampling.max_tokens; one begins {example!r}. Take "
+        "easier problems or larger groups (sampling.group), or look at the samples: offleash draw, offleash verify."
     )
 
 
@@ -172,12 +182,12 @@ def _with_checkpoint(error: OffleashError, last: Checkpoint | None) -> OffleashE
     if last is None:
         return error
     return OffleashError(
-        f"{error} The last good checkpoint is {last.folder}; to go on from it in another way, give "
-        f"model=hf:{last.folder}, what is to change (a lower optimizer.rate, say) and another -o."
+        f"{error} The last good checkpoint is {last.folder}. To continue from it with other settings, give "
+        f"model=hf:{last.folder}, the settings (a lower optimizer.rate, say) and another -o."
     )
 
 
-def _told(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:
+def _progress_text(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:
     seen = f", pass@1 {values['validation/pass@1']:.3f}" if "validation/pass@1" in values else ""
     return (
         f"{recipe.method}: step {step:,} of {recipe.steps:,}, reward {values['reward']:.3f}, "
@@ -193,7 +203,7 @@ def training_text(training: Training) -> str:
     lines = [
         f"{training.steps:,} steps{resumed}, {duration(training.seconds)}{f'; the last one: {last}' if last else ''}.",
         f"  The model is {training.model}, the metrics of every step are in {training.folder / 'metrics.jsonl'}.",
-        f"  What it kept, lost and found: offleash study PROBLEMS BASE hf:{training.model} -k 1024 -o DIR",
+        f"  What it kept, lost and gained: offleash study PROBLEMS BASE hf:{training.model} -k 1024 -o DIR",
     ]
     return "\n".join(lines + ([f"  {training.note}"] if training.note else []))
 

@@ -20,20 +20,20 @@ Line = dict[str, float | None]
 
 
 class Metrics:
-    """The metrics in a folder, open to be written; `note` says what a user should know of it."""
+    """The metrics of a training folder, open for writing; `note` is a message for the user, or empty."""
 
     def __init__(self, folder: Path, tensorboard: bool = True) -> None:
         self.path = folder / FILE
         self.note = _missing() if tensorboard else ""
         self._board = folder / BOARD if tensorboard and not self.note else None
         self._writer: SummaryWriter | None = None
-        self._again: int | None = None  # TensorBoard hides what it was told before of this step and later ones
+        self._first: int | None = None  # TensorBoard drops what was logged before of this step and later ones
         self._file: IO[str] | None = None
         if self.path.exists():
             _cut(self.path, None)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Append the values of a step; what is no finite number becomes null."""
+        """Append the values of a step; NaN and infinities become null."""
         line = {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
         try:
             if self._file is None:
@@ -50,7 +50,7 @@ class Metrics:
     def resume(self, step: int) -> None:
         """Drop what was written of this step and later ones, which will be done again."""
         self.close()
-        self._again = step
+        self._first = step
         if self.path.exists():
             _cut(self.path, step)
 
@@ -67,11 +67,11 @@ class Metrics:
         if self._writer is None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(self._board), purge_step=self._again)
+            self._writer = SummaryWriter(str(self._board), purge_step=self._first)
         for name, value in line.items():
             if value is not None:
                 self._writer.add_scalar(name, value, step)
-        self._writer.flush()  # a kill would lose two minutes of steps that are not done again
+        self._writer.flush()  # the writer buffers for two minutes, and a kill would lose steps that are not repeated
 
 
 def read_metrics(path: Path) -> list[Line]:
@@ -80,7 +80,7 @@ def read_metrics(path: Path) -> list[Line]:
     try:
         text = file.read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
-        raise OffleashError(f"There are no metrics to read in {file} ({error.strerror}).") from None
+        raise OffleashError(f"{file} cannot be read ({error.strerror}). Name the folder of a training.") from None
     written = text.splitlines()
     lines = [_line(line) for line in written]
     if lines and lines[-1] is None:
@@ -88,7 +88,7 @@ def read_metrics(path: Path) -> list[Line]:
     for number, line in enumerate(lines, start=1):
         if line is None:
             raise OffleashError(
-                f"{file}, line {number} is no line of metrics: {written[number - 1][:80]!r}. "
+                f"Line {number} of {file} is not a line of metrics: {written[number - 1][:80]!r}. "
                 "Delete that line, or move the file away to start a new one."
             )
     return [line for line in lines if line is not None]
@@ -99,7 +99,7 @@ def _missing() -> str:
     try:
         import torch.utils.tensorboard  # noqa: F401
     except ImportError:
-        return "No TensorBoard: pip install tensorboard to see the curves there; metrics.jsonl holds them all the same."
+        return "TensorBoard is not installed (pip install tensorboard); the metrics are in metrics.jsonl."
     return ""
 
 
@@ -127,9 +127,9 @@ def _cut(file: Path, step: int | None) -> None:
 def _line(text: str) -> Line | None:
     """The values of a line; None where it holds something else."""
     try:
-        found = json.loads(text)
+        values = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("step"), int):
+    if not isinstance(values, dict) or not isinstance(values.get("step"), int):
         return None
-    return found if all(value is None or isinstance(value, int | float) for value in found.values()) else None
+    return values if all(value is None or isinstance(value, int | float) for value in values.values()) else None

@@ -28,12 +28,12 @@ from offleash.training.method import Flags, Floats, Ints, TokenBatch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CHECKED = 4  # prompts and samples by which it is seen whether trees may be used
+CHECKED = 4  # samples on which trees are compared with plain rows before they are used
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What was drawn, in the order of the prompts, `size` samples each."""
+    """Samples in the order of the prompts, `size` each."""
 
     rows: TokenBatch
     logprob_NT: Floats  # as drawn, at the temperature; 0 behind the end
@@ -44,20 +44,25 @@ class Samples:
 
 @dataclass
 class Policy:
-    """A model in memory."""
+    """A model in memory, and the two ways in which it is run.
+
+    Drawing goes through the engine's own attention (`network`), which keeps shared prefixes; gradients go through the
+    model's forward pass with its own attention (`plain`) or with the tree attention below. Each sets the attention it
+    needs first, because transformers holds one setting per model.
+    """
 
     loaded: LoadedModel
     network: Network
     prompt_encoder: PromptEncoder
     limits: WalkLimits
     plain: str  # the attention with which gradients are computed: the model's own
-    trees: bool | None = None  # whether gradients go by trees; None: not seen yet
+    trees: bool | None = None  # whether gradients are computed on prefix trees; None: not checked yet
 
     def tokens(self, prompt: str) -> list[int]:
         """A prompt as the model reads it."""
-        tokens, trouble = self.prompt_encoder.encode(Request("", prompt, 0, 1, 0))
-        if trouble:
-            raise OffleashError(f"The prompt {prompt[:80]!r} cannot be asked: {trouble}.")
+        tokens, error = self.prompt_encoder.encode(Request("", prompt, 0, 1, 0))
+        if error:
+            raise OffleashError(f"The prompt {prompt[:80]!r} cannot be encoded: {error}.")
         return tokens
 
     def answer(self, text: str) -> list[int]:
@@ -73,7 +78,7 @@ class Policy:
         read = zip(prompts, self.network.read([list(prompt) for prompt in prompts]), strict=True)
         trees = [Tree(list(prompt), layers, logits[None].float()) for prompt, (layers, logits) in read]
         N, T = len(prompts) * size, decoding.max_tokens
-        taken = Samples(
+        drawn = Samples(
             TokenBatch(
                 prompts, np.repeat(np.arange(len(prompts)), size), np.zeros((N, T), np.int64), np.zeros(N, np.int64)
             ),
@@ -84,24 +89,24 @@ class Policy:
         )
 
         def watch(sample_N: Ints, depth: int, added_N4: Floats) -> None:
-            taken.logprob_NT[sample_N, depth] = added_N4[:, 1]
-            taken.entropy_NT[sample_N, depth] = added_N4[:, 3]
+            drawn.logprob_NT[sample_N, depth] = added_N4[:, 1]
+            drawn.entropy_NT[sample_N, depth] = added_N4[:, 3]
 
         seed_N = np.concatenate([sample_seeds(seed, 0, size) for seed in seeds])
         ends = np.array(self.loaded.ends, np.int64)
-        walk = Walk(self.network, decoding, ends, trees, taken.rows.prompt_N, seed_N, self.limits, watch=watch)
+        walk = Walk(self.network, decoding, ends, trees, drawn.rows.prompt_N, seed_N, self.limits, watch=watch)
         texts = [""] * N
         for ended in walk.run():
             length = ended.token_ET.shape[1]
-            taken.rows.token_NT[ended.sample_N, :length] = ended.token_ET[ended.sequence_N]
-            taken.rows.length_N[ended.sample_N] = length
-            taken.truncated_N[ended.sample_N] = ended.finish == TRUNCATED
-            said = decode(self.loaded.tokenizer, ended.token_ET[:, : ended.text_length].tolist())
+            drawn.rows.token_NT[ended.sample_N, :length] = ended.token_ET[ended.sequence_N]
+            drawn.rows.length_N[ended.sample_N] = length
+            drawn.truncated_N[ended.sample_N] = ended.finish == TRUNCATED
+            decoded = decode(self.loaded.tokenizer, ended.token_ET[:, : ended.text_length].tolist())
             for sample, sequence in zip(ended.sample_N.tolist(), ended.sequence_N.tolist(), strict=True):
-                texts[sample] = said[sequence]
-        if not np.isfinite(taken.entropy_NT).all():
-            raise OffleashError("The chances that the model gives are NaN: the training went astray.")
-        return replace(taken, texts=tuple(texts))
+                texts[sample] = decoded[sequence]
+        if not np.isfinite(drawn.entropy_NT).all():
+            raise OffleashError("The model's probabilities are NaN: the training diverged.")
+        return replace(drawn, texts=tuple(texts))
 
     def _within(self, prompts: Sequence[list[int]], decoding: SamplingParams) -> SamplingParams:
         """The decoding, with no more tokens than the model can read behind the longest prompt."""
@@ -110,19 +115,22 @@ class Policy:
             return decoding
         if longest >= context:
             raise OffleashError(
-                f"A prompt has {longest} tokens, and the model reads {context}: leave out such problems."
+                f"A prompt has {longest} tokens, and the model's context is {context}. Leave out such problems."
             )
         return replace(decoding, max_tokens=context - longest)
 
-    def sound(self, prompt: list[int]) -> bool:
-        """Whether the model still gives numbers: all weights, and what comes after a prompt."""
+    def gives_numbers(self, prompt: list[int]) -> bool:
+        """Whether the model still gives numbers: its weights and its logits after a prompt are finite."""
         self.loaded.model.set_attn_implementation(NAME)
         ((_, logits),) = self.network.read([prompt])
-        finite = all(bool(one.isfinite().all()) for one in self.loaded.model.parameters())
+        finite = all(bool(weights.isfinite().all()) for weights in self.loaded.model.parameters())
         return finite and bool(logits.isfinite().all())
 
     def logprobs(self, rows: TokenBatch, temperature: float) -> Tensor:
-        """Log-probabilities (N, T) of tokens, with their gradient where it is enabled."""
+        """Log-probabilities (N, T) of tokens at a temperature, with their gradient where torch has it enabled.
+
+        By prefix trees if the model gives the same on the first batch both ways, else by plain rows.
+        """
         self.loaded.model.set_attn_implementation(self.plain)
         if self.trees is None:
             self.trees = trees_agree(self.loaded.model, rows.part(np.arange(min(CHECKED, len(rows.length_N)))))
@@ -133,26 +141,28 @@ def open_policy(name: str) -> Policy:
     """A model by its name or folder, ready to be trained."""
     model = model_of(name if ":" in name.split("/")[0] else f"hf:{name}")
     if model.sampler != "hf":
-        raise OffleashError(f"Only models of transformers can be trained here: hf:PATH; found {name}.")
+        raise OffleashError(f"Only models of transformers can be trained; found {name}. Name one as hf:PATH.")
     settings = settings_of(model)
     if settings["dtype"] == "auto":
         settings["dtype"] = "float32"  # in half precision small steps of the optimizer round to nothing
-    found = load(model, settings)
-    if not found.ends:
-        raise OffleashError(f"{name} has no token that ends a sample (eos_token): its samples would never stop.")
-    plain = str(found.model.config._attn_implementation)
+    loaded_model = load(model, settings)
+    if not loaded_model.ends:
+        raise OffleashError(
+            f"{name} has no token that ends a sample, so its samples would never stop. Set eos_token in its tokenizer."
+        )
+    plain = str(loaded_model.model.config._attn_implementation)
     try:
-        shared = open_network(found.model)
+        shared = open_network(loaded_model.model)
     except UnsupportedError as error:
         raise OffleashError(
-            f"{name} cannot be drawn from by the fast engine ({error}), which this trainer needs; train it with TRL."
+            f"{name} does not run on the shared-prefix engine ({error}), which this trainer needs. Train it with TRL."
         ) from None
     limits = WalkLimits(memory=int(float(settings["memory"]) * 2**30), rows=int(float(settings["rows"])))
-    return Policy(found, shared, PromptEncoder(found.tokenizer, None, model.raw), limits, plain)
+    return Policy(loaded_model, shared, PromptEncoder(loaded_model.tokenizer, None, model.raw), limits, plain)
 
 
 def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
-    """Refuse a tokenizer that does not give back what it read: rewards would be for other texts than were learned."""
+    """Refuse a tokenizer that does not give back what it read: texts would be rewarded that were not learned."""
     tokenizer = policy.loaded.tokenizer
     tokens: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
     backs = decode(tokenizer, tokens)
@@ -161,8 +171,8 @@ def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
             name = policy.loaded.model.config.name_or_path
             raise OffleashError(
                 f"The tokenizer of {name or 'the model'} does not give back what it reads: {text[:60]!r} comes back as "
-                f"{back[:60]!r}. What is rewarded would not be what is learned; save the model with the tokenizer that "
-                "it was trained with (beside a qwen2 configuration another one may be loaded)."
+                f"{back[:60]!r}. What is rewarded would not be what is learned. Save the model with the tokenizer that "
+                "it was trained with (next to a qwen2 configuration another one may be loaded)."
             )
 
 
@@ -174,18 +184,21 @@ def _same(text: str, back: str) -> bool:
 
 
 def frozen(policy: Policy) -> Policy:
-    """A copy that stays as it is: the reference, or the base."""
+    """A copy that is not trained: the reference, or the base."""
     model = deepcopy(policy.loaded.model)
     model.requires_grad_(False)
-    model.set_attn_implementation(policy.plain)  # with the engine's own, the engine could not be held against the model
+    # the network is checked against the model's own attention when it is opened: set that first
+    model.set_attn_implementation(policy.plain)
     return replace(policy, loaded=replace(policy.loaded, model=model), network=open_network(model))
 
 
-# Trees of samples, and an attention function, registered with transformers, in which each distinct sample is a row.
+# Prefix trees of samples, and an attention function, registered with transformers, in which each distinct sample is a
+# row. Everything else in a transformer acts on single positions: there a shared prefix is computed once, forward and
+# backward. Only attention looks at other positions, and there the nodes are gathered into the rows of the samples.
 
 
 BRANCH_ATTENTION = "offleash_branches"
-SHORT = 64  # tokens of a row up to which its attention is one product
+SHORT = 64  # tokens per row up to which one matrix product is quicker than torch's tiled attention
 
 _layout: ContextVar["Layout"] = ContextVar("layout")
 
@@ -196,54 +209,55 @@ class Trees:
 
     token_M: Ints
     depth_M: Ints
-    node_SL: Ints  # the way of every distinct sample, prompt included; behind its end its last node again
-    place_M: Ints  # where each node stands in the flattened ways
+    node_SL: Ints  # the path of every distinct sample, prompt included; beyond its end its last node again
+    place_M: Ints  # one position of each node in the flattened paths, from which its output is taken
     after_NT: Ints  # the node that each token of a sample follows
 
 
 def trees_of(rows: TokenBatch) -> Trees:
-    """The tree of every prompt. The last token of a sample is no node, since nothing follows it."""
+    """The trees of all prompts, built level by level. The last token of a sample is no node: nothing follows it."""
     N, T = rows.token_NT.shape
     length_B = np.array([len(prompt) for prompt in rows.prompts], np.int64)
     first_B = np.cumsum(length_B) - length_B
     token = [np.concatenate([np.asarray(prompt, np.int64) for prompt in rows.prompts])]
     depth = [np.concatenate([np.arange(length) for length in length_B])]
     after_NT = np.empty((N, T), np.int64)
-    at_N = (first_B + length_B - 1)[rows.prompt_N]  # the node that each sample stands on
-    after_NT[:, 0], count = at_N, len(token[0])
+    node_N = (first_B + length_B - 1)[rows.prompt_N]  # the node that each sample has reached
+    after_NT[:, 0], count = node_N, len(token[0])
     for level in range(T - 1):
-        going = np.flatnonzero(rows.length_N > level + 1)
-        key = at_N[going] << 32 | rows.token_NT[going, level]
+        open_N = np.flatnonzero(rows.length_N > level + 1)
+        # a child is its parent and its token, packed into one integer: samples that share both share the child
+        key = node_N[open_N] << 32 | rows.token_NT[open_N, level]
         distinct, node = np.unique(key, return_inverse=True)
-        at_N[going] = count + node
+        node_N[open_N] = count + node
         token.append(distinct & 0xFFFFFFFF)
         level_of = np.empty(len(distinct), np.int64)
-        level_of[node] = length_B[rows.prompt_N[going]] + level
+        level_of[node] = length_B[rows.prompt_N[open_N]] + level
         depth.append(level_of)
         count += len(distinct)
-        after_NT[:, level + 1] = at_N
-    node_SL = _ways(rows, after_NT, length_B, first_B)
+        after_NT[:, level + 1] = node_N
+    node_SL = _paths(rows, after_NT, length_B, first_B)
     place_M = np.empty(count, np.int64)
     place_M[node_SL.ravel()[::-1]] = np.arange(node_SL.size)[::-1]  # the first place of a node, never one behind an end
     return Trees(np.concatenate(token), np.concatenate(depth), node_SL, place_M, after_NT)
 
 
-def _ways(rows: TokenBatch, after_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
-    """The nodes of every distinct sample from the first token of its prompt on."""
-    way_ST = np.unique(np.concatenate([rows.prompt_N[:, None], after_NT], 1), axis=0)
-    prompt_S, way_ST = way_ST[:, 0], way_ST[:, 1:]
-    T, longest = way_ST.shape[1], int(length_B.max())
-    node_SL = np.repeat(way_ST[:, -1:], longest + T - 1, 1)
+def _paths(rows: TokenBatch, after_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
+    """The nodes of every distinct sample, from the first token of its prompt."""
+    path_ST = np.unique(np.concatenate([rows.prompt_N[:, None], after_NT], 1), axis=0)
+    prompt_S, path_ST = path_ST[:, 0], path_ST[:, 1:]
+    T, longest = path_ST.shape[1], int(length_B.max())
+    node_SL = np.repeat(path_ST[:, -1:], longest + T - 1, 1)
     for length in np.unique(length_B):  # a prompt's last node is the first of the way
         mine = np.flatnonzero(length_B[prompt_S] == length)
         node_SL[mine, : length - 1] = first_B[prompt_S[mine], None] + np.arange(length - 1)
-        node_SL[mine, length - 1 : length - 1 + T] = way_ST[mine]
+        node_SL[mine, length - 1 : length - 1 + T] = path_ST[mine]
     return node_SL
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the attention finds every sample."""
+    """The indices that the attention gathers and scatters by."""
 
     node_SL: Tensor
     place_M: Tensor
@@ -276,14 +290,14 @@ def attention(
     layout, scale = _layout.get(), options.get("scaling")
     if any(options.get(name) is not None for name in ("sliding_window", "softcap", "s_aux", "position_bias")):
         raise ValueError("windows, caps, sinks or biases")  # the model is then read by plain rows
-    query_rows, key_rows, value_rows = (_laid_out(one, layout) for one in (query, key, value))
+    query_rows, key_rows, value_rows = (_laid_out(states, layout) for states in (query, key, value))
     out = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
     flat = out.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)
     return flat.index_select(0, layout.place_M)[None], None
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-    """Every token sees itself and what stands before it. Short rows are one product: quicker than tiles."""
+    """Causal attention over rows. Padding comes after a sample, where causality hides it: no other mask is needed."""
     L, shared = query.shape[2], query.shape[1] != key.shape[1]
     if L > SHORT:
         return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=shared)
@@ -296,7 +310,7 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
 
 
 def _laid_out(nodes: Tensor, layout: Layout) -> Tensor:
-    """What nodes hold, (1, heads, M, width), as rows of samples: (S, heads, L, width)."""
+    """States of nodes, (1, heads, M, width), as rows of samples: (S, heads, L, width)."""
     rows = nodes[0].transpose(0, 1).index_select(0, layout.node_SL.view(-1))
     return rows.view(*layout.node_SL.shape, nodes.shape[1], nodes.shape[3]).transpose(1, 2)
 
@@ -308,11 +322,11 @@ def _laid_out(nodes: Tensor, layout: Layout) -> Tensor:
 # its own, so each token has the logits it would have in its own sample.
 
 
-AGREE = 1e-3  # how near log-probabilities by trees must be to those of plain rows, in nats
+AGREE = 1e-3  # nats by which log-probabilities by trees may differ from those by plain rows
 
 
 def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
-    """Log-probabilities (N, T) of the tokens at a temperature, each distinct beginning read once."""
+    """Log-probabilities (N, T) of the tokens at a temperature, each distinct prefix computed once."""
     trees, device = trees_of(rows), next(model.parameters()).device
     before = model.config._attn_implementation
     register()
@@ -327,19 +341,19 @@ def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> 
     finally:
         model.set_attn_implementation(before)
     logprob_MV = torch.log_softmax(logits.float() / temperature, -1)
-    after, token = (torch.from_numpy(one).to(device) for one in (trees.after_NT, rows.token_NT))
+    after, token = (torch.from_numpy(array).to(device) for array in (trees.after_NT, rows.token_NT))
     return logprob_MV[after, token]
 
 
 def by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
-    """The same with one row a sample, for models that take no mask of ours."""
+    """The same with one padded row per sample, for models with an attention of their own."""
     device = next(model.parameters()).device
     prompt_length = np.array([len(prompt) for prompt in rows.prompts])[rows.prompt_N]
     longest = int((prompt_length + rows.length_N).max())
     input_NL = np.zeros((len(rows.prompt_N), longest), np.int64)
     for row, (which, length) in enumerate(zip(rows.prompt_N, rows.length_N, strict=True)):
-        whole = [*rows.prompts[which], *rows.token_NT[row, :length].tolist()]
-        input_NL[row, : len(whole)] = whole
+        sequence = [*rows.prompts[which], *rows.token_NT[row, :length].tolist()]
+        input_NL[row, : len(sequence)] = sequence
     mask_NL = np.arange(longest) < (prompt_length + rows.length_N)[:, None]
     logits = model(
         input_ids=torch.from_numpy(input_NL).to(device),
@@ -354,11 +368,11 @@ def by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> T
 
 
 def trees_agree(model: "PreTrainedModel", rows: TokenBatch) -> bool:
-    """Whether a model gives the same by trees as by plain rows: one with attention of its own may not."""
+    """Whether a model gives the same by trees as by plain rows: one with an attention of its own may not."""
     with torch.no_grad():
         try:
             difference = by_trees(model, rows, 1.0) - by_rows(model, rows, 1.0)
-        except (ValueError, RuntimeError, TypeError):  # of a model that does not take such a mask
+        except (ValueError, RuntimeError, TypeError):  # the model does not support our attention function
             return False
     real = torch.from_numpy(rows.real_NT).to(difference.device)
     return bool(difference[real].abs().max() <= AGREE)

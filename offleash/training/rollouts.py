@@ -1,4 +1,4 @@
-"""Rollouts: the groups a step learns from; drawn, rewarded, dropped and refilled, joined by external traces."""
+"""Rollouts: the groups that a step learns from, drawn, rewarded, dropped and refilled, joined by external traces."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from offleash.verifying.verify import VerifyOptions, open_judge
 
 @dataclass(frozen=True)
 class RewardBatch:
-    """What became of samples, in their order."""
+    """Rewards of samples, in their order, and how many samples got each verdict."""
 
     rewards: tuple[float, ...]
     answers: tuple[str, ...]  # the solution's one form where the verifier knows it, else what was read, else ""
@@ -43,11 +43,11 @@ class Rewards:
     def of(self, problems: Sequence[str], texts: Sequence[str], truncated: Sequence[bool]) -> RewardBatch:
         """The rewards of samples, each with the problem it answers."""
         pairs = [self.cases[problem] for problem in problems]
-        found = judge_texts(self.judge, pairs, texts, truncated, self.opened)
+        judged_samples = judge_texts(self.judge, pairs, texts, truncated, self.opened)
         return RewardBatch(
-            tuple(float(judged.verdict is Verdict.CORRECT) for _, judged in found),
-            tuple(judged.solution or extraction.answer or "" for extraction, judged in found),
-            Counter(judged.verdict.value for _, judged in found),
+            tuple(float(judged.verdict is Verdict.CORRECT) for _, judged in judged_samples),
+            tuple(judged.solution or extraction.answer or "" for extraction, judged in judged_samples),
+            Counter(judged.verdict.value for _, judged in judged_samples),
         )
 
 
@@ -70,7 +70,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 class TrainingProblem:
     """A problem that is trained on."""
 
-    problem: str
+    name: str
     prompt: list[int]
     traces: tuple[str, ...] = ()  # correct answers from outside
 
@@ -79,7 +79,7 @@ class TrainingProblem:
 class TrainingGroup:
     """A problem with its group, and the tokens of the group's samples."""
 
-    pupil: TrainingProblem
+    problem: TrainingProblem
     group: RolloutGroup
     token_GT: Ints
 
@@ -88,74 +88,80 @@ class TrainingGroup:
 class RolloutCollector:
     """How groups are collected, and what is remembered from step to step."""
 
-    pupils: Sequence[TrainingProblem]
+    problems: Sequence[TrainingProblem]
     rewards: Rewards
     schedule: MethodSchedule
     decoding: SamplingParams
-    problems: int  # groups a step
-    size: int  # samples a group
-    refill: int  # times the groups of a step that are drawn at most
+    groups: int  # per step
+    size: int  # samples per group
+    refill: int  # at most this many times the groups of a step are drawn
     seed: int
-    base: Policy | None = None  # who is asked whether a problem can be reached
-    asked: int = 0  # problems so far
+    base: Policy | None = None  # the frozen base, which decides whether a problem is reached (base_anchor)
+    cursor: int = 0  # problems drawn so far: the position in the passes over them
     seen: dict[str, dict[str, int]] = field(default_factory=dict)  # answers so far, by problem
 
     def step(self, policy: Policy, step: int) -> "StepRollouts":
         """The groups of one step. Every sample depends on the seed, the step and its problem alone."""
-        lesson = StepRollouts([], Counter(), 0, 0)
+        rollouts = StepRollouts([], Counter(), 0, 0)
         for round_ in range(self.refill if self.schedule.mixed_only else 1):
-            for taught in self._drawn(policy, self._next(self.problems), (step, round_), lesson):
-                mixed = 0 < taught.group.reward_G.sum() < taught.group.size
+            for rollout in self._draw(policy, self._next(self.groups), (step, round_), rollouts):
+                mixed = 0 < rollout.group.reward_G.sum() < rollout.group.size
                 if self.schedule.mixed_only and not mixed:
-                    lesson.dropped += 1
-                elif len(lesson.groups) < self.problems:
-                    lesson.groups.append(taught)
-            if len(lesson.groups) >= self.problems:
+                    rollouts.dropped += 1
+                elif len(rollouts.groups) < self.groups:
+                    rollouts.groups.append(rollout)
+            if len(rollouts.groups) >= self.groups:
                 break
-        return lesson
+        return rollouts
 
     def _next(self, count: int) -> list[TrainingProblem]:
-        """The next problems: each once in every pass over them, in an order of its own a pass."""
-        chosen, P = list[TrainingProblem](), len(self.pupils)
+        """The next problems: each once per pass over them, in a new order every pass."""
+        chosen, P = list[TrainingProblem](), len(self.problems)
         while len(chosen) < count:
-            turn, place = divmod(self.asked, P)
-            order = np.random.default_rng([self.seed, turn]).permutation(P)[place : place + count - len(chosen)]
-            chosen += [self.pupils[which] for which in order.tolist()]
-            self.asked += len(order)
+            epoch, position = divmod(self.cursor, P)
+            order = np.random.default_rng([self.seed, epoch]).permutation(P)[position : position + count - len(chosen)]
+            chosen += [self.problems[row] for row in order.tolist()]
+            self.cursor += len(order)
         return chosen
 
-    def _drawn(
-        self, policy: Policy, pupils: list[TrainingProblem], when: tuple[int, int], lesson: "StepRollouts"
+    def _draw(
+        self, policy: Policy, problems: list[TrainingProblem], step_round: tuple[int, int], rollouts: "StepRollouts"
     ) -> Iterator[TrainingGroup]:
-        prompts = [pupil.prompt for pupil in pupils]
-        seeds = [seed_of(self.seed, *when, place, pupil.problem) for place, pupil in enumerate(pupils)]
+        prompts = [problem.prompt for problem in problems]
+        seeds = [seed_of(self.seed, *step_round, place, problem.name) for place, problem in enumerate(problems)]
         samples = policy.draw(prompts, self.size, seeds, self.decoding)
-        names = [pupil.problem for pupil in pupils for _ in range(self.size)]
+        names = [problem.name for problem in problems for _ in range(self.size)]
         judged = self.rewards.of(names, samples.texts, samples.truncated_N.tolist())
-        lesson.verdicts.update(judged.verdicts)
-        lesson.truncated += int(samples.truncated_N.sum())
-        lesson.examples = tuple(samples.texts[:: self.size][:3])
-        greedy = self._greedy(policy, pupils)
-        reached = self._reached(pupils, seeds)
-        for place, pupil in enumerate(pupils):
-            taught = _taught(pupil, samples, judged, slice(place * self.size, (place + 1) * self.size), self.decoding)
-            seen = self.seen.setdefault(pupil.problem, {}) if self.schedule.memory else {}
-            group = replace(taught.group, greedy=greedy[place], reached=reached[place], seen=dict(seen))
+        rollouts.verdicts.update(judged.verdicts)
+        rollouts.truncated += int(samples.truncated_N.sum())
+        rollouts.examples = tuple(samples.texts[:: self.size][:3])
+        greedy = self._greedy(policy, problems)
+        reached = self._reached(problems, seeds)
+        for place, problem in enumerate(problems):
+            rollout = _group_of(
+                problem, samples, judged, slice(place * self.size, (place + 1) * self.size), self.decoding
+            )
+            seen = self.seen.setdefault(problem.name, {}) if self.schedule.memory else {}
+            group = replace(rollout.group, greedy=greedy[place], reached=reached[place], seen=dict(seen))
             for answer in filter(None, group.answer_G if self.schedule.memory else ()):
                 seen[answer] = seen.get(answer, 0) + 1
-            taught = replace(taught, group=group)
-            yield self._joined(policy, taught, seeds[place])
+            rollout = replace(rollout, group=group)
+            yield self._with_traces(policy, rollout, seeds[place])
 
-    def _joined(self, policy: Policy, taught: TrainingGroup, seed: int) -> TrainingGroup:
-        """The group with traces from outside, where the method asks for them and there are any."""
-        pupil, group = taught.pupil, taught.group
-        count = min(self.schedule.experts, len(pupil.traces))
+    def _with_traces(self, policy: Policy, rollout: TrainingGroup, seed: int) -> TrainingGroup:
+        """The group with external traces, where the method uses them and the problem has any.
+
+        Who wrote them is unknown, so their `logprob_GT` is the policy's own: the importance ratio starts at 1, as for
+        samples of the policy. A loss with `shaping` (LUFFY, arXiv:2504.14945) uses no ratio for them at all.
+        """
+        problem, group = rollout.problem, rollout.group
+        count = min(self.schedule.experts, len(problem.traces))
         if not count:
-            return taught
-        chosen = np.random.default_rng(seed).choice(len(pupil.traces), count, replace=False)
-        texts = [pupil.traces[which] for which in chosen.tolist()]
-        answers = self.rewards.of([pupil.problem] * count, texts, [False] * count).answers
-        rows = trace_rows(policy, [(pupil.prompt, text) for text in texts])
+            return rollout
+        chosen = np.random.default_rng(seed).choice(len(problem.traces), count, replace=False)
+        texts = [problem.traces[row] for row in chosen.tolist()]
+        answers = self.rewards.of([problem.name] * count, texts, [False] * count).answers
+        rows = trace_rows(policy, [(problem.prompt, text) for text in texts])
         with torch.no_grad():
             logprob_ET = np.where(
                 rows.real_NT, policy.logprobs(rows, self.decoding.temperature).double().cpu().numpy(), 0.0
@@ -170,31 +176,33 @@ class RolloutCollector:
             answer_G=(*group.answer_G, *answers),
             expert_G=np.concatenate([group.expert_G, np.ones(count, np.bool_)]),
         )
-        return TrainingGroup(pupil, joined, np.concatenate([wide(taught.token_GT, T), wide(rows.token_NT, T)]))
+        return TrainingGroup(problem, joined, np.concatenate([wide(rollout.token_GT, T), wide(rows.token_NT, T)]))
 
-    def _greedy(self, policy: Policy, pupils: list[TrainingProblem]) -> Sequence[float]:
-        """The reward of the most likely sample of each problem, where the method asks for it."""
+    def _greedy(self, policy: Policy, problems: list[TrainingProblem]) -> Sequence[float]:
+        """The reward of the greedy sample of each problem, where the method uses it (ReMax)."""
         if not self.schedule.greedy:
-            return [0.0] * len(pupils)
+            return [0.0] * len(problems)
         greedy = replace(self.decoding, temperature=0.0)
-        one = policy.draw([pupil.prompt for pupil in pupils], 1, [0] * len(pupils), greedy)
-        return self.rewards.of([pupil.problem for pupil in pupils], one.texts, one.truncated_N.tolist()).rewards
+        samples = policy.draw([problem.prompt for problem in problems], 1, [0] * len(problems), greedy)
+        return self.rewards.of(
+            [problem.name for problem in problems], samples.texts, samples.truncated_N.tolist()
+        ).rewards
 
-    def _reached(self, pupils: list[TrainingProblem], seeds: Sequence[int]) -> Sequence[bool]:
-        """Whether the frozen base solves each problem in so many samples, where the method asks for it."""
+    def _reached(self, problems: list[TrainingProblem], seeds: Sequence[int]) -> Sequence[bool]:
+        """Whether the frozen base solves each problem in `base_samples` samples, where the method uses that."""
         size = self.schedule.base_samples
         if not size or self.base is None:
-            return [True] * len(pupils)
+            return [True] * len(problems)
         own = [seed_of(seed, "base") for seed in seeds]
-        samples = self.base.draw([pupil.prompt for pupil in pupils], size, own, self.decoding)
-        names = [pupil.problem for pupil in pupils for _ in range(size)]
+        samples = self.base.draw([problem.prompt for problem in problems], size, own, self.decoding)
+        names = [problem.name for problem in problems for _ in range(size)]
         rewards = self.rewards.of(names, samples.texts, samples.truncated_N.tolist()).rewards
-        return [any(rewards[place * size : (place + 1) * size]) for place in range(len(pupils))]
+        return [any(rewards[place * size : (place + 1) * size]) for place in range(len(problems))]
 
 
 @dataclass
 class StepRollouts:
-    """What a step learns from, and what was seen on the way to it."""
+    """What a step learns from, and counts of all that was drawn for it, dropped groups included."""
 
     groups: list[TrainingGroup]
     verdicts: Counter[str]
@@ -211,26 +219,26 @@ class StepRollouts:
         return self.verdicts["correct"] / max(1, self.samples)
 
 
-def _taught(
-    pupil: TrainingProblem, samples: Samples, judged: RewardBatch, mine: slice, decoding: SamplingParams
+def _group_of(
+    problem: TrainingProblem, samples: Samples, judged: RewardBatch, rows: slice, decoding: SamplingParams
 ) -> TrainingGroup:
-    """One problem's part of what was drawn."""
-    length_G = samples.rows.length_N[mine]
+    """The group of one problem: its rows of what was drawn, cut to its longest sample."""
+    length_G = samples.rows.length_N[rows]
     T = int(length_G.max())
     group = RolloutGroup(
-        reward_G=np.array(judged.rewards[mine]),
+        reward_G=np.array(judged.rewards[rows]),
         length_G=length_G,
-        logprob_GT=samples.logprob_NT[mine, :T],
-        entropy_GT=samples.entropy_NT[mine, :T],
-        answer_G=judged.answers[mine],
+        logprob_GT=samples.logprob_NT[rows, :T],
+        entropy_GT=samples.entropy_NT[rows, :T],
+        answer_G=judged.answers[rows],
         longest=decoding.max_tokens,
         expert_G=np.zeros(len(length_G), np.bool_),
     )
-    return TrainingGroup(pupil, group, samples.rows.token_NT[mine, :T])
+    return TrainingGroup(problem, group, samples.rows.token_NT[rows, :T])
 
 
 def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> TokenBatch:
-    """Traces behind their prompts, as rows that a model reads."""
+    """Traces after their prompts, as a batch of tokens."""
     answers = [policy.answer(text) for _, text in pairs]
     length_N = np.array([len(answer) for answer in answers])
     token_NT = np.zeros((len(pairs), int(length_N.max())), np.int64)
@@ -240,6 +248,6 @@ def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> TokenB
 
 
 def wide(array_GT: NDArray[Kind], T: int) -> NDArray[Kind]:
-    """The same, with zeros behind up to T tokens."""
+    """The array padded with zeros to T tokens."""
     lacking = T - array_GT.shape[1]
     return np.pad(array_GT, ((0, 0), (0, lacking))) if lacking else array_GT

@@ -31,33 +31,37 @@ from offleash.training.rollouts import Rewards, RolloutCollector, StepRollouts, 
 from offleash.training.traces import read_traces
 
 RECIPE, MODEL = "recipe.yaml", "model"
-LARGEST = 1e38  # rate that torch takes
+LARGEST = 1e38  # learning rate that still fits a float32
 
 
 class TrainerState(TypedDict):
-    """What a checkpoint holds beside the weights."""
+    """What a checkpoint stores beside the weights: all that a step reads and an earlier step changed.
 
-    optimizer: dict[str, object]
-    asked: int
-    seen: dict[str, dict[str, int]]
-    best: float
+    Nothing random is stored: every draw is seeded by a hash of the recipe's seed, the step and the problem. So a
+    resumed training takes the same steps as one that never stopped, and ends with the same weights.
+    """
+
+    optimizer: dict[str, object]  # moments of AdamW
+    asked: int  # RolloutCollector.cursor: which problems come next
+    seen: dict[str, dict[str, int]]  # RolloutCollector.seen: answers so far, for methods with a memory
+    best: float  # best, stalled, resets: Trainer.note_validation
     stalled: int
     resets: int
-    failed: list[str]
-    reference: dict[str, torch.Tensor] | None
+    failed: list[str]  # names of Trainer.failed: problems that wait for a supervised step
+    reference: dict[str, torch.Tensor] | None  # weights of the reference once it was reset; until then it is the base
     data: str  # a hash of what is trained on and of the first weights
 
 
 @dataclass
 class Trainer:
-    """A policy in training."""
+    """The state of a training run: the policy, what updates it, and what steps remember."""
 
     recipe: Recipe
     folder: Path
     method: Method
     policy: Policy
     optimizer: torch.optim.Optimizer
-    collecting: RolloutCollector
+    collector: RolloutCollector
     reference: Policy | None
     validation: tuple[list[TrainingProblem], Rewards] | None
     data: str
@@ -65,9 +69,8 @@ class Trainer:
     best: float = -1.0  # of the validations since the last reset
     stalled: int = 0  # validations since the best one
     resets: int = 0
-    failed: dict[str, TrainingProblem] = field(
-        default_factory=dict
-    )  # problems that no sample solved, with their traces
+    # problems that no sample solved since the last supervised step, and that have traces
+    failed: dict[str, TrainingProblem] = field(default_factory=dict)
 
     def set_rate(self, step: int) -> None:
         """The learning rate of a step: it rises over the warm-up, then stays."""
@@ -76,36 +79,40 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = options.rate * share
 
-    def remember_failed(self, lesson: StepRollouts) -> None:
-        """Problems of a lesson that no sample of their own solved, where there are traces for them."""
-        for taught in lesson.groups:
-            own = taught.group.reward_G[~taught.group.expert_G]
-            if taught.pupil.traces and not own.any():
-                self.failed[taught.pupil.problem] = taught.pupil
+    def remember_failed(self, rollouts: StepRollouts) -> None:
+        """Remember the problems of a step that no sample of the policy solved, where there are traces for them."""
+        for rollout in rollouts.groups:
+            own = rollout.group.reward_G[~rollout.group.expert_G]
+            if rollout.problem.traces and not own.any():
+                self.failed[rollout.problem.name] = rollout.problem
 
     def failed_traces(self, step: int) -> Iterator[list[tuple[list[int], str]]]:
-        """Batches of traces of failed problems, as many as the schedule wants."""
-        rng, pupils = np.random.default_rng(seed_of(self.recipe.seed, step, "sft")), list(self.failed.values())
-        for _ in range(self.method.schedule.sft_steps if pupils else 0):
-            chosen = rng.choice(len(pupils), min(len(pupils), self.recipe.sampling.problems), replace=False)
-            pairs = [(pupils[one].prompt, pupils[one].traces) for one in chosen.tolist()]
+        """`sft_steps` batches of failed problems, one trace each: (prompt, text) pairs."""
+        rng, problems = np.random.default_rng(seed_of(self.recipe.seed, step, "sft")), list(self.failed.values())
+        for _ in range(self.method.schedule.sft_steps if problems else 0):
+            chosen = rng.choice(len(problems), min(len(problems), self.recipe.sampling.problems), replace=False)
+            pairs = [(problems[row].prompt, problems[row].traces) for row in chosen.tolist()]
             yield [(prompt, traces[int(rng.integers(len(traces)))]) for prompt, traces in pairs]
 
     def validate(self, step: int) -> float:
-        """The share of correct samples on the validation problems."""
+        """pass@1 on the validation problems, at the recipe's temperature whatever the method samples at."""
         assert self.validation is not None
-        pupils, rewards = self.validation
+        problems, rewards = self.validation
         size = self.recipe.validation.samples
-        seeds = [seed_of(self.recipe.seed, "validation", step, pupil.problem) for pupil in pupils]
-        decoding = replace(self.collecting.decoding, temperature=self.recipe.sampling.temperature)
-        samples = self.policy.draw([pupil.prompt for pupil in pupils], size, seeds, decoding)
-        names = [pupil.problem for pupil in pupils for _ in range(size)]
+        seeds = [seed_of(self.recipe.seed, "validation", step, problem.name) for problem in problems]
+        decoding = replace(self.collector.decoding, temperature=self.recipe.sampling.temperature)
+        samples = self.policy.draw([problem.prompt for problem in problems], size, seeds, decoding)
+        names = [problem.name for problem in problems for _ in range(size)]
         return float(np.mean(rewards.of(names, samples.texts, samples.truncated_N.tolist()).rewards))
 
-    def heed(self, found: float) -> int:
-        """Note a validation; where the schedule wants it and the policy stalls, reference and optimizer start anew."""
-        self.stalled = 0 if found > self.best else self.stalled + 1
-        self.best = max(self.best, found)
+    def note_validation(self, pass_1: float) -> int:
+        """Record a validation and return the resets so far.
+
+        After `reset_after` validations without a new best the policy becomes its own reference and the optimizer loses
+        its moments (ProRL, arXiv:2505.24864): the KL term no longer pulls back to a policy that is far away.
+        """
+        self.stalled = 0 if pass_1 > self.best else self.stalled + 1
+        self.best = max(self.best, pass_1)
         after = self.method.schedule.reset_after
         if after and self.stalled >= after:
             self.reference = frozen(self.policy) if self.reference is not None else None
@@ -114,14 +121,14 @@ class Trainer:
         return self.resets
 
     def save(self) -> Checkpoint:
-        """A checkpoint of everything that a step changes; refused where the policy gives no numbers any more."""
-        if not self.policy.sound(self.collecting.pupils[0].prompt):
-            raise OffleashError("The model gives NaN: the training went astray.")
+        """Write a checkpoint; a policy that has diverged is refused, so that the last checkpoint is always usable."""
+        if not self.policy.gives_numbers(self.collector.problems[0].prompt):
+            raise OffleashError("The model gives NaN: the training diverged.")
         reset = self.reference is not None and self.resets > 0
         state: TrainerState = {
             "optimizer": self.optimizer.state_dict(),
-            "asked": self.collecting.asked,
-            "seen": self.collecting.seen,
+            "asked": self.collector.cursor,
+            "seen": self.collector.seen,
             "best": self.best,
             "stalled": self.stalled,
             "resets": self.resets,
@@ -129,14 +136,14 @@ class Trainer:
             "data": self.data,
             "reference": self.reference.loaded.model.state_dict() if reset and self.reference else None,
         }
-        found = self.policy.loaded
-        return checkpoints.save(self.folder, self.step, found.model, found.tokenizer, {**state}, ends=found.ends)
+        loaded = self.policy.loaded
+        return checkpoints.save(self.folder, self.step, loaded.model, loaded.tokenizer, {**state}, ends=loaded.ends)
 
     def newest(self) -> Checkpoint | None:
         return checkpoints.newest(self.folder)
 
     def finish(self) -> Path:
-        """The policy as it is now, for every tool that opens a model."""
+        """Copy the last checkpoint's model, without the training state, to the folder that users open."""
         last, place = self.newest(), self.folder / MODEL
         assert last is not None
         shutil.rmtree(place, ignore_errors=True)
@@ -145,54 +152,54 @@ class Trainer:
 
 
 @contextmanager
-def opened(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Trainer]:
-    """A student at its first step, or where its folder says that it was; its judge is closed at the end."""
-    last = _going_on(recipe, folder)
+def open_trainer(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[Trainer]:
+    """A trainer at its first step, or at the folder's last checkpoint; its judge is closed at the end."""
+    last = _last_checkpoint(recipe, folder)
     method = method_of(recipe.method, recipe.options)
     if method.schedule.reset_after and not (recipe.validation.every and recipe.validation.problems):
         raise OffleashError(
-            f"The method {recipe.method} starts anew when validation stalls: give validation.every and "
-            "validation.problems, or method.reset_after=0."
+            f"The method {recipe.method} resets when validation stalls, and the recipe has no validation. Set "
+            "validation.every and validation.problems, or method.reset_after=0."
         )
     progress(f"reading {recipe.problems.name}")
-    problems = _problems(recipe.problems)
+    frame = _load(recipe.problems)
     progress(f"loading {recipe.model}")
-    start = open_policy(recipe.model)
+    start = open_policy(recipe.model)  # also when resumed: the reference is the model that training began with
     reference = frozen(start) if method.loss.kl or method.loss.anchor or method.schedule.base_samples else None
     policy = open_policy(f"hf:{last.folder}") if last else start
     with ExitStack() as stack:
-        rewards = stack.enter_context(rewards_for(problems, recipe.problems.name, _opens(start, problems)))
-        pupils = _pupils(policy, problems, _traces(recipe, method, rewards))
-        check_round_trip(policy, [*problems["prompt"], *(text for one in pupils for text in one.traces)])
-        student = Trainer(
+        rewards = stack.enter_context(rewards_for(frame, recipe.problems.name, _opens(start, frame)))
+        problems = _training_problems(policy, frame, _traces(recipe, method, rewards))
+        check_round_trip(policy, [*frame["prompt"], *(text for problem in problems for text in problem.traces)])
+        trainer = Trainer(
             recipe=recipe,
             folder=folder,
             method=method,
             policy=policy,
             optimizer=optimizer_of(policy, recipe),
-            collecting=_collecting(recipe, method, policy, pupils, rewards),
+            collector=_collector(recipe, method, policy, problems, rewards),
             reference=reference,
             validation=_validation(recipe, policy, stack),
-            data=_data(recipe, pupils),
+            data=_data(recipe, problems),
         )
-        student.collecting.base = reference if method.schedule.base_samples else None
+        trainer.collector.base = reference if method.schedule.base_samples else None
         if last:
-            _resume(student, last)
+            _resume(trainer, last)
         else:
             write_recipe(recipe, folder / RECIPE)
-            student.save()
-        yield student
+            trainer.save()  # step 0: a kill before the first regular checkpoint is resumed too
+        yield trainer
 
 
 def optimizer_of(policy: Policy, recipe: Recipe) -> torch.optim.Optimizer:
     options = recipe.optimizer
     if options.rate > LARGEST:
-        raise OffleashError(f"optimizer.rate is a learning rate, such as 1e-6; found {options.rate:g}.")
+        raise OffleashError(f"optimizer.rate must be a learning rate, such as 1e-6; found {options.rate:g}.")
     return torch.optim.AdamW(policy.loaded.model.parameters(), lr=options.rate, weight_decay=options.decay)
 
 
-def _going_on(recipe: Recipe, folder: Path) -> Checkpoint | None:
-    """The checkpoint to go on from; refused where the folder belongs to another training."""
+def _last_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:
+    """The checkpoint to resume from, if any; refused where the folder belongs to another training."""
     last = checkpoints.newest(folder)
     if last is None:
         return None
@@ -201,31 +208,32 @@ def _going_on(recipe: Recipe, folder: Path) -> Checkpoint | None:
     return last
 
 
-def _resume(student: Trainer, last: Checkpoint) -> None:
+def _resume(trainer: Trainer, last: Checkpoint) -> None:
     state = cast(TrainerState, checkpoints.load_state(last))
-    if state["data"] != student.data:
+    if state["data"] != trainer.data:
         raise OffleashError(
-            f"{student.recipe.problems.name}, its traces or {student.recipe.model} changed since the training in "
-            f"{student.folder} began. Choose another folder with -o."
+            f"{trainer.recipe.problems.name}, its traces or {trainer.recipe.model} changed since the training in "
+            f"{trainer.folder} began. Choose another folder with -o."
         )
-    student.step = last.step
-    student.optimizer.load_state_dict(state["optimizer"])
-    student.collecting.asked, student.collecting.seen = state["asked"], state["seen"]
-    student.best, student.stalled, student.resets = state["best"], state["stalled"], state["resets"]
-    by_name = {pupil.problem: pupil for pupil in student.collecting.pupils}
-    student.failed = {name: by_name[name] for name in state["failed"]}
-    if state["reference"] is not None and student.reference is not None:
-        student.reference.loaded.model.load_state_dict(state["reference"])
+    trainer.step = last.step
+    trainer.optimizer.load_state_dict(state["optimizer"])
+    trainer.collector.cursor, trainer.collector.seen = state["asked"], state["seen"]
+    trainer.best, trainer.stalled, trainer.resets = state["best"], state["stalled"], state["resets"]
+    by_name = {problem.name: problem for problem in trainer.collector.problems}
+    trainer.failed = {name: by_name[name] for name in state["failed"]}
+    if state["reference"] is not None and trainer.reference is not None:
+        trainer.reference.loaded.model.load_state_dict(state["reference"])
 
 
-def _data(recipe: Recipe, pupils: Sequence[TrainingProblem]) -> str:
+def _data(recipe: Recipe, problems: Sequence[TrainingProblem]) -> str:
     """A hash of problems, prompts, traces and the weights that a training begins with."""
     model = recipe.model.removeprefix("hf:")
-    return f"{seed_of(*((pupil.problem, pupil.prompt, pupil.traces) for pupil in pupils)):016x} {fingerprint(model)}"
+    content = seed_of(*((problem.name, problem.prompt, problem.traces) for problem in problems))
+    return f"{content:016x} {fingerprint(model)}"
 
 
-def _problems(asked: ProblemSource) -> pl.DataFrame:
-    return load_problems(asked.name, size=asked.size, seed=asked.seed).frame
+def _load(source: ProblemSource) -> pl.DataFrame:
+    return load_problems(source.name, size=source.size, seed=source.seed).frame
 
 
 def _opens(policy: Policy, problems: pl.DataFrame) -> bool:
@@ -239,48 +247,52 @@ def _traces(recipe: Recipe, method: Method, rewards: Rewards) -> Mapping[str, Se
     if recipe.traces is None:
         if schedule.experts or schedule.sft_every:
             raise OffleashError(
-                f"The method {recipe.method} learns from traces; name a JSONL of {{problem, text}}: traces=FILE."
+                f"The method {recipe.method} learns from traces. Name a JSONL file of {{problem, text}}: traces=FILE."
             )
         return {}
-    found = {name: texts for name, texts in read_traces(Path(recipe.traces)).items() if name in rewards.cases}
-    if not found:
-        raise OffleashError(f"No trace of {recipe.traces} is for a problem of {recipe.problems.name}.")
-    pairs = [(name, text) for name, texts in found.items() for text in texts]
+    traces = {name: texts for name, texts in read_traces(Path(recipe.traces)).items() if name in rewards.cases}
+    if not traces:
+        raise OffleashError(
+            f"No trace in {recipe.traces} is for a problem of {recipe.problems.name}. Check the names under `problem`."
+        )
+    pairs = [(name, text) for name, texts in traces.items() for text in texts]
     judged = rewards.of([name for name, _ in pairs], [text for _, text in pairs], [False] * len(pairs))
     wrong = [pair for pair, reward in zip(pairs, judged.rewards, strict=True) if not reward]
     if wrong:
         raise OffleashError(
-            f"{len(wrong)} of the {len(pairs)} traces of {recipe.traces} are not correct, such as "
+            f"{len(wrong)} of the {len(pairs)} traces in {recipe.traces} are not correct, such as "
             f"{wrong[0][1][:60]!r} for {wrong[0][0]}. Remove them: they would be learned as correct."
         )
-    return found
+    return traces
 
 
-def _pupils(policy: Policy, problems: pl.DataFrame, traces: Mapping[str, Sequence[str]]) -> list[TrainingProblem]:
+def _training_problems(
+    policy: Policy, problems: pl.DataFrame, traces: Mapping[str, Sequence[str]]
+) -> list[TrainingProblem]:
     return [
         TrainingProblem(name, policy.tokens(prompt), tuple(traces.get(name, ())))
         for name, prompt in problems.select("problem", "prompt").iter_rows()
     ]
 
 
-def _collecting(
-    recipe: Recipe, method: Method, policy: Policy, pupils: list[TrainingProblem], rewards: Rewards
+def _collector(
+    recipe: Recipe, method: Method, policy: Policy, problems: list[TrainingProblem], rewards: Rewards
 ) -> RolloutCollector:
     sampling, schedule = recipe.sampling, method.schedule
-    longest = max(len(pupil.prompt) for pupil in pupils)
-    room = sampling.max_tokens if policy.loaded.context is None else policy.loaded.context - longest
-    tokens = max(1, min(sampling.max_tokens, room))  # no more than the model can read
+    longest = max(len(problem.prompt) for problem in problems)
+    available = sampling.max_tokens if policy.loaded.context is None else policy.loaded.context - longest
+    tokens = max(1, min(sampling.max_tokens, available))  # no more than the model can read
     decoding = SamplingParams(temperature=sampling.temperature * schedule.temperature, max_tokens=tokens)
     return RolloutCollector(
-        pupils, rewards, schedule, decoding, sampling.problems, sampling.group, recipe.refill, recipe.seed
+        problems, rewards, schedule, decoding, sampling.problems, sampling.group, recipe.refill, recipe.seed
     )
 
 
 def _validation(recipe: Recipe, policy: Policy, stack: ExitStack) -> tuple[list[TrainingProblem], Rewards] | None:
-    asked = recipe.validation.problems
-    if asked is None or not recipe.validation.every:
+    source = recipe.validation.problems
+    if source is None or not recipe.validation.every:
         return None
-    problems = _problems(asked)
-    return _pupils(policy, problems, {}), stack.enter_context(
-        rewards_for(problems, asked.name, _opens(policy, problems))
+    frame = _load(source)
+    return _training_problems(policy, frame, {}), stack.enter_context(
+        rewards_for(frame, source.name, _opens(policy, frame))
     )

@@ -1,4 +1,13 @@
-"""The update of a step: the loss of the method on the step's groups, its gradient, and the optimizer's step."""
+"""The update of a step: the loss of the method on the step's groups, its gradient, and the optimizer's step.
+
+For a token with ratio r = pi / pi_old and advantage A every method minimises an average over tokens of
+
+    -min(r A, clip(r, 1 - low, 1 + high) A)  +  kl * k3(pi, reference)        (PPO-clip, as in GRPO, arXiv:2402.03300)
+
+and methods differ in A (methods/), in the ratio (per token, or per sample: GSPO), in the average (`Average`), and in
+tokens that are treated separately (`TokenSelection`). A step is computed in parts that fit into memory: each part is
+divided by the totals of the whole step, so that gradients of parts add up to the gradient of the step.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +28,7 @@ from offleash.training.rollouts import TrainingGroup, trace_rows, wide
 
 @dataclass(frozen=True)
 class LossInputs:
-    """N samples of T tokens: what their loss is made of. Behind the end of a sample everything is ignored."""
+    """N samples of T tokens: what their loss is computed from. Whatever is beyond the end of a sample is ignored."""
 
     new_NT: Tensor  # log-probabilities under the policy that is trained; the only part with a gradient
     old_NT: Tensor  # under the policy that drew them
@@ -27,39 +36,49 @@ class LossInputs:
     real_NT: Tensor  # whether there is a token
     expert_N: Tensor  # whether the sample came from outside
     anchored_N: Tensor  # whether its problem is one that the base does not reach
-    apart_NT: Tensor  # tokens treated apart, see `apart`
+    selected_NT: Tensor  # tokens treated separately, see `select_tokens`
     reference_NT: Tensor | None = None  # log-probabilities under the reference, where a KL is wanted
 
 
 @dataclass(frozen=True)
 class StepTotals:
-    """The step that the samples are a part of: gradients of parts add up to that of the whole."""
+    """The step that the samples are a part of: gradients of parts add up to that of the whole step."""
 
     samples: int
     tokens: int
     longest: int  # tokens that a sample may have
 
 
-def policy_loss(loss: Loss, terms: LossInputs, whole: StepTotals) -> Tensor:
-    """The part of the step's loss that these samples bring."""
-    policy_NT = -_objective(loss, terms)
+def policy_loss(loss: Loss, inputs: LossInputs, totals: StepTotals) -> Tensor:
+    """These samples' part of the step's loss.
+
+    Where the loss has an anchor, samples of problems that the base does not reach (`anchored_N`) have no policy
+    gradient: only the KL to the base acts on them.
+    """
+    policy_NT = -_objective(loss, inputs)
     if loss.anchor:
-        policy_NT = torch.where(terms.anchored_N[:, None], torch.zeros_like(policy_NT), policy_NT)
-    total_NT = policy_NT + _divergence(loss, terms)
-    return _averaged(loss.average, total_NT, terms.real_NT, whole)
+        policy_NT = torch.where(inputs.anchored_N[:, None], torch.zeros_like(policy_NT), policy_NT)
+    total_NT = policy_NT + _divergence(loss, inputs)
+    return _averaged(loss.average, total_NT, inputs.real_NT, totals)
 
 
-def ratios(loss: Loss, terms: LossInputs) -> Tensor:
-    """How much more likely each token, or the sample that it belongs to, is than when it was drawn."""
-    change_NT = torch.where(terms.real_NT, terms.new_NT - terms.old_NT, 0.0)
+def ratios(loss: Loss, inputs: LossInputs) -> Tensor:
+    """pi / pi_old of each token; for Ratio.SEQUENCE the geometric mean over the sample (GSPO, arXiv:2507.18071)."""
+    change_NT = torch.where(inputs.real_NT, inputs.new_NT - inputs.old_NT, 0.0)
     if loss.ratio is Ratio.SEQUENCE:
-        length_N1 = terms.real_NT.sum(1, keepdim=True).clamp(min=1)
+        length_N1 = inputs.real_NT.sum(1, keepdim=True).clamp(min=1)
         change_NT = (change_NT.sum(1, keepdim=True) / length_N1).expand_as(change_NT)
     return change_NT.exp()
 
 
-def apart(loss: Loss, logprob_NT: Floats, entropy_NT: Floats, advantage_NT: Floats, real_NT: Flags, seed: int) -> Flags:
-    """The tokens of a step that a loss treats apart, chosen among all of them as they were drawn."""
+def select_tokens(
+    loss: Loss, logprob_NT: Floats, entropy_NT: Floats, advantage_NT: Floats, real_NT: Flags, seed: int
+) -> Flags:
+    """The tokens of a step that a loss treats separately, chosen among all of the step as they were drawn.
+
+    TOP_ENTROPY: the `share` of highest entropy (arXiv:2506.01939). KL_COV: the `share` of highest covariance. CLIP_COV:
+    a random `share` of all tokens among those whose covariance lies in the band (both arXiv:2505.22617).
+    """
     if loss.chosen is TokenSelection.NONE or not real_NT.any():
         return np.zeros_like(real_NT)
     if loss.chosen is TokenSelection.TOP_ENTROPY:
@@ -91,49 +110,56 @@ def _top(value_NT: Floats, real_NT: Flags, share: float) -> Flags:
     return flags.reshape(real_NT.shape) & real_NT
 
 
-def _objective(loss: Loss, terms: LossInputs) -> Tensor:
-    """What is to grow, per token: ratio times advantage, clipped where growing further would pay."""
-    ratio_NT = ratios(loss, terms)
+def _objective(loss: Loss, inputs: LossInputs) -> Tensor:
+    """The objective per token: ratio times advantage, clipped on the side where a larger change would increase it."""
+    ratio_NT = ratios(loss, inputs)
     clipped_NT = ratio_NT.clamp(1 - loss.low, 1 + loss.high)
-    objective_NT = torch.minimum(ratio_NT * terms.advantage_NT, clipped_NT * terms.advantage_NT)
+    objective_NT = torch.minimum(ratio_NT * inputs.advantage_NT, clipped_NT * inputs.advantage_NT)
     if loss.shaping:
-        chance_NT = torch.where(terms.real_NT, terms.new_NT, 0.0).exp()
-        shaped_NT = chance_NT / (chance_NT + loss.shaping) * terms.advantage_NT
-        objective_NT = torch.where(terms.expert_N[:, None], shaped_NT, objective_NT)
+        # Tokens of external traces: pi / (pi + gamma) in place of the ratio, not clipped (LUFFY, arXiv:2504.14945).
+        chance_NT = torch.where(inputs.real_NT, inputs.new_NT, 0.0).exp()
+        shaped_NT = chance_NT / (chance_NT + loss.shaping) * inputs.advantage_NT
+        objective_NT = torch.where(inputs.expert_N[:, None], shaped_NT, objective_NT)
     if loss.chosen is TokenSelection.TOP_ENTROPY:
-        return torch.where(terms.apart_NT, objective_NT, 0.0)
+        return torch.where(inputs.selected_NT, objective_NT, 0.0)
     if loss.chosen is TokenSelection.CLIP_COV:
-        return torch.where(terms.apart_NT, objective_NT.detach(), objective_NT)
+        # detached: these tokens stay in the loss and its average, but have no gradient
+        return torch.where(inputs.selected_NT, objective_NT.detach(), objective_NT)
     return objective_NT
 
 
-def _divergence(loss: Loss, terms: LossInputs) -> Tensor:
+def _divergence(loss: Loss, inputs: LossInputs) -> Tensor:
     """KL penalties per token: to the reference, to the base where it is an anchor, to the policy before."""
-    total_NT = torch.zeros_like(terms.new_NT)
+    total_NT = torch.zeros_like(inputs.new_NT)
     if loss.kl or loss.anchor:
-        assert terms.reference_NT is not None
-        weight_N = torch.where(terms.anchored_N, loss.anchor, loss.kl) if loss.anchor else loss.kl
+        assert inputs.reference_NT is not None
+        weight_N = torch.where(inputs.anchored_N, loss.anchor, loss.kl) if loss.anchor else loss.kl
         weight = weight_N[:, None] if isinstance(weight_N, Tensor) else weight_N
-        total_NT = total_NT + weight * k3(terms.new_NT, terms.reference_NT, terms.real_NT)
+        total_NT = total_NT + weight * k3(inputs.new_NT, inputs.reference_NT, inputs.real_NT)
     if loss.chosen is TokenSelection.KL_COV:
-        change_NT = k3(terms.new_NT, terms.old_NT, terms.real_NT)
-        total_NT = total_NT + loss.penalty * torch.where(terms.apart_NT, change_NT, 0.0)
+        change_NT = k3(inputs.new_NT, inputs.old_NT, inputs.real_NT)
+        total_NT = total_NT + loss.penalty * torch.where(inputs.selected_NT, change_NT, 0.0)
     return total_NT
 
 
 def k3(new_NT: Tensor, other_NT: Tensor, real_NT: Tensor) -> Tensor:
-    """An estimate of KL(new || other) that is never negative: o/n - 1 - log(o/n), for tokens that `new` drew."""
+    """The k3 estimator of KL(new || other): o/n - 1 - log(o/n), never negative, unbiased for tokens that `new` drew."""
     change_NT = torch.where(real_NT, other_NT - new_NT, 0.0)
     return change_NT.exp() - change_NT - 1
 
 
-def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, whole: StepTotals) -> Tensor:
+def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, totals: StepTotals) -> Tensor:
+    """One number, divided by the totals of the step and not of the part: see the top of this file.
+
+    TOKEN weighs every token alike (DAPO); SAMPLE every sample, so that tokens of long samples count less (GRPO);
+    CONSTANT divides by a number that does not depend on the samples, which removes that bias (Dr. GRPO).
+    """
     total_NT = torch.where(real_NT, total_NT, 0.0)
     if average is Average.TOKEN:
-        return total_NT.sum() / whole.tokens
+        return total_NT.sum() / totals.tokens
     if average is Average.CONSTANT:
-        return total_NT.sum() / (whole.samples * whole.longest)
-    return (total_NT.sum(1) / real_NT.sum(1).clamp(min=1)).sum() / whole.samples
+        return total_NT.sum() / (totals.samples * totals.longest)
+    return (total_NT.sum(1) / real_NT.sum(1).clamp(min=1)).sum() / totals.samples
 
 
 # The step: a batch from the groups, its gradient in parts, and the optimizer.
@@ -146,60 +172,64 @@ class Batch:
     rows: TokenBatch
     old_NT: Floats
     advantage_NT: Floats
-    apart_NT: Flags
+    selected_NT: Flags
     expert_N: Flags
     anchored_N: Flags
     signal: bool  # whether any sample has an advantage
-    whole: StepTotals  # counts the samples too whose advantage is zero, though they need no forward pass
+    totals: StepTotals  # counts the samples too whose advantage is zero, though they need no forward pass
 
 
 @dataclass(frozen=True)
 class UpdateStats:
-    """What a step of the optimizer was."""
+    """Numbers of an optimizer step, for the metrics."""
 
     loss: float
-    gradient: float  # its norm, before it was cut
+    gradient: float  # its norm before clipping
     kl: float = 0.0  # to the reference, per token
-    clipped: float = 0.0  # share of tokens whose ratio left the clip
+    clipped: float = 0.0  # share of tokens whose ratio is outside of the clip
     trained: int = 0  # samples that went through the model
     signal: bool = False  # whether there was anything to learn
 
 
 NOTHING = UpdateStats(0.0, 0.0)
-CELLS = 1 << 28  # logits in one forward pass: a gigabyte
+CELLS = 1 << 28  # logits in one forward pass: a gigabyte of float32
 
 
 def batch_of(groups: Sequence[TrainingGroup], method: Method, seed: int) -> Batch:
-    """The advantages of all groups, and the samples that have a gradient."""
-    reward = np.concatenate([taught.group.reward_G for taught in groups])
+    """The samples of all groups that have a gradient, with their advantages.
+
+    Samples whose advantage is 0 are left out (they need no forward pass) unless a KL acts on them; `totals` counts them
+    all the same, because the average is over the whole step.
+    """
+    reward = np.concatenate([rollout.group.reward_G for rollout in groups])
     mean, std = float(reward.mean()), float(reward.std())
-    groups = [replace(one, group=replace(one.group, batch_mean=mean, batch_std=std)) for one in groups]
-    T = max(one.token_GT.shape[1] for one in groups)
-    advantage_NT = np.concatenate([wide(_spread(method, taught), T) for taught in groups])
-    size = [one.group.size for one in groups]
+    groups = [replace(rollout, group=replace(rollout.group, batch_mean=mean, batch_std=std)) for rollout in groups]
+    T = max(rollout.token_GT.shape[1] for rollout in groups)
+    advantage_NT = np.concatenate([wide(_advantages(method, rollout), T) for rollout in groups])
+    size = [rollout.group.size for rollout in groups]
     rows = TokenBatch(
-        [one.pupil.prompt for one in groups],
+        [rollout.problem.prompt for rollout in groups],
         np.repeat(np.arange(len(groups)), size),
-        np.concatenate([wide(one.token_GT, T) for one in groups]),
-        np.concatenate([one.group.length_G for one in groups]),
+        np.concatenate([wide(rollout.token_GT, T) for rollout in groups]),
+        np.concatenate([rollout.group.length_G for rollout in groups]),
     )
-    logprob_NT = np.concatenate([wide(one.group.logprob_GT, T) for one in groups])
-    entropy_NT = np.concatenate([wide(one.group.entropy_GT, T) for one in groups])
+    logprob_NT = np.concatenate([wide(rollout.group.logprob_GT, T) for rollout in groups])
+    entropy_NT = np.concatenate([wide(rollout.group.entropy_GT, T) for rollout in groups])
     real_NT, loss = rows.real_NT, method.loss
     batch = Batch(
         rows,
         logprob_NT,
         advantage_NT,
-        apart(loss, logprob_NT, entropy_NT, advantage_NT, real_NT, seed),
-        np.concatenate([one.group.expert_G for one in groups]),
-        np.repeat([not one.group.reached for one in groups], size),
+        select_tokens(loss, logprob_NT, entropy_NT, advantage_NT, real_NT, seed),
+        np.concatenate([rollout.group.expert_G for rollout in groups]),
+        np.repeat([not rollout.group.reached for rollout in groups], size),
         bool(np.where(real_NT, advantage_NT, 0).any()),
         StepTotals(len(rows.length_N), int(rows.length_N.sum()), groups[0].group.longest),
     )
     if loss.kl or loss.anchor:
         return batch
-    pulled_NT = (np.where(real_NT, advantage_NT, 0) != 0) | (batch.apart_NT & bool(loss.penalty))
-    return _some(batch, np.flatnonzero(pulled_NT.any(1)))
+    pulled_NT = (np.where(real_NT, advantage_NT, 0) != 0) | (batch.selected_NT & bool(loss.penalty))
+    return _part(batch, np.flatnonzero(pulled_NT.any(1)))
 
 
 def update(
@@ -211,37 +241,40 @@ def update(
     temperature: float,
     reference: Policy | None = None,
 ) -> UpdateStats:
-    """Move the weights along the gradient of the loss, `updates` times on the same samples."""
+    """Update the weights on the loss, `updates` times on the same samples.
+
+    `old` log-probabilities stay those of the draw, so from the second update on ratios differ from 1 and clips act.
+    """
     if not len(batch.rows.length_N):
         return NOTHING
-    parts = [_some(batch, samples) for samples in batch.rows.parts(_room(policy, options))]
+    parts = [_part(batch, samples) for samples in batch.rows.parts(_tokens_per_pass(policy, options))]
     with torch.no_grad():
-        references = [reference.logprobs(one.rows, temperature) if reference else None for one in parts]
-    moved = NOTHING
+        references = [reference.logprobs(part.rows, temperature) if reference else None for part in parts]
+    stats = NOTHING
     for _ in range(options.updates):
         optimizer.zero_grad(set_to_none=True)
         loss, kl, clipped, tokens = 0.0, 0.0, 0, 0
-        for one, known in zip(parts, references, strict=True):
-            terms = _terms(one, policy.logprobs(one.rows, temperature), known)
-            value = policy_loss(method.loss, terms, batch.whole)
+        for part, reference_NT in zip(parts, references, strict=True):
+            inputs = _loss_inputs(part, policy.logprobs(part.rows, temperature), reference_NT)
+            value = policy_loss(method.loss, inputs, batch.totals)
             value.backward()
             loss += value.item()
-            kl += k3(terms.new_NT, known, terms.real_NT).sum().item() if known is not None else 0.0
-            clipped += _outside(method, terms)
-            tokens += int(one.rows.length_N.sum())
+            kl += k3(inputs.new_NT, reference_NT, inputs.real_NT).sum().item() if reference_NT is not None else 0.0
+            clipped += _clipped_tokens(method, inputs)
+            tokens += int(part.rows.length_N.sum())
         gradient = step(policy, optimizer, options, loss)
-        moved = UpdateStats(loss, gradient, kl / tokens, clipped / tokens, len(batch.rows.length_N), batch.signal)
-    return moved
+        stats = UpdateStats(loss, gradient, kl / tokens, clipped / tokens, len(batch.rows.length_N), batch.signal)
+    return stats
 
 
 def supervise(
     policy: Policy, optimizer: torch.optim.Optimizer, pairs: Sequence[tuple[list[int], str]], options: Optimizer
 ) -> UpdateStats:
-    """One supervised step on traces behind their prompts: the mean log-probability of their tokens grows."""
+    """One supervised step on (prompt, trace) pairs: the mean negative log-likelihood over their tokens."""
     rows = trace_rows(policy, pairs)
     tokens, loss = int(rows.length_N.sum()), 0.0
     optimizer.zero_grad(set_to_none=True)
-    for samples in rows.parts(_room(policy, options)):
+    for samples in rows.parts(_tokens_per_pass(policy, options)):
         part = rows.part(samples)
         real = torch.from_numpy(part.real_NT)
         new = policy.logprobs(part, 1.0)
@@ -252,46 +285,46 @@ def supervise(
 
 
 def step(policy: Policy, optimizer: torch.optim.Optimizer, options: Optimizer, loss: float) -> float:
-    """Cut the gradient and take the optimizer's step; refused, the weights untouched, where it is not finite."""
+    """Clip the gradient and take the optimizer's step; refused, the weights untouched, where it is not finite."""
     gradient = float(torch.nn.utils.clip_grad_norm_(policy.loaded.model.parameters(), options.clip))
     if not np.isfinite(loss) or not np.isfinite(gradient):
         raise OffleashError(
-            f"The loss is {loss:g}, the norm of its gradient {gradient:g} (NaN or infinite): the training went astray."
+            f"The loss is {loss:g} and its gradient norm {gradient:g} (NaN or infinite): the training diverged."
         )
     optimizer.step()
     return gradient
 
 
-def _room(policy: Policy, options: Optimizer) -> int:
-    """Tokens in one forward pass: as many as wanted, and fewer where the vocabulary is large."""
+def _tokens_per_pass(policy: Policy, options: Optimizer) -> int:
+    """Tokens in one forward pass: as the recipe says, and fewer where the vocabulary is large."""
     vocabulary = int(policy.loaded.model.config.get_text_config().vocab_size)
     return max(1, min(options.tokens, CELLS // vocabulary))
 
 
-def _spread(method: Method, taught: TrainingGroup) -> Floats:
+def _advantages(method: Method, rollout: TrainingGroup) -> Floats:
     """A group's advantages per token."""
-    advantage = method.advantages(taught.group)
+    advantage = method.advantages(rollout.group)
     if advantage.ndim == 1:
-        advantage = np.broadcast_to(advantage[:, None], taught.group.logprob_GT.shape)
+        advantage = np.broadcast_to(advantage[:, None], rollout.group.logprob_GT.shape)
     return np.ascontiguousarray(advantage, dtype=np.float64)
 
 
-def _some(batch: Batch, samples: np.ndarray) -> Batch:
-    """Some samples of a batch; the whole that they are a part of stays."""
+def _part(batch: Batch, samples: np.ndarray) -> Batch:
+    """Some samples of a batch; the totals stay those of the step."""
     rows = batch.rows.part(samples) if len(samples) else TokenBatch([], samples, batch.rows.token_NT[samples], samples)
     return Batch(
         rows,
         batch.old_NT[samples],
         batch.advantage_NT[samples],
-        batch.apart_NT[samples],
+        batch.selected_NT[samples],
         batch.expert_N[samples],
         batch.anchored_N[samples],
         batch.signal,
-        batch.whole,
+        batch.totals,
     )
 
 
-def _terms(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> LossInputs:
+def _loss_inputs(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> LossInputs:
     def tensor(array: np.ndarray) -> Tensor:
         made = torch.from_numpy(array)
         return made.to(new_NT.device, new_NT.dtype if made.is_floating_point() else made.dtype)
@@ -303,17 +336,17 @@ def _terms(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> LossInp
         tensor(batch.rows.real_NT),
         tensor(batch.expert_N),
         tensor(batch.anchored_N),
-        tensor(batch.apart_NT),
+        tensor(batch.selected_NT),
         reference_NT,
     )
 
 
-def _outside(method: Method, terms: LossInputs) -> int:
-    """Tokens whose ratio is beyond the clip."""
+def _clipped_tokens(method: Method, inputs: LossInputs) -> int:
+    """How many of the policy's own tokens have a ratio outside of the clip."""
     with torch.no_grad():
-        ratio = ratios(method.loss, terms)
+        ratio = ratios(method.loss, inputs)
         far = (ratio < 1 - method.loss.low) | (ratio > 1 + method.loss.high)
-        return int((far & terms.real_NT & ~terms.expert_N[:, None]).sum())
+        return int((far & inputs.real_NT & ~inputs.expert_N[:, None]).sum())
 
 
 def batch_seed(seed: int, step_: int) -> int:

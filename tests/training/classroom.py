@@ -1,4 +1,4 @@
-"""A classroom: the shipped base or a tiny model as a policy, and Countdown problems as pupils."""
+"""A classroom: the shipped base or a tiny model as a policy, and Countdown problems as problems."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ BASE = MODELS / "countdown"
 DECODING = SamplingParams(max_tokens=18)
 
 
-def pupils_of(policy: Policy, problems: pl.DataFrame, with_traces: bool = False) -> list[TrainingProblem]:
+def training_problems(policy: Policy, problems: pl.DataFrame, with_traces: bool = False) -> list[TrainingProblem]:
     ways: Sequence[Sequence[str]] = traces(problems) if with_traces else [()] * problems.height
     return [
         TrainingProblem(name, policy.tokens(prompt), tuple(texts))
@@ -56,11 +56,11 @@ class Classroom:
     problems: pl.DataFrame
     rewards: Rewards
 
-    def collecting(
+    def collector(
         self, schedule: MethodSchedule, problems: int = 4, size: int = 8, refill: int = 3
     ) -> RolloutCollector:
-        pupils = pupils_of(self.policy, self.problems, with_traces=schedule.experts > 0)
-        return RolloutCollector(pupils, self.rewards, schedule, DECODING, problems, size, refill, seed=5)
+        problems = training_problems(self.policy, self.problems, with_traces=schedule.experts > 0)
+        return RolloutCollector(problems, self.rewards, schedule, DECODING, problems, size, refill, seed=5)
 
     def judged(self, problem: str, texts: Sequence[str]) -> RewardBatch:
         return self.rewards.of([problem] * len(texts), texts, [False] * len(texts))
@@ -68,10 +68,12 @@ class Classroom:
 
 def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0) -> list[TrainingGroup]:
     """Groups of a tiny policy's own samples with rewards at random, the first all wrong, the second all right."""
-    rng, taught = np.random.default_rng(11), []
+    rng, training = np.random.default_rng(11), []
     for place, size in enumerate(sizes):
-        pupil = TrainingProblem(f"p{place}", [0, 1, 2, 3, 1][: 1 + place])
-        drawn = policy.draw([pupil.prompt], size, [seed_of("group", place)], SamplingParams(temperature, max_tokens=6))
+        problem = TrainingProblem(f"p{place}", [0, 1, 2, 3, 1][: 1 + place])
+        drawn = policy.draw(
+            [problem.prompt], size, [seed_of("group", place)], SamplingParams(temperature, max_tokens=6)
+        )
         reward_G = np.full(size, float(place)) if place < 2 else (np.arange(size) % 3 == 0).astype(np.float64)
         group = RolloutGroup(
             rng.permutation(reward_G),
@@ -82,8 +84,17 @@ def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0
             6,
             np.zeros(size, np.bool_),
         )
-        taught.append(TrainingGroup(pupil, group, drawn.rows.token_NT))
-    return taught
+        training.append(TrainingGroup(problem, group, drawn.rows.token_NT))
+    return training
 
 
-__all__ = ["BASE", "DECODING", "Classroom", "generate", "pupils_of", "random_groups", "rewards_for", "traces_file"]
+__all__ = [
+    "BASE",
+    "DECODING",
+    "Classroom",
+    "generate",
+    "random_groups",
+    "rewards_for",
+    "traces_file",
+    "training_problems",
+]

@@ -187,7 +187,7 @@ def test_a_damaged_state_is_named_with_the_next_step(tmp_path: Path, trained: Tr
 
 def test_a_state_that_could_not_be_read_again_is_refused_before_it_stands(tmp_path: Path, trained: Trained) -> None:
     trained.save(tmp_path, 20)
-    with pytest.raises(TypeError, match="A state holds"):
+    with pytest.raises(TypeError, match="A state takes"):
         save(tmp_path, 40, trained.model, trained.tokenizer, {"rewards": np.ones(3)})
     found = newest(tmp_path)
     assert found is not None

@@ -45,7 +45,7 @@ def test_a_method_that_only_pushes_down_stops_too_where_nothing_is_ever_correct(
 
 
 def test_a_method_that_starts_anew_when_validation_stalls_needs_a_validation(tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match=r"give validation\.every and"):
+    with pytest.raises(OffleashError, match=r"Set validation\.every and"):
         train(replace(SMALL, method="prorl"), tmp_path)
     train(replace(SMALL, method="prorl", options={"reset_after": 0}), tmp_path)
 

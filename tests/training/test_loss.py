@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from offleash.training.method import Average, Loss, Ratio, TokenSelection
-from offleash.training.update import LossInputs, StepTotals, apart, k3, policy_loss
+from offleash.training.update import LossInputs, StepTotals, k3, policy_loss, select_tokens
 
 N, T, V, WIDTH = 6, 4, 5, 3
 INF = float("inf")
@@ -60,7 +60,7 @@ def some_terms(loss: Loss) -> LossInputs:
     advantage_NT = advantage_NT + torch.linspace(-0.1, 0.1, T, dtype=torch.float64)
     old_NT = NET.logprobs(NET.weights + 0.25 * NET.noise)
     entropy_NT = np.random.default_rng(5).random((N, T))
-    chosen_NT = apart(loss, old_NT.numpy(), entropy_NT, advantage_NT.numpy(), REAL_NT.numpy(), seed=1)
+    chosen_NT = select_tokens(loss, old_NT.numpy(), entropy_NT, advantage_NT.numpy(), REAL_NT.numpy(), seed=1)
     return LossInputs(
         new_NT=NET.logprobs(NET.weights),
         old_NT=old_NT,
@@ -68,7 +68,7 @@ def some_terms(loss: Loss) -> LossInputs:
         real_NT=REAL_NT,
         expert_N=torch.tensor([False, True, False, False, True, False]),
         anchored_N=torch.tensor([False, False, True, False, False, True]),
-        apart_NT=torch.from_numpy(chosen_NT),
+        selected_NT=torch.from_numpy(chosen_NT),
         reference_NT=NET.logprobs(NET.weights - 0.4 * NET.noise),
     )
 
@@ -110,8 +110,8 @@ def test_the_samples_of_these_tests_are_clipped_on_both_sides() -> None:
 def test_tokens_left_out_by_clip_cov_count_in_the_value_and_not_in_the_gradient() -> None:
     loss = Loss(low=INF, high=INF, chosen=TokenSelection.CLIP_COV, share=0.3, band=(0.0, 5.0))
     terms = some_terms(loss)
-    assert 1 < terms.apart_NT.sum() < REAL_NT.sum()
-    without = replace(terms, advantage_NT=torch.where(terms.apart_NT, 0.0, terms.advantage_NT))
+    assert 1 < terms.selected_NT.sum() < REAL_NT.sum()
+    without = replace(terms, advantage_NT=torch.where(terms.selected_NT, 0.0, terms.advantage_NT))
     plain = replace(loss, chosen=TokenSelection.NONE)
     slope = gradient(lambda weights: policy_loss(loss, replace(terms, new_NT=NET.logprobs(weights)), WHOLE))
     expected = differences(lambda weights: policy_loss(plain, replace(without, new_NT=NET.logprobs(weights)), WHOLE))
@@ -142,7 +142,7 @@ def test_what_stands_behind_the_end_never_matters(loss: Loss) -> None:
         real_NT=REAL_NT,
         expert_N=terms.expert_N,
         anchored_N=terms.anchored_N,
-        apart_NT=terms.apart_NT | ~REAL_NT,
+        selected_NT=terms.selected_NT | ~REAL_NT,
         reference_NT=None if terms.reference_NT is None else torch.where(REAL_NT, terms.reference_NT, -456.0),
     )
 
@@ -176,7 +176,7 @@ def one_row(new: list[float], old: list[float], advantage: float, **more: Tensor
             real_NT=~flags_NT,
             expert_N=torch.tensor([False]),
             anchored_N=torch.tensor([False]),
-            apart_NT=flags_NT,
+            selected_NT=flags_NT,
         ),
         **more,
     )
@@ -237,7 +237,7 @@ def test_on_an_anchored_problem_only_the_kl_to_the_base_is_left() -> None:
 
 
 def test_kl_cov_has_no_gradient_of_its_own_while_the_policy_is_the_one_that_drew() -> None:
-    flags = {"apart_NT": torch.tensor([[True]])}
+    flags = {"selected_NT": torch.tensor([[True]])}
     loss = Loss(low=INF, high=INF, chosen=TokenSelection.KL_COV, penalty=1.0)
     assert value_and_slope(loss, one_row([-1.0], [-1.0], 2.0, **flags))[1] == pytest.approx([-2.0])
     moved = value_and_slope(loss, one_row([-0.5], [-1.0], 2.0, **flags))[1]
@@ -259,7 +259,7 @@ def test_terms_of_tokens_are_averaged_in_three_ways() -> None:
 
 
 def test_only_the_tokens_of_the_highest_entropy_are_learnt() -> None:
-    terms = one_row([-1.0, -1.0], [-1.0, -1.0], 2.0, apart_NT=torch.tensor([[False, True]]))
+    terms = one_row([-1.0, -1.0], [-1.0, -1.0], 2.0, selected_NT=torch.tensor([[False, True]]))
     assert value_and_slope(Loss(chosen=TokenSelection.TOP_ENTROPY), terms) == (-1.0, [0.0, -1.0])
 
 

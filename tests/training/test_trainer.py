@@ -1,4 +1,4 @@
-"""The student: begun by a recipe, remembering what it could not solve, set back when it stalls, refused in words."""
+"""The trainer: begun by a recipe, remembering what it could not solve, set back when it stalls, refused in words."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from offleash.training.checkpoints import newest
 from offleash.training.metrics import read_metrics
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling, Validation, read_recipe
 from offleash.training.traces import write_traces
-from offleash.training.trainer import opened
+from offleash.training.trainer import open_trainer
 from tests.training.classroom import BASE, traces_file
 
 RECIPE = Recipe(
@@ -33,9 +33,9 @@ PRORL = replace(
 
 
 def test_a_new_student_stands_at_its_first_step_with_its_recipe_and_a_checkpoint(tmp_path: Path) -> None:
-    with opened(RECIPE, tmp_path, silent) as student:
-        assert (student.step, student.reference, student.validation) == (0, None, None)
-        assert [pupil.problem for pupil in student.collecting.pupils] == generate("train", 8, 0)["problem"].to_list()
+    with open_trainer(RECIPE, tmp_path, silent) as trainer:
+        assert (trainer.step, trainer.reference, trainer.validation) == (0, None, None)
+        assert [problem.name for problem in trainer.collector.problems] == generate("train", 8, 0)["problem"].to_list()
     found = newest(tmp_path)
     assert found is not None
     assert found.step == 0
@@ -44,18 +44,18 @@ def test_a_new_student_stands_at_its_first_step_with_its_recipe_and_a_checkpoint
 
 def test_the_rate_rises_over_the_warm_up_then_stays(tmp_path: Path) -> None:
     recipe = replace(RECIPE, optimizer=Optimizer(rate=0.8, warmup=4))
-    with opened(recipe, tmp_path, silent) as student:
+    with open_trainer(recipe, tmp_path, silent) as trainer:
         rates = []
         for step in range(6):
-            student.set_rate(step)
-            rates += [group["lr"] for group in student.optimizer.param_groups]
+            trainer.set_rate(step)
+            rates += [group["lr"] for group in trainer.optimizer.param_groups]
     assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
 
 
 def test_validation_is_a_share_and_the_same_for_the_same_step(tmp_path: Path) -> None:
-    with opened(PRORL, tmp_path, silent) as student:
-        assert student.collecting.decoding == SamplingParams(temperature=1.2, max_tokens=18)
-        one, again, other = (student.validate(step) for step in (3, 3, 4))
+    with open_trainer(PRORL, tmp_path, silent) as trainer:
+        assert trainer.collector.decoding == SamplingParams(temperature=1.2, max_tokens=18)
+        one, again, other = (trainer.validate(step) for step in (3, 3, 4))
         assert one == again
         assert 0 <= one <= 1
         assert (one * 16).is_integer()
@@ -63,40 +63,40 @@ def test_validation_is_a_share_and_the_same_for_the_same_step(tmp_path: Path) ->
 
 
 def test_reference_and_optimizer_start_anew_when_validation_stalls(tmp_path: Path) -> None:
-    with opened(PRORL, tmp_path, silent) as student:
-        first, reference = student.optimizer, student.reference
+    with open_trainer(PRORL, tmp_path, silent) as trainer:
+        first, reference = trainer.optimizer, trainer.reference
         assert reference is not None
         with torch.no_grad():
-            for weights in student.policy.loaded.model.parameters():
+            for weights in trainer.policy.loaded.model.parameters():
                 weights.mul_(1.01)
-        assert [student.heed(found) for found in (0.1, 0.1, 0.2, 0.15)] == [0] * 4
-        assert student.optimizer is first
-        assert student.reference is reference
-        assert student.heed(0.2) == 1  # the second in a row that is not better
-        assert student.optimizer is not first
-        assert student.reference is not None
-        pairs = zip(student.reference.loaded.model.parameters(), student.policy.loaded.model.parameters(), strict=True)
+        assert [trainer.note_validation(found) for found in (0.1, 0.1, 0.2, 0.15)] == [0] * 4
+        assert trainer.optimizer is first
+        assert trainer.reference is reference
+        assert trainer.note_validation(0.2) == 1  # the second in a row that is not better
+        assert trainer.optimizer is not first
+        assert trainer.reference is not None
+        pairs = zip(trainer.reference.loaded.model.parameters(), trainer.policy.loaded.model.parameters(), strict=True)
         assert all(torch.equal(a, b) and a is not b for a, b in pairs)
-        assert [student.heed(found) for found in (0.05, 0.05)] == [1, 1]  # the best starts anew too
-        assert student.heed(0.05) == 2
+        assert [trainer.note_validation(found) for found in (0.05, 0.05)] == [1, 1]  # the best starts anew too
+        assert trainer.note_validation(0.05) == 2
 
 
 def test_a_student_goes_on_with_its_reference_and_what_it_remembers(tmp_path: Path) -> None:
     recipe = replace(PRORL, options={"reset_after": 1, "kl": 0.1})
-    with opened(recipe, tmp_path, silent) as student:
+    with open_trainer(recipe, tmp_path, silent) as trainer:
         with torch.no_grad():
-            for weights in student.policy.loaded.model.parameters():
+            for weights in trainer.policy.loaded.model.parameters():
                 weights.mul_(1.01)
-        student.heed(0.5)
-        student.heed(0.4)
-        student.collecting.asked, student.collecting.seen, student.step = 17, {"a": {"b": 2}}, 5
-        student.heed(0.3)
-        student.save()
-        assert student.reference is not None
-        held = [weights.clone() for weights in student.reference.loaded.model.parameters()]
-    with opened(recipe, tmp_path, silent) as again:
+        trainer.note_validation(0.5)
+        trainer.note_validation(0.4)
+        trainer.collector.cursor, trainer.collector.seen, trainer.step = 17, {"a": {"b": 2}}, 5
+        trainer.note_validation(0.3)
+        trainer.save()
+        assert trainer.reference is not None
+        held = [weights.clone() for weights in trainer.reference.loaded.model.parameters()]
+    with open_trainer(recipe, tmp_path, silent) as again:
         assert (again.step, again.resets, again.best, again.stalled) == (5, 1, 0.3, 0)
-        assert (again.collecting.asked, again.collecting.seen) == (17, {"a": {"b": 2}})
+        assert (again.collector.cursor, again.collector.seen) == (17, {"a": {"b": 2}})
         assert again.reference is not None
         assert all(torch.equal(a, b) for a, b in zip(held, again.reference.loaded.model.parameters(), strict=True))
 
@@ -104,25 +104,25 @@ def test_a_student_goes_on_with_its_reference_and_what_it_remembers(tmp_path: Pa
 def test_problems_that_no_sample_solved_are_remembered_with_their_traces(tmp_path: Path) -> None:
     path = traces_file(tmp_path / "t.jsonl", generate("train", 8, 0))
     recipe = replace(RECIPE, method="interleaved_sft", traces=str(path))
-    with opened(recipe, tmp_path / "run", silent) as student:
-        lesson = student.collecting.step(student.policy, 0)
-        student.remember_failed(lesson)
-        unsolved = {taught.pupil.problem for taught in lesson.groups if not taught.group.reward_G.any()}
-        assert set(student.failed) == unsolved
+    with open_trainer(recipe, tmp_path / "run", silent) as trainer:
+        rollouts = trainer.collector.step(trainer.policy, 0)
+        trainer.remember_failed(rollouts)
+        unsolved = {training.problem.name for training in rollouts.groups if not training.group.reward_G.any()}
+        assert set(trainer.failed) == unsolved
         assert unsolved
-        (pairs,) = student.failed_traces(0)
-        by_prompt = {tuple(pupil.prompt): pupil for pupil in student.failed.values()}
+        (pairs,) = trainer.failed_traces(0)
+        by_prompt = {tuple(problem.prompt): problem for problem in trainer.failed.values()}
         assert len(pairs) == min(4, len(unsolved))
         assert all(text in by_prompt[tuple(prompt)].traces for prompt, text in pairs)
-        assert next(student.failed_traces(0)) == pairs
-        student.save()
-        kept = list(student.failed)
-    with opened(recipe, tmp_path / "run", silent) as again:
+        assert next(trainer.failed_traces(0)) == pairs
+        trainer.save()
+        kept = list(trainer.failed)
+    with open_trainer(recipe, tmp_path / "run", silent) as again:
         assert list(again.failed) == kept
 
 
 def refused(recipe: Recipe, folder: Path) -> str:
-    with pytest.raises(OffleashError) as found, opened(recipe, folder, silent):
+    with pytest.raises(OffleashError) as found, open_trainer(recipe, folder, silent):
         pass
     assert not folder.exists()
     return str(found.value)
@@ -134,7 +134,7 @@ def test_a_method_that_needs_traces_is_refused_without_them(tmp_path: Path, meth
     assert f"The method {method} learns from traces" in said
     assert "traces=FILE" in said
     none = str(tmp_path / "none.jsonl")
-    assert "There is no file of traces" in refused(replace(RECIPE, method=method, traces=none), tmp_path / "run")
+    assert "There is no file" in refused(replace(RECIPE, method=method, traces=none), tmp_path / "run")
 
 
 def test_traces_that_are_wrong_or_of_other_problems_are_refused(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_traces_that_are_wrong_or_of_other_problems_are_refused(tmp_path: Path) 
     assert "1 of the 1 traces" in said
     assert f"'1 + 1 = 3' for {name}" in said
     write_traces(tmp_path / "t.jsonl", {"countdown-elsewhere": ["1 + 1 = 2"]})
-    assert "No trace of" in refused(recipe, tmp_path / "run")
+    assert "No trace in" in refused(recipe, tmp_path / "run")
 
 
 def far_trace(many: int) -> tuple[str, str]:
@@ -179,20 +179,20 @@ def test_traces_with_words_that_the_model_does_not_have_are_refused(tmp_path: Pa
 
 
 def test_a_folder_of_another_training_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    with opened(RECIPE, tmp_path, silent):
+    with open_trainer(RECIPE, tmp_path, silent):
         pass
     before = sorted(path.name for path in tmp_path.rglob("*"))
     other = replace(RECIPE, sampling=replace(RECIPE.sampling, group=8), steps=7)
-    told = r"another recipe, which differs in sampling.group\. Choose another folder with -o"
-    with pytest.raises(OffleashError, match=told), opened(other, tmp_path, silent):
+    told = r"sampling.group: stored 4, requested 8\nChoose another folder with -o"
+    with pytest.raises(OffleashError, match=told), open_trainer(other, tmp_path, silent):
         pass
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
-    with opened(replace(RECIPE, steps=7, checkpoint_every=1), tmp_path, silent) as student:
-        assert student.step == 0
+    with open_trainer(replace(RECIPE, steps=7, checkpoint_every=1), tmp_path, silent) as trainer:
+        assert trainer.step == 0
 
 
 def test_no_metrics_are_written_before_the_first_step(tmp_path: Path) -> None:
-    with opened(RECIPE, tmp_path, silent):
+    with open_trainer(RECIPE, tmp_path, silent):
         pass
-    with pytest.raises(OffleashError, match="no metrics"):
+    with pytest.raises(OffleashError, match="cannot be read"):
         read_metrics(tmp_path)

@@ -34,9 +34,9 @@ def weights_of(policy: Policy) -> list[torch.Tensor]:
     return [weights.detach().clone() for weights in policy.loaded.model.parameters()]
 
 
-def plain_logprobs(policy: Policy, taught: TrainingGroup, row: int, temperature: float) -> torch.Tensor:
+def plain_logprobs(policy: Policy, training: TrainingGroup, row: int, temperature: float) -> torch.Tensor:
     """Of one sample's tokens, by one forward pass of the model itself."""
-    prompt, tokens = taught.pupil.prompt, taught.token_GT[row, : taught.group.length_G[row]].tolist()
+    prompt, tokens = training.problem.prompt, training.token_GT[row, : training.group.length_G[row]].tolist()
     logits = policy.loaded.model(input_ids=torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
     return torch.log_softmax(logits / temperature, -1)[range(len(tokens)), tokens]
 
@@ -45,16 +45,16 @@ def loss_by_hand(
     policy: Policy, groups: list[TrainingGroup], made: Method, temperature: float, reference: Policy | None = None
 ) -> torch.Tensor:
     """The loss of a step, one sample at a time, all samples of all groups."""
-    reward = np.concatenate([taught.group.reward_G for taught in groups])
+    reward = np.concatenate([training.group.reward_G for training in groups])
     whole = StepTotals(len(reward), int(sum(t.group.length_G.sum() for t in groups)), groups[0].group.longest)
     total = torch.zeros(())
     for one in (policy, *([reference] if reference else [])):
         one.loaded.model.set_attn_implementation("eager")
-    for taught in groups:
-        group = replace(taught.group, batch_mean=float(reward.mean()), batch_std=float(reward.std()))
+    for training in groups:
+        group = replace(training.group, batch_mean=float(reward.mean()), batch_std=float(reward.std()))
         advantage = made.advantages(group)
         for row in range(group.size):
-            new = plain_logprobs(policy, taught, row, temperature)[None]
+            new = plain_logprobs(policy, training, row, temperature)[None]
             mine = advantage[row : row + 1] if advantage.ndim == 2 else np.full((1, new.shape[1]), advantage[row])
             terms = LossInputs(
                 new,
@@ -64,7 +64,7 @@ def loss_by_hand(
                 torch.from_numpy(group.expert_G[row : row + 1]),
                 torch.tensor([not group.reached]),
                 torch.zeros_like(new, dtype=torch.bool),
-                plain_logprobs(reference, taught, row, temperature)[None].detach() if reference else None,
+                plain_logprobs(reference, training, row, temperature)[None].detach() if reference else None,
             )
             total = total + policy_loss(made.loss, terms, whole)
     return total
@@ -94,8 +94,8 @@ def test_samples_without_an_advantage_are_not_read(policy: Policy) -> None:
     groups, made = random_groups(policy, SIZES), method("grpo")
     batch = batch_of(groups, made, 0)
     assert len(batch.rows.length_N) == 12  # the groups all wrong and all right are left out
-    assert batch.whole.samples == sum(SIZES)
-    assert batch.whole.tokens == sum(taught.group.length_G.sum() for taught in groups)
+    assert batch.totals.samples == sum(SIZES)
+    assert batch.totals.tokens == sum(training.group.length_G.sum() for training in groups)
     assert update(policy, sgd(policy), batch, made, OPTIONS, 1.0).trained == 12
     before = weights_of(policy)
     nothing = update(policy, sgd(policy), batch_of(groups[:2], made, 0), made, OPTIONS, 1.0)
@@ -154,8 +154,8 @@ def test_the_penalty_on_chosen_tokens_holds_for_samples_without_an_advantage_too
     made = method("kl_cov", {"share": 1.0, "penalty": 1.0})
     groups = random_groups(policy, SIZES)
     batch = batch_of(groups, made, 0)
-    chosen = batch.apart_NT & batch.rows.real_NT
-    assert chosen.sum() == batch.whole.tokens  # every token of the step was chosen
+    chosen = batch.selected_NT & batch.rows.real_NT
+    assert chosen.sum() == batch.totals.tokens  # every token of the step was chosen
 
 
 def test_a_loss_that_is_no_number_leaves_the_weights_untouched(policy: Policy) -> None:
@@ -202,7 +202,7 @@ def test_rewards_of_the_whole_step_reach_the_advantages(policy: Policy) -> None:
 
     groups = random_groups(policy, SIZES)
     batch_of(groups, Method(advantages), 0)
-    reward = np.concatenate([taught.group.reward_G for taught in groups])
+    reward = np.concatenate([training.group.reward_G for training in groups])
     assert seen == [(reward.mean(), reward.std())] * len(SIZES)
 
 

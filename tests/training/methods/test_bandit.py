@@ -15,7 +15,7 @@ from offleash.training.methods.grpo import dr_grpo, grpo
 from offleash.training.methods.off_policy import mixed_policy
 from offleash.training.methods.pass_at_k import pass_at_k, pkpo
 from offleash.training.methods.weighting import nsr
-from offleash.training.update import LossInputs, StepTotals, apart, policy_loss
+from offleash.training.update import LossInputs, StepTotals, policy_loss, select_tokens
 from tests.training.methods.groups import a_group
 
 Trace = tuple[int, ...]
@@ -57,7 +57,7 @@ def slope(
         real_NT=real_NT,
         expert_N=torch.from_numpy(group.expert_G),
         anchored_N=torch.zeros(group.size, dtype=torch.bool),
-        apart_NT=torch.from_numpy(apart(method.loss, *numbers, seed=0)),
+        selected_NT=torch.from_numpy(select_tokens(method.loss, *numbers, seed=0)),
         reference_NT=None if reference_TV is None else traced(reference_TV, traces).detach(),
     )
     whole = StepTotals(samples=group.size, tokens=sum(lengths), longest=len(logits_TV))

@@ -84,7 +84,7 @@ def test_an_option_of_the_wrong_kind_is_refused_with_what_it_should_be(
     name: str, options: dict[str, object], kind: str
 ) -> None:
     (value,) = options.values()
-    with pytest.raises(OffleashError, match=f"is {kind} .*found {value!r}"):
+    with pytest.raises(OffleashError, match=f"must be {kind} .*found {value!r}"):
         method(name, options)
 
 
