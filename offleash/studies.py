@@ -85,7 +85,7 @@ class StudyRuns:
 
 
 def study(
-    asked: StudyRequest,
+    request: StudyRequest,
     folder: Path,
     verifying: VerifyOptions | None = None,
     question: Question | None = None,
@@ -94,16 +94,16 @@ def study(
     drawn: Callable[[DrawSummary], None] = lambda _: None,
 ) -> StudyRuns:
     """Draw both models into folder/base and folder/rl, verify and compare; again after a kill, it goes on."""
-    check_study(asked, folder, verifying, progress)
+    check_study(request, folder, verifying, progress)
     runs: list[DrawSummary] = []
-    for name, model, seed in zip(NAMES, asked.models, asked.seeds(), strict=True):
-        what = (asked.problems, model, asked.decoding, asked.k, asked.until, seed)
+    for name, model, seed in zip(NAMES, request.models, request.seeds(), strict=True):
+        what = (request.problems, model, request.decoding, request.k, request.until, seed)
         runs.append(draw_model(folder / name, *what, verifying, progress, announce))
         drawn(runs[-1])
     # a problem without any sample is left out of a comparison; one with a gap would be counted by what it lacks
     if any(run.stuck > run.without_samples or not run.samples for run in runs):
         return StudyRuns(folder, tuple(runs), (), None)
-    judged = () if asked.until else _verified(folder, verifying or VerifyOptions(), progress)
+    judged = () if request.until else _verified(folder, verifying or VerifyOptions(), progress)
     reached = [f"{name}={folder / name}" for name in NAMES]
     # an earlier study may have left verdicts of another verifier in these folders
     inputs = ComparisonInputs(reached, LoadOptions(verdicts=judged[0].verifier if judged else runs[0].verifier))
@@ -112,20 +112,20 @@ def study(
 
 
 def check_study(
-    asked: StudyRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
+    request: StudyRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
 ) -> None:
     """Refuse what can be told before the first sample: of both folders, both models, and what samples are judged by."""
     if folder.is_file():
         raise OffleashError(f"{folder} is a file, and a study is a folder; choose another name with -o.")
     if is_run(folder):
         raise OffleashError(f"{folder} is a run, and a study is a folder of two; choose another name with -o.")
-    for name, model, seed in zip(NAMES, asked.models, asked.seeds(), strict=True):
-        check_draw(folder / name, asked.problems, model, asked.decoding, asked.k, asked.until, seed)
-    for model in {str(one): one for one in asked.models}.values():
+    for name, model, seed in zip(NAMES, request.models, request.seeds(), strict=True):
+        check_draw(folder / name, request.problems, model, request.decoding, request.k, request.until, seed)
+    for model in {str(model): model for model in request.models}.values():
         progress(f"looking at {model}")
         check_model(model)
     options, where = verifying or VerifyOptions(), "this study"
-    cases = problem_cases(with_prompts(asked.problems), options.verifier, options.extraction, where)
+    cases = problem_cases(with_prompts(request.problems), options.verifier, options.extraction, where)
     progress("reading gold answers")
     with open_judge(options) as judge:
         refuse_unreadable(judge, cases, where)
@@ -136,7 +136,7 @@ def _verified(folder: Path, options: VerifyOptions, progress: Progress) -> tuple
         return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)
 
 
-def cost_text(asked: StudyRequest, cost: Cost) -> str:
+def cost_text(request: StudyRequest, cost: Cost) -> str:
     """What a study may cost, before anything is loaded."""
     until = (
         f"{many(cost.least, 'sample')} if all were correct, {cost.most:,} if none were: "
@@ -145,13 +145,18 @@ def cost_text(asked: StudyRequest, cost: Cost) -> str:
         else many(cost.most, "sample")
     )
     return (
-        f"Study of {asked.models[0]} and {asked.models[1]} on {many(cost.problems, 'problem')}, k = {cost.k:,}, "
-        f"{decoding_text(asked.decoding)}.\n  Cost: {until}; at most {cost.most * cost.tokens:,} tokens."
+        f"Study of {request.models[0]} and {request.models[1]} on {many(cost.problems, 'problem')}, k = {cost.k:,}, "
+        f"{decoding_text(request.decoding)}.\n  Cost: {until}; at most {cost.most * cost.tokens:,} tokens."
     )
 
 
-def studied_document(one: StudyRuns, page: Path | None = None) -> dict[str, object]:
+def study_document(study_runs: StudyRuns, page: Path | None = None) -> dict[str, object]:
     """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
-    found = document([one.comparison]) if one.comparison is not None else {"schema": 1}
-    drawn = [summary_document(run) for run in one.drawn]
-    return {**found, "drawn": drawn, "folder": str(one.folder), "report": None if page is None else str(page)}
+    comparison_json = document([study_runs.comparison]) if study_runs.comparison is not None else {"schema": 1}
+    drawn = [summary_document(run) for run in study_runs.drawn]
+    return {
+        **comparison_json,
+        "drawn": drawn,
+        "folder": str(study_runs.folder),
+        "report": None if page is None else str(page),
+    }

@@ -129,9 +129,9 @@ def compare(
         return ComparisonResult(inputs, certified=tuple(certified))
     asked = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow)
     if flips:
-        from offleash.comparing.flips import flippable
+        from offleash.comparing.flips import check_flips
 
-        flippable(asked)
+        check_flips(asked)
     if report is not None:
         check_place(Path(report), PAGES)
     judged: Any = ()

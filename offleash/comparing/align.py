@@ -25,7 +25,11 @@ class Alignment:
 
 
 def match(runs: Sequence[Run]) -> Alignment:
-    """Problems common to all runs; an id that stands for different texts is an error."""
+    """The problems common to all runs, matched by the hash of their text and else by id.
+
+    Raises:
+        OffleashError: no problem is common, or one id has different texts in two runs.
+    """
     first = runs[0].problems.sort("problem")  # so that nothing depends on the order of a file
     own = [first.select(own="problem", problem="problem")]
     for run in runs[1:]:
@@ -61,7 +65,7 @@ def _pair(first: Run, other: Run) -> pl.DataFrame:
             f"({texts[1][:60]!r}). They are not the same problem: name the right id with --map problem=COLUMN, or the "
             "text with --map question=COLUMN."
         )
-    # a text that stands twice in a run is told apart by its id
+    # problems that share a text within a run are matched by id
     return pl.concat([by_text, by_id.select(own="problem", problem="problem")])
 
 
@@ -98,35 +102,40 @@ def allowed(words: Sequence[str]) -> frozenset[str]:
 
 
 def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note, ...]:
-    """Refuse two runs that are known to be drawn in different ways, or note it where that is allowed."""
+    """Refuse two runs that are known to have been drawn with different decoding, or note it where that is allowed."""
     differing = _differing(before, after)
     if not differing:
         return ()
-    told = ", ".join(f"{name} {was} and {now}" for name, was, now in differing)
+    settings = ", ".join(f"{name} {was} and {now}" for name, was, now in differing)
     if DECODING in allow:
-        return (Note(f"{before.name} and {after.name} were drawn in different ways ({told}), which was allowed"),)
+        return (
+            Note(f"{before.name} and {after.name} were drawn with different decoding ({settings}), which was allowed"),
+        )
     raise OffleashError(
-        f"{before.name!r} and {after.name!r} were drawn in different ways: {told}. How a model is drawn from decides "
-        "what it reaches, so the change would be that of the decoding and of the training together. Draw both alike "
-        "(offleash draw --temperature, or offleash sweep for several), or compare them as they are with "
-        "--allow decoding."
+        f"{before.name!r} and {after.name!r} were drawn with different decoding: {settings}. The change would mix "
+        "decoding and training: draw both with the same decoding (or compare several with offleash sweep), or compare "
+        "them as they are with --allow decoding."
     )
 
 
 def _differing(before: Run, after: Run) -> list[tuple[str, str, str]]:
-    """Settings that both runs tell and that differ, each as it is written."""
-    one, other = _known(before), _known(after)
-    return [(name, one[name], other[name]) for name in one if name in other and one[name] != other[name]]
+    """Settings that both runs record and that differ, as (name, before, after); an unrecorded one is no conflict."""
+    before_settings, after_settings = _known(before), _known(after)
+    return [
+        (name, before_settings[name], after_settings[name])
+        for name in before_settings
+        if name in after_settings and before_settings[name] != after_settings[name]
+    ]
 
 
 def _known(run: Run) -> dict[str, str]:
-    """A run's decoding in one writing, as far as it tells it."""
+    """A run's decoding in canonical text, so that 1 and 1.0 are equal; empty where it records none."""
     try:
         document = json.loads(run.facts.get("decoding", "{}"))
-    except ValueError:  # a log may tell its decoding in any words
+    except ValueError:  # a log may describe its decoding in free text
         return {}
-    found = document if isinstance(document, Mapping) else {}
-    numbers = {name: value for name in NAMES if isinstance(value := found.get(name), int | float)}
-    told = {name: f"{value:.9g}" for name, value in numbers.items() if math.isfinite(value)}
-    stop = found.get(STOP)
-    return told | ({STOP: json.dumps(sorted(map(str, stop)), ensure_ascii=True)} if isinstance(stop, list) else {})
+    settings = document if isinstance(document, Mapping) else {}
+    numbers = {name: value for name in NAMES if isinstance(value := settings.get(name), int | float)}
+    known = {name: f"{value:.9g}" for name, value in numbers.items() if math.isfinite(value)}
+    stop = settings.get(STOP)
+    return known | ({STOP: json.dumps(sorted(map(str, stop)), ensure_ascii=True)} if isinstance(stop, list) else {})

@@ -26,10 +26,10 @@ def answers(runs: Sequence[Run], counted: AlignedTally) -> list[Answers] | None:
     frames = [_counts(run, names, counted) for run, names in zip(runs, counted.own, strict=True)]
     if any(frame is None or frame["answer"].null_count() == frame.height for frame in frames):
         return None
-    found = [frame for frame in frames if frame is not None]
-    labels = pl.concat([frame["answer"] for frame in found]).drop_nulls().unique().sort()
+    known = [frame for frame in frames if frame is not None]
+    labels = pl.concat([frame["answer"] for frame in known]).drop_nulls().unique().sort()
     code = pl.DataFrame({"answer": labels, "code": np.arange(len(labels))})
-    return [_coded(frame.join(code, on="answer", how="left"), labels) for frame in found]
+    return [_coded(frame.join(code, on="answer", how="left"), labels) for frame in known]
 
 
 def tally_of_answers(runs: Sequence[Run], counted: AlignedTally, per: Per) -> Tally:
@@ -119,14 +119,15 @@ class Diversity:
     after: RunDiversity
 
 
-def diversity(told: list[Answers], tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> Diversity:
+def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> Diversity:
     """The diversity of the answers of both runs at the same n."""
-    entropy_PR, least_P = entropy_at_equal_n([_readable(run) for run in told], len(tally))
+    entropy_PR, least_P = entropy_at_equal_n([_readable(run) for run in answers_R], len(tally))
     n = int(max(1, np.median(least_P)))
     votes = min(VOTES, tally.head)
     known_P = np.asarray(~np.isnan(entropy_PR).any(axis=1))
     before, after = (
-        _one(run, tally, r, n, votes, least_P >= n, _mean(entropy_PR[known_P, r])) for r, run in enumerate(told)
+        _run_diversity(run, tally, r, n, votes, least_P >= n, _mean(entropy_PR[known_P, r]))
+        for r, run in enumerate(answers_R)
     )
     difference_P = np.where(known_P, entropy_PR[:, 1] - entropy_PR[:, 0], 0.0)
     value_P2 = np.stack([difference_P, known_P.astype(np.float64)], axis=1)
@@ -147,7 +148,7 @@ def _readable(run: Answers) -> tuple[Integer, Integer]:
     return run.count_A[seen], run.problem_A[seen]
 
 
-def _one(
+def _run_diversity(
     run: Answers, tally: Tally, r: int, n: int, votes: int, enough_P: NDArray[np.bool_], entropy: float
 ) -> RunDiversity:
     problems, seen = len(tally), run.answer_A >= 0
@@ -204,8 +205,8 @@ def _best(run: Run, names: pl.DataFrame, counted: AlignedTally, k_K: Integer) ->
     assert run.verdicts is not None, "checked by the caller"
     rows = counted.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
     scores = run.verdicts.select(pl.col("problem").alias("own"), "score").join(rows.lazy(), on="own").drop_nulls()
-    found = scores.select("row", "score").collect(engine="streaming")
-    row_S, score_S = found["row"].to_numpy(), found["score"].to_numpy()
+    graded_rows = scores.select("row", "score").collect(engine="streaming")
+    row_S, score_S = graded_rows["row"].to_numpy(), graded_rows["score"].to_numpy()
     means = []
     for k in k_K:
         value_P = max_at_k(score_S, row_S, counted.problems.height, int(k))

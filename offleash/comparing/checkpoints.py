@@ -33,10 +33,10 @@ def union(runs: Sequence[Run], at: int | None = None) -> Union:
         miss_PK = np.ones((len(counted), len(share_KR)))
         for r in range(others):
             miss_PK *= 1 - reach_PRK(counted, share_KR[:, r])[:, 1 + r]
-        b_P = 1 - miss_PK.mean(axis=1)
-        both = float(before_P @ b_P)
-        found, lost = float(b_P.sum()) - both, float(before_P.sum()) - both
-        return both, found, lost, max(len(counted) - both - found - lost, 0.0)
+        after_P = 1 - miss_PK.mean(axis=1)
+        both = float(before_P @ after_P)
+        gained, lost = float(after_P.sum()) - both, float(before_P.sum()) - both
+        return both, gained, lost, max(len(counted) - both - gained - lost, 0.0)
 
     each, equal = np.full((1, others), k), _shares(k, others)
     return Union(k, others, len(counted), cells(each), cells(equal) if k >= others else None)

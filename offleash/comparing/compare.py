@@ -104,7 +104,7 @@ class Comparison:
         return graded([self.before, self.after], self.counted, self.curves["before"].k_K)
 
     def once(self, name: str, compute: Callable[["Comparison"], Derived]) -> Derived:
-        """What an analysis derives from this comparison: computed when first asked for, kept under its name."""
+        """What an analysis derives from this comparison: computed on first use, kept under its name."""
         if name not in self._derived:
             self._derived[name] = compute(self)
         return cast(Derived, self._derived[name])
@@ -120,17 +120,17 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
         raise OffleashError(f"A comparison needs two runs, before and after; found {len(runs)} ({names}).")
     if len(runs) == 2:
         return [compare(runs[0], runs[1], question)]
-    asked = question or Question()
+    question = question or Question()
     whole = tally(
-        runs, asked.at, asked.seed
+        runs, question.at, question.seed
     )  # one set of problems and one k, or the steps could not stand in one table
-    asked = replace(asked, at=whole.tally.head)
+    question = replace(question, at=whole.tally.head)
     kept = [
         replace(run, problems=run.problems.join(_common(whole, names), on="problem", how="semi"))
         for run, names in zip(runs, whole.own, strict=True)
     ]
     first = replace(kept[0], notes=kept[0].notes + whole.notes)
-    return [compare(first, run, asked) for run in kept[1:]]
+    return [compare(first, run, question) for run in kept[1:]]
 
 
 def _common(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
@@ -140,45 +140,45 @@ def _common(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
 
 def compare(before: Run, after: Run, question: Question | None = None) -> Comparison:
     """The run before against the run after."""
-    asked = question or Question()
-    _refuse_one_draw(before, after)
-    differing = same_decoding(before, after, asked.allow)
+    question = question or Question()
+    _refuse_same_draw(before, after)
+    differing = same_decoding(before, after, question.allow)
     dropped: list[Note] = []
-    if asked.drop_unread:
+    if question.drop_unread:
         before, after = (_without_unread(run, dropped) for run in (before, after))
-    counted = tally([before, after], asked.at, asked.seed)
-    pair = counted.tally if asked.per is Per.PROBLEM else tally_of_answers([before, after], counted, asked.per)
+    counted = tally([before, after], question.at, question.seed)
+    pair = counted.tally if question.per is Per.PROBLEM else tally_of_answers([before, after], counted, question.per)
     k, most = counted.tally.head, common_budget(pair)
-    sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(asked.replicates, asked.seed)
-    cells = partial(cells_at, rule=asked.rule, k=k, tau=asked.tau, zeta=asked.zeta)
-    if asked.rule is Rule.SEEN:
+    sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(question.replicates, question.seed)
+    cells = partial(cells_at, rule=question.rule, k=k, tau=question.tau, zeta=question.zeta)
+    if question.rule is Rule.SEEN:
         change = change_at(sums, int(sums.place(k)[0]), pair)
     else:
-        change = change_at(cells(pair).sums(asked.replicates, asked.seed), 0, pair, asked.rule)
-    told = answers([before, after], counted)
+        change = change_at(cells(pair).sums(question.replicates, question.seed), 0, pair, question.rule)
+    answers_R = answers([before, after], counted)
     shown = budgets(most)
     return Comparison(
         before=before,
         after=after,
         tally=pair,
         counted=counted,
-        question=asked,
+        question=question,
         change=change,
         curves={name: curve(sums, name, shown) for name in CURVES},
-        evidence=evidence(pair, change, asked.tau, asked.zeta, asked.replicates, asked.seed),
+        evidence=evidence(pair, change, question.tau, question.zeta, question.replicates, question.seed),
         crossing=crossing(sums),
         equivalent=equivalent_budgets(sums, shown),
-        portfolio=_portfolio(pair, k, asked.seed),
-        guessing=guessing(pair, told, counted, asked),
-        answers=told,
-        benchmarks=by_benchmark(pair, change, cells, asked.replicates, asked.seed),
-        macro=macro_mean(pair, cells, asked.replicates, asked.seed),
-        undecided=_undecided(pair, cells, asked),
+        portfolio=_portfolio(pair, k, question.seed),
+        guessing=guessing(pair, answers_R, counted, question),
+        answers=answers_R,
+        benchmarks=by_benchmark(pair, change, cells, question.replicates, question.seed),
+        macro=macro_mean(pair, cells, question.replicates, question.seed),
+        undecided=_undecided(pair, cells, question),
         notes=differing + _named(before) + _named(after) + tuple(dropped) + counted.notes + _verdict_notes(counted),
     )
 
 
-def _refuse_one_draw(before: Run, after: Run) -> None:
+def _refuse_same_draw(before: Run, after: Run) -> None:
     """Two draws of one model with one seed are the same samples: nothing between them is chance."""
     if before.draw and before.draw == after.draw:
         raise OffleashError(
@@ -187,8 +187,8 @@ def _refuse_one_draw(before: Run, after: Run) -> None:
         )
 
 
-def _prefix(pair: Tally, k_K: np.ndarray, asked: Question) -> dict[str, np.ndarray]:
-    gaps = asked.drop_unread or pair.unverified_PR.any()  # then an index is not the number of samples before it
+def _prefix(pair: Tally, k_K: np.ndarray, question: Question) -> dict[str, np.ndarray]:
+    gaps = question.drop_unread or pair.unverified_PR.any()  # then an index is not the number of samples before it
     if pair.per is not Per.PROBLEM or not pair.ordered_R.all() or gaps:
         return {}
     have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
@@ -213,14 +213,14 @@ def _forecasts(pair: Tally) -> dict[str, Forecast]:
     }
 
 
-def _undecided(pair: Tally, cells: CellsOf, asked: Question) -> tuple[SupportChange, SupportChange] | None:
+def _undecided(pair: Tally, cells: CellsOf, question: Question) -> tuple[SupportChange, SupportChange] | None:
     """The table with every undecided sample wrong, and every one right; None when there are none."""
-    if pair.per is not Per.PROBLEM or asked.rule is not Rule.SEEN:
+    if pair.per is not Per.PROBLEM or question.rule is not Rule.SEEN:
         return None
     if not (pair.failed_PR.any() or pair.unverified_PR.any()):
         return None
     wrong, right = (
-        change_at(cells(bound).sums(asked.replicates, asked.seed), 0, bound, asked.rule)
+        change_at(cells(bound).sums(question.replicates, question.seed), 0, bound, question.rule)
         for bound in undecided_bounds(pair)
     )
     return wrong, right

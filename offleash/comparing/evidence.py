@@ -80,7 +80,7 @@ def evidence(
         return _stopped(pair, change, retested, why_not)
     drawn_P2, correct_P2 = np.full_like(pair.drawn_PR, k), pair.head_PR
     least, most, reason = _thresholds(change.rule, k, tau, zeta)
-    E, S = _found_and_lost(correct_P2 >= least, correct_P2 <= most)
+    E, S = _gains_and_losses(correct_P2 >= least, correct_P2 <= most)
     null = exchange_null(drawn_P2, correct_P2, least, most) if reason is None else None
     rows = lists(drawn_P2, correct_P2)
     return Evidence(
@@ -119,7 +119,7 @@ def _thresholds(rule: Rule, k: int, tau: float, zeta: float) -> tuple[int, int, 
     return int(inside[0]), int(outside[-1]), None
 
 
-def _found_and_lost(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
+def _gains_and_losses(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
     E = int((outside_P2[:, BEFORE] & inside_P2[:, AFTER]).sum())
     return E, int((inside_P2[:, BEFORE] & outside_P2[:, AFTER]).sum())
 
@@ -127,7 +127,7 @@ def _found_and_lost(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
 def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_not: str | None) -> Evidence:
     """A run that stopped at its m-th success serves the table, McNemar and the lists, not the exchange null."""
     reached_P2 = (pair.first_PR >= 0) & (pair.first_PR < change.k)
-    E, S = _found_and_lost(reached_P2, ~reached_P2)
+    E, S = _gains_and_losses(reached_P2, ~reached_P2)
     empty = _without_tests("a run that stopped at its m-th success is not exchangeable with another", retested, why_not)
     known = vars(empty) | {
         "E": E,

@@ -1,6 +1,6 @@
 """The samples behind a flip: verdicts on the first k samples of every problem, and the few samples to show.
 
-Used by comparing/flips.py; texts are read by `fetched` alone, and cleaned, since model output may steer a terminal.
+Used by comparing/flips.py; texts are read by `fetch` alone, and cleaned, since model output may steer a terminal.
 """
 
 from collections.abc import Mapping
@@ -108,7 +108,7 @@ def open_window(
     return replace(plain, problems=own.join(ends, on="problem", how="left").with_columns(limit).drop("end"))
 
 
-def held(window: SampleWindow, verdicts: pl.LazyFrame) -> WindowCounts:
+def count_verdicts(window: SampleWindow, verdicts: pl.LazyFrame) -> WindowCounts:
     """Count the verdicts of one verifier in the window of a run."""
     counts = (
         window.within(verdicts)
@@ -129,7 +129,7 @@ def held(window: SampleWindow, verdicts: pl.LazyFrame) -> WindowCounts:
     return WindowCounts(total(counts), total(right), total(failed), by_step, bool((counts["step"] != "").any()))
 
 
-def tells_endings(run: Run) -> bool:
+def records_endings(run: Run) -> bool:
     """Whether a run says of any sample how it ended."""
     if run.samples is None:
         return False
@@ -151,14 +151,14 @@ def truncated_of(window: SampleWindow, only: Integer) -> pl.DataFrame:
     return _cut(window, only).collect(engine="streaming")
 
 
-def decided(window: SampleWindow, verdicts: pl.LazyFrame, only: Integer) -> pl.DataFrame:
+def decisive_samples(window: SampleWindow, verdicts: pl.LazyFrame, only: Integer) -> pl.DataFrame:
     """Correct and failed samples of some rows: row, index, verdict, answer, step."""
     telling = CORRECT | (pl.col("verdict") == Verdict.FAILED.value)
     columns = ["row", "index", "verdict", "answer", "step"]
     return window.within(verdicts.filter(telling), only).select(columns).collect(engine="streaming")
 
 
-def chosen(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
+def choose(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
     """A few of the deciding samples of every row, different answers first: row, index, alike."""
     distinct = deciding.unique(["row", "index"], keep="first")
     ranked = distinct.with_columns(
@@ -169,24 +169,26 @@ def chosen(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
     return ordered.filter(pl.int_range(pl.len()).over("row") < shown).select("row", "index", "alike")
 
 
-def fetched(
+def fetch(
     window: SampleWindow, picks: pl.DataFrame, others: Mapping[str, pl.LazyFrame]
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The picked samples with all that is known of them, by row; the only place where texts are read."""
-    where = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
-    told = where.join(_at(window.verdicts, where, "verdict", "answer", "reason", "step"), on=_KEY, how="left")
+    places = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
+    samples_to_show = places.join(
+        _at(window.verdicts, places, "verdict", "answer", "reason", "step"), on=_KEY, how="left"
+    )
     kept = pl.LazyFrame(schema={"problem": pl.String(), "index": pl.UInt32()})
     samples = kept if window.run.samples is None else window.run.samples
-    told = told.join(_at(samples, where, "finish", "text"), on=_KEY, how="left")
+    samples_to_show = samples_to_show.join(_at(samples, places, "finish", "text"), on=_KEY, how="left")
     views = {
-        name: {(row[0], row[1]): VerifierOpinion(*map(_short, row[2:])) for row in _at(frame, where, *_SAID).rows()}
+        name: {(row[0], row[1]): VerifierOpinion(*map(_short, row[2:])) for row in _at(frame, places, *_SAID).rows()}
         for name, frame in others.items()
     }
     out: dict[int, list[DecidingSample]] = {}
-    for one in told.sort("row", "index").iter_rows(named=True):
-        key = one["problem"], one["index"]
-        seen = {name: found.get(key, VerifierOpinion(None, None, None)) for name, found in views.items()}
-        out.setdefault(one["row"], []).append(_sample(window.run.name, one, seen))
+    for sample in samples_to_show.sort("row", "index").iter_rows(named=True):
+        key = sample["problem"], sample["index"]
+        opinions = {name: by_sample.get(key, VerifierOpinion(None, None, None)) for name, by_sample in views.items()}
+        out.setdefault(sample["row"], []).append(_sample(window.run.name, sample, opinions))
     return {row: tuple(samples) for row, samples in out.items()}
 
 
@@ -205,28 +207,30 @@ def _cut(window: SampleWindow, only: Integer) -> pl.LazyFrame:
     return window.within(ended, only).select("row", "index")
 
 
-def _at(frame: pl.LazyFrame, where: pl.DataFrame, *columns: str) -> pl.DataFrame:
+def _at(frame: pl.LazyFrame, places: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Some columns of a few samples, null where the table lacks one; of a text only its end."""
     known = frame.collect_schema().names()
     read = [pl.col(name) if name in known else pl.lit(None, pl.String).alias(name) for name in columns]
-    ends = [one.str.tail(TAIL) if name == "text" else one for name, one in zip(columns, read, strict=True)]
-    near = frame.filter(pl.col("problem").is_in(where["problem"].unique().to_list()))
-    found = near.join(where.lazy().select(_KEY), on=_KEY, how="semi").select(*_KEY, *ends)
-    return found.unique(_KEY, keep="last").collect(engine="streaming")
+    ends = [column.str.tail(TAIL) if name == "text" else column for name, column in zip(columns, read, strict=True)]
+    near = frame.filter(pl.col("problem").is_in(places["problem"].unique().to_list()))
+    wanted = near.join(places.lazy().select(_KEY), on=_KEY, how="semi").select(*_KEY, *ends)
+    return wanted.unique(_KEY, keep="last").collect(engine="streaming")
 
 
-def _sample(run: str, one: dict[str, object], others: dict[str, VerifierOpinion]) -> DecidingSample:
-    text, answer = _text(one["text"]), _text(one["answer"])
-    read = next((found for found in (answer, *(said.answer for said in others.values())) if found), None)
+def _sample(run: str, row: dict[str, object], others: dict[str, VerifierOpinion]) -> DecidingSample:
+    text, answer = _text(row["text"]), _text(row["answer"])
+    read = next(
+        (text_read for text_read in (answer, *(opinion.answer for opinion in others.values())) if text_read), None
+    )
     return DecidingSample(
         run=run,
-        index=int(str(one["index"])),
-        verdict=_text(one["verdict"]),
+        index=int(str(row["index"])),
+        verdict=_text(row["verdict"]),
         answer=_short(answer),
-        reason=_short(_text(one["reason"])),
-        step=_short(_text(one["step"])),
-        finish=_short(_text(one["finish"])),
-        alike=int(str(one["alike"])),
+        reason=_short(_text(row["reason"])),
+        step=_short(_text(row["step"])),
+        finish=_short(_text(row["finish"])),
+        alike=int(str(row["alike"])),
         others=others,
         text=None if text is None else snippet(text, read),
     )

@@ -19,12 +19,12 @@ from offleash.comparing.flip_samples import (
     Integer,
     SampleWindow,
     WindowCounts,
-    chosen,
-    decided,
-    fetched,
-    held,
+    choose,
+    count_verdicts,
+    decisive_samples,
+    fetch,
     open_window,
-    tells_endings,
+    records_endings,
     truncated_correct,
     truncated_of,
 )
@@ -41,7 +41,7 @@ from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, UNDETERMINED,
 
 
 STRICT = ("tag", "boxed", "hashes", "code")  # steps that read what the model itself marked as its answer
-UNTOLD = "U"  # the class of a problem that a rule cannot place, or whose record stopped too early to tell
+UNDETERMINED_CLASS = "U"  # the class of a problem that a rule cannot place, or whose record stopped too early to tell
 
 Flags = NDArray[np.bool_]
 Letters = NDArray[np.str_]
@@ -97,7 +97,7 @@ class JudgingAlternative:
     judged_PR: Integer
     state_PR: State
     class_P: Letters
-    told_P: Flags  # False: not all samples that are judged now were judged this way
+    complete_P: Flags  # False: not all samples that are judged now were judged this way
     left_out: frozenset[str] = frozenset()  # steps that do not count
     verifier: str = ""
 
@@ -107,43 +107,43 @@ class JudgingAlternative:
         return not (self.kind is AlternativeKind.STEP and self.left_out <= set(STRICT))
 
 
-def sides_of(one: Comparison, judged: Sequence[StoredVerdicts], own: Sequence[pl.DataFrame]) -> list[Side]:
+def sides_of(comparison: Comparison, judged: Sequence[StoredVerdicts], own: Sequence[pl.DataFrame]) -> list[Side]:
     """The two runs of a comparison with what their first k samples hold; `own` has their names of the problems."""
-    runs = zip((one.before, one.after), judged, own, strict=True)
-    return [_side(one, r, run, told, names) for r, (run, told, names) in enumerate(runs)]
+    runs = zip((comparison.before, comparison.after), judged, own, strict=True)
+    return [_side(comparison, r, run, stored, names) for r, (run, stored, names) in enumerate(runs)]
 
 
-def ways_of(
-    one: Comparison, sides: Sequence[Side]
+def alternatives_of(
+    comparison: Comparison, sides: Sequence[Side]
 ) -> tuple[JudgingAlternative, list[JudgingAlternative], list[UntriedAlternative]]:
     """The way the samples are judged now, every other way that these runs can tell, and what they cannot tell."""
     correct_PR, judged_PR = (_both(sides, name) for name in ("correct_P", "judged_P"))
-    now = _way(one, None, "as judged now", None, correct_PR, judged_PR)
+    now = _alternative(comparison, None, "as judged now", None, correct_PR, judged_PR)
     untried: list[UntriedAlternative] = []
-    ways = [
-        *_by_verifier(one, now, sides, untried),
-        *_by_step(one, now, sides, untried),
-        *_without_truncated(one, now, sides, untried),
-        *_with_failed(one, now, sides, untried),
+    alternatives = [
+        *_by_verifier(comparison, now, sides, untried),
+        *_by_step(comparison, now, sides, untried),
+        *_without_truncated(comparison, now, sides, untried),
+        *_with_failed(comparison, now, sides, untried),
     ]
-    return now, ways, untried
+    return now, alternatives, untried
 
 
-def _side(one: Comparison, r: int, run: Run, judged: StoredVerdicts, names: pl.DataFrame) -> Side:
-    tally, k = one.tally, one.change.k
+def _side(comparison: Comparison, r: int, run: Run, stored: StoredVerdicts, names: pl.DataFrame) -> Side:
+    tally, k = comparison.tally, comparison.change.k
     if run.verdicts is None:
         zero_P = np.zeros(len(tally), dtype=np.int64)
-        return Side(run, judged, None, WindowCounts(np.full_like(zero_P, k), tally.head_PR[:, r], zero_P, {}, False))
+        return Side(run, stored, None, WindowCounts(np.full_like(zero_P, k), tally.head_PR[:, r], zero_P, {}, False))
     window = open_window(run, names, tally.problem_P, k, tally.stopped_PR[:, r])
-    return Side(run, judged, window, held(window, window.verdicts))
+    return Side(run, stored, window, count_verdicts(window, window.verdicts))
 
 
 def _both(sides: Sequence[Side], name: str) -> Integer:
     return np.stack([getattr(side.now, name) for side in sides], axis=1)
 
 
-def _way(
-    one: Comparison,
+def _alternative(
+    comparison: Comparison,
     now: "JudgingAlternative | None",
     name: str,
     kind: AlternativeKind | None,
@@ -153,29 +153,29 @@ def _way(
     verifier: str = "",
 ) -> JudgingAlternative:
     """The states and classes of these counts; a problem that was not wholly judged this way keeps its class."""
-    seen, k = one.question.rule is Rule.SEEN, one.change.k
+    seen, k = comparison.question.rule is Rule.SEEN, comparison.change.k
     if seen:
         out_PR = np.where(judged_PR >= k, OUT, UNDETERMINED)  # a record that stopped early tells no more than this
         state_PR = np.where(correct_PR >= 1, IN, out_PR).astype(np.int8)
     else:
-        counted = replace(one.tally, drawn_PR=np.full_like(correct_PR, k), correct_PR=correct_PR)
-        state_PR = states(counted, one.question.rule, k, one.question.tau, one.question.zeta)
-    whole_PR = np.ones_like(correct_PR, dtype=bool) if now is None else judged_PR >= now.judged_PR
-    enough_PR = whole_PR | (correct_PR >= 1) if seen else whole_PR
-    told_P: Flags = np.asarray(enough_PR.all(axis=1))
+        counted = replace(comparison.tally, drawn_PR=np.full_like(correct_PR, k), correct_PR=correct_PR)
+        state_PR = states(counted, comparison.question.rule, k, comparison.question.tau, comparison.question.zeta)
+    complete_PR = np.ones_like(correct_PR, dtype=bool) if now is None else judged_PR >= now.judged_PR
+    enough_PR = complete_PR | (correct_PR >= 1) if seen else complete_PR
+    complete_P: Flags = np.asarray(enough_PR.all(axis=1))
     letter_P = _letters(state_PR)
-    class_P = letter_P if now is None else np.where(told_P, letter_P, now.class_P)
-    return JudgingAlternative(name, kind, correct_PR, judged_PR, state_PR, class_P, told_P, left_out, verifier)
+    class_P = letter_P if now is None else np.where(complete_P, letter_P, now.class_P)
+    return JudgingAlternative(name, kind, correct_PR, judged_PR, state_PR, class_P, complete_P, left_out, verifier)
 
 
 def _letters(state_PR: State) -> Letters:
     before_P, after_P = state_PR[:, BEFORE] == IN, state_PR[:, AFTER] == IN
     letter_P = np.where(before_P, np.where(after_P, "P", "S"), np.where(after_P, "E", "O"))
-    return np.where((state_PR == UNDETERMINED).any(axis=1), UNTOLD, letter_P)
+    return np.where((state_PR == UNDETERMINED).any(axis=1), UNDETERMINED_CLASS, letter_P)
 
 
 def _by_verifier(
-    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
+    comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     known = [set(side.judged.verdicts) for side in sides]
     present = {side.run.verifier for side in sides}
@@ -194,16 +194,20 @@ def _by_verifier(
             untried.append(
                 UntriedAlternative(f"verifier {name}", f"it judged {side.run.name} and not {other.run.name}", again)
             )
-    ways = []
+    alternatives = []
     for name in shared:
-        counts = [held(side.window, side.judged.verdicts[name]) for side in sides if side.window is not None]
+        counts = [count_verdicts(side.window, side.judged.verdicts[name]) for side in sides if side.window is not None]
         correct_PR, judged_PR = (np.stack([getattr(c, f) for c in counts], axis=1) for f in ("correct_P", "judged_P"))
-        ways.append(_way(one, now, f"verifier {name}", AlternativeKind.VERIFIER, correct_PR, judged_PR, verifier=name))
-    return ways
+        alternatives.append(
+            _alternative(
+                comparison, now, f"verifier {name}", AlternativeKind.VERIFIER, correct_PR, judged_PR, verifier=name
+            )
+        )
+    return alternatives
 
 
 def _by_step(
-    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
+    comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     for side in sides:
         if not side.now.names_steps:
@@ -215,22 +219,26 @@ def _by_step(
     loose = frozenset(steps) - set(STRICT)
     choices = [("only strict steps", AlternativeKind.STRICT, loose)]
     choices += [(f"without step {step}", AlternativeKind.STEP, frozenset({step})) for step in steps]
-    ways = []
+    alternatives = []
     for name, kind, left_out in choices:
-        gone = [
+        left_out_counts = [
             sum((side.now.by_step.get(step, 0) for step in left_out), np.zeros_like(side.now.correct_P))
             for side in sides
         ]
-        ways.append(_way(one, now, name, kind, now.correct_PR - np.stack(gone, axis=1), now.judged_PR, left_out))
-    return ways
+        alternatives.append(
+            _alternative(
+                comparison, now, name, kind, now.correct_PR - np.stack(left_out_counts, axis=1), now.judged_PR, left_out
+            )
+        )
+    return alternatives
 
 
 def _without_truncated(
-    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
+    comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
-    what, truncated_PR = "truncated samples", one.tally.truncated_PR
+    what, truncated_PR = "truncated samples", comparison.tally.truncated_PR
     for r, side in enumerate(sides):
-        if not truncated_PR[:, r].any() and not tells_endings(side.run):
+        if not truncated_PR[:, r].any() and not records_endings(side.run):
             untried.append(UntriedAlternative(what, f"{side.run.name} does not say how its samples ended"))
     if not truncated_PR.any():
         if not untried or untried[-1].what != what:
@@ -238,24 +246,28 @@ def _without_truncated(
         return []
     # by the rule `seen` a problem is lost only if every correct sample was cut: the others need no join
     candidate_PR = (truncated_PR > 0) & (now.correct_PR > 0)
-    if one.question.rule is Rule.SEEN:
+    if comparison.question.rule is Rule.SEEN:
         candidate_PR &= now.correct_PR <= truncated_PR
     cut = [
         truncated_correct(side.window, np.flatnonzero(candidate_PR[:, r])) if side.window else 0 * now.correct_PR[:, r]
         for r, side in enumerate(sides)
     ]
     correct_PR = now.correct_PR - np.stack(cut, axis=1)
-    return [_way(one, now, "truncated left out", AlternativeKind.TRUNCATED, correct_PR, now.judged_PR)]
+    return [_alternative(comparison, now, "truncated left out", AlternativeKind.TRUNCATED, correct_PR, now.judged_PR)]
 
 
 def _with_failed(
-    one: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
+    comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     failed_PR = _both(sides, "failed_P")
     if not failed_PR.any():
         untried.append(UntriedAlternative("failed verdicts", "no verdict failed"))
         return []
-    return [_way(one, now, "failed as correct", AlternativeKind.FAILED, now.correct_PR + failed_PR, now.judged_PR)]
+    return [
+        _alternative(
+            comparison, now, "failed as correct", AlternativeKind.FAILED, now.correct_PR + failed_PR, now.judged_PR
+        )
+    ]
 
 
 # The review list: problems that flip, those to look at first on top, with the samples that decide.
@@ -310,57 +322,62 @@ class Flips:
         return tuple(flip for flip in self.problems if flip.review)
 
 
-def can_flip(asked: Question) -> bool:
+def can_flip(question: Question) -> bool:
     """Whether the classes asked for are those of problems by their first k samples."""
-    return asked.per is Per.PROBLEM and not asked.drop_unread
+    return question.per is Per.PROBLEM and not question.drop_unread
 
 
-def flippable(asked: Question) -> None:
+def check_flips(question: Question) -> None:
     """Refuse a question whose classes are not those of problems by their first k samples."""
-    if asked.per is not Per.PROBLEM:
-        raise OffleashError(f"--flips lists problems, and --per {asked.per.value} has no class O; use --per problem.")
-    if asked.drop_unread:
+    if question.per is not Per.PROBLEM:
+        raise OffleashError(
+            f"--flips lists problems, and --per {question.per.value} has no class O; use --per problem."
+        )
+    if question.drop_unread:
         raise OffleashError("--flips judges the same samples in several ways; leave out --unread drop.")
 
 
-def flips(one: Comparison, before: StoredVerdicts, after: StoredVerdicts, shown: int = SAMPLES) -> Flips:
+def flips(comparison: Comparison, before: StoredVerdicts, after: StoredVerdicts, shown: int = SAMPLES) -> Flips:
     """Which classes of a comparison change when its samples are judged otherwise, and the samples that decide it."""
-    flippable(one.question)
-    matched = match([one.before, one.after])
-    sides = sides_of(one, (before, after), matched.own)
-    now, ways, untried = ways_of(one, sides)
-    listed = _listed(one, now, ways, dict(matched.problems.select("problem", "gold").iter_rows()))
+    check_flips(comparison.question)
+    matched = match([comparison.before, comparison.after])
+    sides = sides_of(comparison, (before, after), matched.own)
+    now, alternatives, untried = alternatives_of(comparison, sides)
+    listed = _listed(comparison, now, alternatives, dict(matched.problems.select("problem", "gold").iter_rows()))
     rows_F = np.array([row for row, _ in listed[:FETCHED]], dtype=np.int64)
-    seen = [_samples(side, r, now, ways, rows_F, shown) for r, side in enumerate(sides)]
+    seen = [_samples(side, r, now, alternatives, rows_F, shown) for r, side in enumerate(sides)]
     problems = (replace(flip, samples=seen[BEFORE].get(row, ()) + seen[AFTER].get(row, ())) for row, flip in listed)
     return Flips(
-        before=one.before.name,
-        after=one.after.name,
-        k=one.change.k,
+        before=comparison.before.name,
+        after=comparison.after.name,
+        k=comparison.change.k,
         now=_table(now, now),
-        alternatives=tuple(_table(way, now) for way in ways),
+        alternatives=tuple(_table(alternative, now) for alternative in alternatives),
         untried=tuple(untried),
         problems=tuple(problems),
     )
 
 
 def _listed(
-    one: Comparison, now: JudgingAlternative, ways: Sequence[JudgingAlternative], gold: Mapping[str, str | None]
+    comparison: Comparison,
+    now: JudgingAlternative,
+    alternatives: Sequence[JudgingAlternative],
+    gold: Mapping[str, str | None],
 ) -> list[tuple[int, Flip]]:
     """The flips with their rows: E and S before P and O, then those settled by the fewest samples."""
     out = []
-    for row in np.flatnonzero(_changed(ways, now)):
-        turned = [way for way in ways if way.class_P[row] != now.class_P[row]]
-        review = any(way.review for way in turned)
-        counted = [way for way in turned if way.review] if review else turned
-        gap_WR = np.abs(np.stack([way.correct_PR[row] - now.correct_PR[row] for way in counted]))
-        problem = str(one.tally.problem_P[row])
+    for row in np.flatnonzero(_changed(alternatives, now)):
+        turned = [alternative for alternative in alternatives if alternative.class_P[row] != now.class_P[row]]
+        review = any(alternative.review for alternative in turned)
+        considered = [alternative for alternative in turned if alternative.review] if review else turned
+        gap_WR = np.abs(np.stack([alternative.correct_PR[row] - now.correct_PR[row] for alternative in considered]))
+        problem = str(comparison.tally.problem_P[row])
         answer = gold.get(problem)
         flip = Flip(
             problem=problem,
             gold=None if answer is None else clean(answer[:GOLD]),
             now=str(now.class_P[row]),
-            under={way.name: str(way.class_P[row]) for way in turned},
+            under={alternative.name: str(alternative.class_P[row]) for alternative in turned},
             review=review,
             correct=(int(now.correct_PR[row, BEFORE]), int(now.correct_PR[row, AFTER])),
             deciding=int(gap_WR.max(axis=0).sum()),
@@ -372,49 +389,65 @@ def _listed(
     )
 
 
-def _changed(ways: Sequence[JudgingAlternative], now: JudgingAlternative) -> Flags:
+def _changed(alternatives: Sequence[JudgingAlternative], now: JudgingAlternative) -> Flags:
     """The problems whose class is another in some of these ways."""
     changed_P = np.zeros(len(now.class_P), dtype=bool)
-    for way in ways:
-        changed_P |= way.class_P != now.class_P
+    for alternative in alternatives:
+        changed_P |= alternative.class_P != now.class_P
     return changed_P
 
 
 def _samples(
-    side: Side, r: int, now: JudgingAlternative, ways: Sequence[JudgingAlternative], rows_F: Integer, shown: int
+    side: Side, r: int, now: JudgingAlternative, alternatives: Sequence[JudgingAlternative], rows_F: Integer, shown: int
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The deciding samples of one run, by row: those that one way counts as correct and the other does not."""
-    reviewed_P = _changed([way for way in ways if way.review], now)
+    reviewed_P = _changed([alternative for alternative in alternatives if alternative.review], now)
     moved = {}
-    for way in ways:
-        counts_P = way.told_P & (way.state_PR[:, r] != now.state_PR[:, r]) & (way.review | ~reviewed_P)
-        moved[way.name] = rows_F[counts_P[rows_F]]
+    for alternative in alternatives:
+        counts_P = (
+            alternative.complete_P
+            & (alternative.state_PR[:, r] != now.state_PR[:, r])
+            & (alternative.review | ~reviewed_P)
+        )
+        moved[alternative.name] = rows_F[counts_P[rows_F]]
     only = np.unique(np.concatenate([*moved.values(), np.zeros(0, dtype=np.int64)]))
     if side.window is None or not only.size:
         return {}
-    own = decided(side.window, side.window.verdicts, only)
+    own = decisive_samples(side.window, side.window.verdicts, only)
     right, key = own.filter(CORRECT), ["row", "index"]
-    found = []
-    for way in ways:
-        here = pl.col("row").is_in(moved[way.name].tolist())
-        if not moved[way.name].size:
+    deciding = []
+    for alternative in alternatives:
+        here = pl.col("row").is_in(moved[alternative.name].tolist())
+        if not moved[alternative.name].size:
             continue
-        if way.kind is AlternativeKind.VERIFIER:
-            theirs = decided(side.window, side.judged.verdicts[way.verifier], moved[way.name]).filter(CORRECT)
-            found += [right.filter(here).join(theirs, on=key, how="anti"), theirs.join(right, on=key, how="anti")]
-        elif way.kind is AlternativeKind.TRUNCATED:
-            found.append(right.filter(here).join(truncated_of(side.window, moved[way.name]), on=key, how="semi"))
-        elif way.kind is AlternativeKind.FAILED:
-            found.append(own.filter(here & (pl.col("verdict") == Verdict.FAILED.value)))
+        if alternative.kind is AlternativeKind.VERIFIER:
+            theirs = decisive_samples(
+                side.window, side.judged.verdicts[alternative.verifier], moved[alternative.name]
+            ).filter(CORRECT)
+            deciding += [right.filter(here).join(theirs, on=key, how="anti"), theirs.join(right, on=key, how="anti")]
+        elif alternative.kind is AlternativeKind.TRUNCATED:
+            deciding.append(
+                right.filter(here).join(truncated_of(side.window, moved[alternative.name]), on=key, how="semi")
+            )
+        elif alternative.kind is AlternativeKind.FAILED:
+            deciding.append(own.filter(here & (pl.col("verdict") == Verdict.FAILED.value)))
         else:
-            found.append(right.filter(here & pl.col("step").is_in(sorted(way.left_out))))
+            deciding.append(right.filter(here & pl.col("step").is_in(sorted(alternative.left_out))))
     others = {name: frame for name, frame in side.judged.verdicts.items() if name != side.run.verifier}
-    return fetched(side.window, chosen(pl.concat(found), shown), others)
+    return fetch(side.window, choose(pl.concat(deciding), shown), others)
 
 
-def _table(way: JudgingAlternative, now: JudgingAlternative) -> Alternative:
-    cells = {letter: int((way.class_P == letter).sum()) for letter in ("P", "E", "S", "O", UNTOLD)}
+def _table(alternative: JudgingAlternative, now: JudgingAlternative) -> Alternative:
+    cells = {letter: int((alternative.class_P == letter).sum()) for letter in ("P", "E", "S", "O", UNDETERMINED_CLASS)}
     P, E, S, O = (cells[letter] for letter in "PESO")  # noqa: E741
     value = {name: float(ratio(name, P, E, S, P + E + S + O)) for name in METRICS}
-    turned = int((way.class_P != now.class_P).sum())
-    return Alternative(way.name, way.kind, cells, value, turned, way.review, int((~way.told_P).sum()))
+    turned = int((alternative.class_P != now.class_P).sum())
+    return Alternative(
+        alternative.name,
+        alternative.kind,
+        cells,
+        value,
+        turned,
+        alternative.review,
+        int((~alternative.complete_P).sum()),
+    )

@@ -34,35 +34,37 @@ def flips_json(flips: Flips) -> Json:
     return section
 
 
-def show_flips(console: Console, turned: Sequence[Flips]) -> None:
+def show_flips(console: Console, flips_of_each: Sequence[Flips]) -> None:
     """Print the tables and the first problems of the review list; of several comparisons, of the last."""
-    if not turned:
+    if not flips_of_each:
         return
-    found = turned[-1]
+    flips = flips_of_each[-1]
     title = Text.assemble(("Which classes depend on how the samples are judged?", "bold"))
-    title.append(f"   {clean(found.before)} → {clean(found.after)}, the first {found.k} samples of each problem", "dim")
+    title.append(f"   {clean(flips.before)} → {clean(flips.after)}, the first {flips.k} samples of each problem", "dim")
     parts: list[RenderableType] = [Text(""), title]
-    if any(way.flips for way in found.alternatives):
-        parts.append(_table(found))
-    parts += [Text(line) for line in _summary(found)]
-    parts += [part for place, flip in enumerate(found.to_review[:MOST], 1) for part in _flip(place, flip, found)]
-    if len(found.to_review) > MOST:
-        parts.append(Text(f"and {len(found.to_review) - MOST:,} more; --json has all"))
-    parts += [Text(f"· {line}", style="dim") for line in _untried(found)]
+    if any(way.flips for way in flips.alternatives):
+        parts.append(_table(flips))
+    parts += [Text(line) for line in _summary(flips)]
+    parts += [part for place, flip in enumerate(flips.to_review[:MOST], 1) for part in _flip(place, flip, flips)]
+    if len(flips.to_review) > MOST:
+        parts.append(Text(f"and {len(flips.to_review) - MOST:,} more; --json has all"))
+    parts += [Text(f"· {line}", style="dim") for line in _untried(flips)]
     console.print(Group(*parts))
 
 
-def cautions(found: Flips) -> list[str]:
+def cautions(flips: Flips) -> list[str]:
     """The flips in a sentence for whoever reads the result; none where no class depends on how samples are judged.
 
     A way to judge that leaves nothing reached (the one step that reads all answers left out) tells nothing.
     """
-    telling = {way.name for way in found.alternatives if any(way.cells[name] for name in "PES")}
-    review = [flip for flip in found.to_review if telling & flip.under.keys()]
+    informative = {
+        alternative.name for alternative in flips.alternatives if any(alternative.cells[name] for name in "PES")
+    }
+    review = [flip for flip in flips.to_review if informative & flip.under.keys()]
     if not review:
         return []
     changed = sum(flip.now in ("E", "S") for flip in review)
-    which = f", {changed:,} of them lost or found now" if changed else ""
+    which = f", {changed:,} of them lost or gained now" if changed else ""
     first = ", ".join(clean(flip.problem)[:60] for flip in review[:3])
     return [
         f"The class of {_problems(len(review))} depends on how samples are judged{which}: {first}"
@@ -96,47 +98,50 @@ def _flip_json(flip: Flip) -> Json:
     }
 
 
-def _table(found: Flips) -> Table:
+def _table(flips: Flips) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("", overflow="fold", min_width=16)
-    untold = any(way.cells["U"] for way in (found.now, *found.alternatives))
-    for column in (*CELLS, *(["?"] if untold else []), *METRICS, "flips"):
+    undetermined = any(alternative.cells["U"] for alternative in (flips.now, *flips.alternatives))
+    for column in (*CELLS, *(["?"] if undetermined else []), *METRICS, "flips"):
         table.add_column(column, justify="right", no_wrap=True)
-    for way in (found.now, *(way for way in found.alternatives if way.flips)):
-        cells = [f"{way.cells[name]:,}" for name in (*CELLS, *(["U"] if untold else []))]
-        values = ["-" if np.isnan(way.value[name]) else f"{way.value[name]:.3f}" for name in METRICS]
-        table.add_row(clean(way.name), *cells, *values, f"{way.flips:,}" if way.kind is not None else "")
+    for alternative in (flips.now, *(alternative for alternative in flips.alternatives if alternative.flips)):
+        cells = [f"{alternative.cells[name]:,}" for name in (*CELLS, *(["U"] if undetermined else []))]
+        values = ["-" if np.isnan(alternative.value[name]) else f"{alternative.value[name]:.3f}" for name in METRICS]
+        table.add_row(
+            clean(alternative.name), *cells, *values, f"{alternative.flips:,}" if alternative.kind is not None else ""
+        )
     return table
 
 
-def _summary(found: Flips) -> list[str]:
-    same = [clean(way.name) for way in found.alternatives if not way.flips]
+def _summary(flips: Flips) -> list[str]:
+    same = [clean(alternative.name) for alternative in flips.alternatives if not alternative.flips]
     lines = [f"No class changes: {', '.join(same)}."] if same else []
     lines += [
-        f"{clean(way.name)} has not judged all samples of {_problems(way.unchecked)}, which keep their class."
-        for way in found.alternatives
-        if way.unchecked
+        f"{clean(alternative.name)} has not judged all samples of {_problems(alternative.unchecked)}, "
+        "whose class is kept."
+        for alternative in flips.alternatives
+        if alternative.unchecked
     ]
-    formats = len(found.problems) - len(found.to_review)
+    formats = len(flips.problems) - len(flips.to_review)
     if formats:
         verb = "changes" if formats == 1 else "change"
         lines.append(f"{_problems(formats)} {verb} class only when a whole strict format is not read (see --json).")
-    if found.to_review:
+    if flips.to_review:
         first = "E and S first, then by the number of samples that decide"
-        lines.append(f"{_problems(len(found.to_review))} to review, {first}:")
-    elif found.alternatives:
+        lines.append(f"{_problems(len(flips.to_review))} to review, {first}:")
+    elif flips.alternatives:
         lines.append("No problem needs a review.")
     else:
-        lines.append("Nothing could be tried.")
+        lines.append("No alternative could be tried.")
     return lines
 
 
-def _flip(place: int, flip: Flip, found: Flips) -> list[RenderableType]:
-    told = {way.name for way in found.alternatives if way.review}
+def _flip(place: int, flip: Flip, flips: Flips) -> list[RenderableType]:
+    reviewed = {alternative.name for alternative in flips.alternatives if alternative.review}
     head = Text(f"{place:>3}. ")
     head.append(clean(flip.problem), "bold")
     by_class: dict[str, list[str]] = {}
-    for name, letter in ((name, letter) for name, letter in flip.under.items() if name in told):
+    for name, letter in ((name, letter) for name, letter in flip.under.items() if name in reviewed):
         by_class.setdefault("undetermined" if letter == "U" else letter, []).append(clean(name))
     turns = "; ".join(f"{letter} ({', '.join(names)})" for letter, names in by_class.items())
     gold = "" if flip.gold is None else f"   gold {flip.gold}"
@@ -148,17 +153,17 @@ def _flip(place: int, flip: Flip, found: Flips) -> list[RenderableType]:
 
 
 def _sample(sample: DecidingSample) -> list[str]:
-    said = [f"{clean(sample.run)} {sample.index}: {sample.verdict or 'not judged'}"]
+    facts = [f"{clean(sample.run)} {sample.index}: {sample.verdict or 'not judged'}"]
     if sample.reason:
-        said.append(sample.reason)
+        facts.append(sample.reason)
     if sample.answer is not None:
-        said.append(f"answer {sample.answer}{f' by {clean(sample.step)}' if sample.step else ''}")
+        facts.append(f"answer {sample.answer}{f' by {clean(sample.step)}' if sample.step else ''}")
     if sample.alike > 1:
-        said.append(f"{sample.alike} alike")
+        facts.append(f"{sample.alike} alike")
     if sample.finish == "length":
-        said.append("truncated")
-    said += [f"{clean(name)}: {_said(other)}" for name, other in sample.others.items()]
-    return [", ".join(said), *([f"  {sample.text}"] if sample.text else [])]
+        facts.append("truncated")
+    facts += [f"{clean(name)}: {_said(other)}" for name, other in sample.others.items()]
+    return [", ".join(facts), *([f"  {sample.text}"] if sample.text else [])]
 
 
 def _said(other: VerifierOpinion) -> str:
@@ -166,10 +171,10 @@ def _said(other: VerifierOpinion) -> str:
     return f"{other.verdict or 'not judged'}{read}{f', {other.reason}' if other.reason else ''}"
 
 
-def _untried(found: Flips) -> list[str]:
-    steps = [f" ({clean(missing.next_step)})" if missing.next_step else "" for missing in found.untried]
-    told = zip(found.untried, steps, strict=True)
-    return [f"not tried: {clean(missing.what)}: {clean(missing.reason)}{step}" for missing, step in told]
+def _untried(flips: Flips) -> list[str]:
+    steps = [f" ({clean(missing.next_step)})" if missing.next_step else "" for missing in flips.untried]
+    pairs = zip(flips.untried, steps, strict=True)
+    return [f"not tried: {clean(missing.what)}: {clean(missing.reason)}{step}" for missing, step in pairs]
 
 
 def _problems(number_: int) -> str:

@@ -35,23 +35,23 @@ class Guessing:
     by_rank: dict[str, int] | None = None  # guess-support by rank among other problems; None with given floors
 
 
-def guessing(pair: Tally, told: list[Answers] | None, counted: AlignedTally, asked: "Question") -> Guessing:
+def guessing(pair: Tally, answers_R: list[Answers] | None, counted: AlignedTally, question: "Question") -> Guessing:
     """Test what was reached against given floors, or against floors from other problems' wrong answers."""
     if pair.per is not Per.PROBLEM:
         return _none("guess floors belong to problems; use --per problem")
     if (pair.until_R > 0).any():
         return _none("a run that stopped early has no binomial count to test")
-    given_P = _given(pair, asked.guess)
+    given_P = _given(pair, question.guess)
     if (given_P > 0).any():
-        return _tested(pair, "given", np.stack([given_P, given_P], axis=1), asked)
-    if told is None:
+        return _tested(pair, "given", np.stack([given_P, given_P], axis=1), question)
+    if answers_R is None:
         return _none(
             "no floor: the problems have none (--guess RATE) and the logs keep no answers to estimate one from"
         )
-    floors = _blind(told, counted)
-    found = _tested(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), asked)
+    floors = _blind(answers_R, counted)
+    tested = _tested(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), question)
     ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
-    return found if found.floor is None else replace(found, by_rank=ranks)
+    return tested if tested.floor is None else replace(tested, by_rank=ranks)
 
 
 def _given(pair: Tally, guess: float | None) -> Float:
@@ -60,12 +60,12 @@ def _given(pair: Tally, guess: float | None) -> Float:
     return pair.guess_P if guess is None else np.full(len(pair), guess)
 
 
-def _blind(told: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
+def _blind(answers_R: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
     """Floors of each run from its own wrong answers to other problems; an answer any run had right is accepted."""
     problems = counted.problems.height
-    code = {text: number for number, text in enumerate(told[0].label)}
+    code = {text: number for number, text in enumerate(answers_R[0].label)}
     gold_P = np.array([-1 if gold is None else code.get(gold, -1) for gold in counted.problems["gold"]], dtype=np.int64)
-    right = [(run.problem_A[run.correct_A], run.answer_A[run.correct_A]) for run in told]
+    right = [(run.problem_A[run.correct_A], run.answer_A[run.correct_A]) for run in answers_R]
     accepted_problem, accepted_answer = (np.concatenate(column) for column in zip(*right, strict=True))
     return [
         guess_floor(
@@ -79,15 +79,15 @@ def _blind(told: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
             accepted_answer,
             gold_P,
         )
-        for run in told
+        for run in answers_R
     ]
 
 
-def _tested(pair: Tally, floor: str, floor_PR: Float, asked: "Question") -> Guessing:
+def _tested(pair: Tally, floor: str, floor_PR: Float, question: "Question") -> Guessing:
     p_PR = np.stack([guess_test(pair.drawn_PR[:, r], pair.correct_PR[:, r], floor_PR[:, r]) for r in (0, 1)], axis=1)
     blind_PR = guess_support(p_PR, pair.correct_PR > 0)
     above_PR = np.where((pair.head_PR > 0) & ~blind_PR, IN, OUT).astype(np.int8)
-    sums = rule_cells(pair, above_PR, pair.head).sums(asked.replicates, asked.seed)
+    sums = rule_cells(pair, above_PR, pair.head).sums(question.replicates, question.seed)
     known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in SIDES.items()}
     tested = {name: len(floors) for name, floors in known.items()}
     if not any(tested.values()):
@@ -97,7 +97,7 @@ def _tested(pair: Tally, floor: str, floor_PR: Float, asked: "Question") -> Gues
         reason=None,
         tested=tested,
         typical={name: float(np.median(floors)) if len(floors) else float("nan") for name, floors in known.items()},
-        problems={name: tuple(str(one) for one in pair.problem_P[blind_PR[:, r]]) for name, r in SIDES.items()},
+        problems={name: tuple(str(problem) for problem in pair.problem_P[blind_PR[:, r]]) for name, r in SIDES.items()},
         without=change_at(sums, 0, pair, Rule.SEEN),
     )
 

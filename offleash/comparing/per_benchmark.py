@@ -64,7 +64,7 @@ def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro
             replicate[ratio].append(value_BK[:, 0])
     value, interval, used = {}, {}, {}
     for ratio in RATIOS:
-        known = [i for i, one in enumerate(estimate[ratio]) if not np.isnan(one)]
+        known = [i for i, value_of_benchmark in enumerate(estimate[ratio]) if not np.isnan(value_of_benchmark)]
         used[ratio] = len(known)
         value[ratio] = float(np.mean([estimate[ratio][i] for i in known])) if known else float("nan")
         mean_B1 = np.mean([replicate[ratio][i] for i in known], axis=0)[:, None] if known else np.full((1, 1), np.nan)

@@ -43,41 +43,43 @@ class ProblemDetail:
     @cached_property
     def distinct_KR(self) -> tuple[Integer, Float, int] | None:
         """Budgets, the mean number of different readable answers in so many samples of each run, and the problems."""
-        told, found = self.answers, self.comparison.diversity
-        if told is None or found is None:
+        answers_R, diversity = self.answers, self.comparison.diversity
+        if answers_R is None or diversity is None:
             return None
-        k_K = budgets(found.n)
-        every = [_readable(run, distinct_rarefied, len(self.tally), k_K) for run in told]
+        k_K = budgets(diversity.n)
+        every = [_readable(run, distinct_rarefied, len(self.tally), k_K) for run in answers_R]
         known_P = ~np.isnan(np.stack(every)).any(axis=(0, 2))
         if not known_P.any():
             return None
-        return k_K, np.stack([one[known_P].mean(axis=0) for one in every], axis=1), int(known_P.sum())
+        return k_K, np.stack([distinct_PK[known_P].mean(axis=0) for distinct_PK in every], axis=1), int(known_P.sum())
 
 
-def detail(one: Comparison) -> ProblemDetail:
+def detail(comparison: Comparison) -> ProblemDetail:
     """The detail of a comparison; what takes a scan of the samples is read when first asked for."""
-    counted = one.counted
-    sure = set(one.evidence.lost) | set(one.evidence.gained)
+    counted = comparison.counted
+    significant = set(comparison.evidence.lost) | set(comparison.evidence.gained)
     return ProblemDetail(
-        comparison=one,
+        comparison=comparison,
         problems=counted.problems,
         tally=counted.tally,
-        class_P=_classes(one),
+        class_P=_classes(comparison),
         rate_PR=_rates(counted.tally),
         p_P=_changed_p(counted.tally),
-        sure_P=np.isin(counted.tally.problem_P, sorted(sure)) if sure else np.zeros(len(counted.tally), dtype=bool),
+        sure_P=np.isin(counted.tally.problem_P, sorted(significant))
+        if significant
+        else np.zeros(len(counted.tally), dtype=bool),
     )
 
 
-def _classes(one: Comparison) -> Text:
-    tally, change = one.counted.tally, one.change
+def _classes(comparison: Comparison) -> Text:
+    tally, change = comparison.counted.tally, comparison.change
     if change.rule is Rule.SEEN:
         first_PR = tally.first_PR
         stopped_PR = (first_PR >= 0) & (first_PR < change.k)
         reached_PR = np.where(tally.until_R > 0, stopped_PR, tally.head_PR >= 1)
         known_P = np.ones(len(tally), dtype=bool)
     else:
-        state_PR = states(tally, change.rule, change.k, one.question.tau, one.question.zeta)
+        state_PR = states(tally, change.rule, change.k, comparison.question.tau, comparison.question.zeta)
         reached_PR, known_P = state_PR == IN, (state_PR != UNDETERMINED).all(axis=1)
     names = np.array([["O", "E"], ["S", "P"]])  # before, after
     return np.where(known_P, names[reached_PR[:, BEFORE].astype(int), reached_PR[:, AFTER].astype(int)], UNKNOWN_CLASS)

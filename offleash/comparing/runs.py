@@ -53,8 +53,8 @@ class ComparisonInputs:
                 f"--verifier {options.verifier} judges the samples, and --verdicts {self.options.verdicts} takes "
                 "verdicts that are stored. Leave one out."
             )
-        runs, name, found = verify_inputs(self.runs, self.options, options, self.scratch, progress)
-        return replace(self, runs=runs, options=LoadOptions(verdicts=name)), tuple(found)
+        runs, name, disagreements = verify_inputs(self.runs, self.options, options, self.scratch, progress)
+        return replace(self, runs=runs, options=LoadOptions(verdicts=name)), tuple(disagreements)
 
     def with_texts(self, progress: Progress = silent) -> "ComparisonInputs":
         """The same runs with logs copied to run folders, where the text of a sample is found by its index."""
@@ -70,8 +70,8 @@ class ComparisonInputs:
         comparisons, together = compare_inputs(
             self.runs, self.options, question, self.before, self.after, progress, self.copied
         )
-        for one in comparisons:  # its runs may lie in the scratch folder, which stays as long as any of them
-            one.once("scratch", lambda _: self.scratch)
+        for comparison in comparisons:  # its runs may lie in the scratch folder, which stays as long as any of them
+            comparison.once("scratch", lambda _: self.scratch)
         return comparisons, together
 
     def flips(self, comparisons: Sequence[Comparison], progress: Progress = silent) -> "list[Flips]":
@@ -112,16 +112,22 @@ def flips_of_inputs(
     """For each comparison of these inputs, the problems whose class depends on how samples are judged."""
     from offleash.comparing.flips import StoredVerdicts, flips
 
-    judged = {
-        name: _judged(str(one), options or LoadOptions())
-        for name, one in zip(input_names(inputs), inputs, strict=True)
-        if isinstance(one, str | Path)
+    stored = {
+        name: _judged(str(comparison), options or LoadOptions())
+        for name, comparison in zip(input_names(inputs), inputs, strict=True)
+        if isinstance(comparison, str | Path)
     }
     out = []
-    for one in comparisons:
-        progress(f"which classes of {one.before.name} and {one.after.name} depend on how samples are judged")
+    for comparison in comparisons:
+        progress(
+            f"which classes of {comparison.before.name} and {comparison.after.name} depend on how samples are judged"
+        )
         out.append(
-            flips(one, judged.get(one.before.name, StoredVerdicts()), judged.get(one.after.name, StoredVerdicts()))
+            flips(
+                comparison,
+                stored.get(comparison.before.name, StoredVerdicts()),
+                stored.get(comparison.after.name, StoredVerdicts()),
+            )
         )
     return out
 
@@ -141,7 +147,7 @@ def _judged(text: str, options: LoadOptions) -> "StoredVerdicts":
 
 def _unquoted(inputs: Sequence[RunInput]) -> Note | None:
     """A glob that the shell has cut into its files names as many runs as there are files."""
-    named = [Path(one) for one in inputs if isinstance(one, str | Path)]
+    named = [Path(name) for name in inputs if isinstance(name, str | Path)]
     folders = Counter(str(path.parent) for path in named if path.is_file())
     folder, files = folders.most_common(1)[0] if folders else ("", 0)
     if len(inputs) < 4 or files < 3:

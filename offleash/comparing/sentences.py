@@ -12,72 +12,79 @@ from offleash.stats.intervals import Interval
 from offleash.stats.support_classes import Rule, ratio
 
 
-def chance_rates(one: Comparison) -> dict[str, float]:
-    """The rates of the table that chance alone would show had no rate changed: the exchange null's E and S."""
-    null = one.evidence.null
-    if null is None or one.tally.per is not Per.PROBLEM or one.change.rule is not Rule.SEEN:
-        return {}  # under other rules exchange moves problems out of reach altogether
+def chance_rates(comparison: Comparison) -> dict[str, float]:
+    """The rates that resampling an unchanged model would show, from the exchange null; empty where there is none."""
+    null = comparison.evidence.null
+    if null is None or comparison.tally.per is not Per.PROBLEM or comparison.change.rule is not Rule.SEEN:
+        return {}  # other rules need several successes, so an exchange also moves problems out of reach of both runs
     E, S = null.expected_E, null.expected_S
-    either = int((one.tally.head_PR >= 1).any(axis=1).sum())  # whoever had the successes, one of the two reaches it
-    values = {name: float(ratio(name, either - E - S, E, S, len(one.tally))) for name in METRICS}
+    either = int(
+        (comparison.tally.head_PR >= 1).any(axis=1).sum()
+    )  # exchange moves successes between the runs, so one of the two still reaches it
+    values = {name: float(ratio(name, either - E - S, E, S, len(comparison.tally))) for name in METRICS}
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
-SMALL_K = 32
-NOTABLE = 0.05
+SMALL_K = 32  # below it a rate of 0.1 is missed once in 30 problems, so "not reached" says little
+NOTABLE = 0.05  # share of unread, failed or truncated samples from which it is worth a warning
 LEAST = 0.1  # a smaller number of problems would be printed as 0.0
 
 
-def finding(one: Comparison) -> str:
-    """One paragraph: what was lost and found, what is certain, what chance would give, and what a try is worth."""
-    return " ".join(part for part in (_counts(one), _certainty(one), _net(one), _trade(one)) if part)
+def finding(comparison: Comparison) -> str:
+    """One paragraph: losses and gains, how many are significant, the net change, and what one sample is worth."""
+    return " ".join(
+        part for part in (_counts(comparison), _certainty(comparison), _net(comparison), _trade(comparison)) if part
+    )
 
 
-def warnings(one: Comparison) -> list[str]:
-    """What a reader should know before believing the table."""
+def warnings(comparison: Comparison) -> list[str]:
+    """What a reader should know before believing the table, most general first; each is a sentence."""
     out = []
-    change, tally = one.change, one.tally
+    change, tally = comparison.change, comparison.tally
     if change.k < SMALL_K:
-        out.append(f"k is only {change.k}: what so few samples do not show may still be well within reach.")
+        out.append(f"k is only {change.k}: a problem without a correct sample may still be well within reach.")
     for r, run in enumerate(tally.runs):
         drawn = max(int(tally.drawn_PR[:, r].sum()), 1)
         for what, meaning in (
-            ("unread", "an unread format counts as not correct; --unread drop shows the table without"),
-            ("failed", "the verifier failed on them; both bounds are under sensitivity"),
+            ("unread", "an unread answer counts as not correct; --unread drop shows the table without them"),
+            (
+                "failed",
+                "the verifier failed on them; --json has the table with all of them wrong and with all correct",
+            ),
             ("truncated", "cut at the token limit"),
         ):
             share = int(getattr(tally, f"{what}_PR")[:, r].sum()) / drawn
             if share >= NOTABLE:
                 out.append(f"{share:.0%} of the samples of {run} are {what}: {meaning}.")
-    for name, problems in one.guessing.problems.items():
+    for name, problems in comparison.guessing.problems.items():
         if problems:
-            run = one.before.name if name == "before" else one.after.name
-            some = _are(len(problems), "problem", f"with a right sample among all drawn by {run}")
-            out.append(f"{some} no more often right than a blind guess would be.")
-    out += [f"{note.text.rstrip('.')}." for note in one.notes if "scores are above 1" in note.text]
-    if one.undecided is not None and _table(one.undecided[0]) != _table(one.undecided[1]):
-        low, high = (_table(bound) for bound in one.undecided)
-        out.append(f"Undecided samples matter: {low} with all of them wrong, {high} with all of them right.")
+            run = comparison.before.name if name == "before" else comparison.after.name
+            some = _are(len(problems), "problem", f"with a correct sample from {run}")
+            out.append(f"{some} correct no more often than a blind guess would be.")
+    out += [f"{note.text.rstrip('.')}." for note in comparison.notes if "scores are above 1" in note.text]
+    if comparison.undecided is not None and _table(comparison.undecided[0]) != _table(comparison.undecided[1]):
+        low, high = (_table(bound) for bound in comparison.undecided)
+        out.append(f"Undecided samples matter: {low} if all of them are wrong, {high} if all are correct.")
     same = (tally.correct_PR[:, 0] == tally.correct_PR[:, 1]) & (tally.first_PR[:, 0] == tally.first_PR[:, 1])
     if same.all() and tally.ordered_R.all() and 0 < tally.correct_PR[:, 0].sum() < tally.drawn_PR[:, 0].sum():
         out.append("Both runs have the same successes on every problem: are they the same samples?")
     if change.undetermined:
-        some = _are(change.undetermined, _unit(one, 1))
+        some = _are(change.undetermined, _unit(comparison, 1))
         out.append(f"{some} undetermined under the rule {change.rule.value!r}.")
     return out
 
 
-def _counts(one: Comparison) -> str:
-    change, base, rl = one.change, one.change.before, one.change.after
+def _counts(comparison: Comparison) -> str:
+    change, base, rl = comparison.change, comparison.change.before, comparison.change.after
     reached = change.P + change.S
     about = "" if _whole(change.S) and _whole(change.E) and _whole(change.P) else "about "
     alone = _whole(reached) and round(reached) == 1
-    of = f"the one {_unit(one, 1)}" if alone else f"the {_n(reached)} {_unit(one, 2)}"
+    of = f"the one {_unit(comparison, 1)}" if alone else f"the {_n(reached)} {_unit(comparison, 2)}"
     all_of = of if alone else f"all of {of}"
     if _zero(reached):
-        lost = f"{base} reaches none of the {_unit(one, 2)}"
+        lost = f"{base} reaches none of the {_unit(comparison, 2)}"
     elif reached < LEAST:
-        lost = f"{base} reaches fewer than {LEAST:g} {_unit(one, 2)}"
+        lost = f"{base} reaches fewer than {LEAST:g} {_unit(comparison, 2)}"
     elif _zero(change.S):
         lost = f"{rl} reaches {all_of} that {base} reaches"
     elif change.S < LEAST:
@@ -86,57 +93,62 @@ def _counts(one: Comparison) -> str:
         lost = f"{rl} no longer reaches {of} that {base} reaches"
     else:
         lost = f"{rl} no longer reaches {about}{_n(change.S)} of {of} that {base} reaches"
-    found = "none" if _zero(change.E) else _some(change.E, about)
+    gained = "none" if _zero(change.E) else _some(change.E, about)
     subject = f"{rl} " if reached < LEAST else ""
-    return f"{lost}, and {subject}reaches {found} that {base} does not (k = {change.k})."
+    return f"{lost}, and {subject}reaches {gained} that {base} does not (k = {change.k})."
 
 
-def _certainty(one: Comparison) -> str:
-    found = one.evidence
-    if found.losses_at_least is None:
-        again = found.retest
-        if again is None or one.tally.per is Per.PROBLEM:
+def _certainty(comparison: Comparison) -> str:
+    evidence = comparison.evidence
+    if evidence.losses_at_least is None:
+        retest = evidence.retest
+        if retest is None or comparison.tally.per is Per.PROBLEM:
             return ""
-        return f"Corrected for what a redraw of {one.before.name} would show, it keeps {again.SRR:.1%} (k = {again.k})."
-    lost, gained = found.losses_at_least, found.gains_at_least
-    if _nothing(one) and not lost and not gained:
+        redraw = f"Corrected for what a redraw of {comparison.before.name} would show"
+        return f"{redraw}, it keeps {retest.SRR:.1%} (k = {retest.k})."
+    lost, gained = evidence.losses_at_least, evidence.gains_at_least
+    if _nothing(comparison) and not lost and not gained:
         return ""
-    if found.null is None and not lost and not gained:
-        return "None of it is certain."
-    if found.null is None or _nothing(one):
-        return f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)."
-    losses, gains = found.null.expected_S, found.null.expected_E
-    repeated = "about " if losses < LEAST else ""  # one "about" serves both, "fewer than" does not
-    expected = f"{_rough(losses, 'about ')} losses and {_rough(gains, repeated)} gains"
+    if evidence.null is None and not lost and not gained:
+        return "None of this is significant."
+    if evidence.null is None or _nothing(comparison):
+        return f"At least {lost} of the losses and {gained} of the gains are significant (95% confidence)."
+    losses, gains = evidence.null.expected_S, evidence.null.expected_E
+    expected = f"resampling an unchanged model would lose {_rough(losses)} and gain {_rough(gains)}"
     if not lost and not gained:
-        return f"None of it is certain: had no rate changed, chance alone would show {expected}."
-    certain = f"At least {lost} of the losses and {gained} of the gains are real (95% confidence)"
-    return f"{certain}; had no rate changed, chance alone would show {expected}."
+        return f"None of this is significant: {expected}."
+    significant = f"At least {lost} of the losses and {gained} of the gains are significant (95% confidence)"
+    return f"{significant}; {expected}."
 
 
-def _net(one: Comparison) -> str:
-    found = one.evidence
-    if found.mcnemar_p is None or found.E is None or found.S is None or _nothing(one):
+def _net(comparison: Comparison) -> str:
+    evidence = comparison.evidence
+    if evidence.mcnemar_p is None or evidence.E is None or evidence.S is None or _nothing(comparison):
         return ""
-    if found.mcnemar_p >= 0.05:
-        return f"The net change is not significant (McNemar p = {_p(found.mcnemar_p)})."
-    direction = "shrinkage" if found.S > found.E else "expansion"
-    return f"Net {direction} (McNemar p = {_p(found.mcnemar_p)})."
+    if evidence.mcnemar_p >= 0.05:
+        return f"The net change is not significant (McNemar p = {_p(evidence.mcnemar_p)})."
+    direction = "shrinkage" if evidence.S > evidence.E else "expansion"
+    return f"Net {direction} (McNemar p = {_p(evidence.mcnemar_p)})."
 
 
-def _trade(one: Comparison) -> str:
-    worth, cross, base, rl = one.equivalent[0], one.crossing, one.before.name, one.after.name
-    if worth.most < 2 or one.tally.per is not Per.PROBLEM:
+def _trade(comparison: Comparison) -> str:
+    worth, cross, base, rl = (
+        comparison.equivalent[0],
+        comparison.crossing,
+        comparison.before.name,
+        comparison.after.name,
+    )
+    if worth.most < 2 or comparison.tally.per is not Per.PROBLEM:
         return ""
     parts = []
     if worth.k is not None:
-        parts.append(f"One try of {rl} is worth {worth.text()} of {base}")
+        parts.append(f"One {rl} sample does as well as {worth.text()} {base} samples")
     elif worth.reason and "neither" not in worth.reason:
-        parts.append(f"One try of {rl} is worth {worth.reason.replace('the run before', base)}")
+        parts.append(f"One {rl} sample is worth {worth.reason.replace('the run before', base)}")
     if cross.resolved:
         parts.append(f"beyond {cross.text()} {base} is ahead")
     elif cross.k is not None:
-        parts.append(f"whether {base} is ahead beyond some number of tries is not settled")
+        parts.append(f"whether {base} is ahead at larger k is not resolved")
     return "; ".join(parts) + "." if parts else ""
 
 
@@ -144,20 +156,22 @@ def _table(change: object) -> str:
     return " ".join(f"{name} {_n(getattr(change, name))}" for name in ("P", "E", "S", "O"))
 
 
-def _unit(one: Comparison, number: float) -> str:
-    word = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}[one.tally.per]
+def _unit(comparison: Comparison, number: float) -> str:
+    word = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}[comparison.tally.per]
     return word if number == 1 else f"{word}s"
 
 
 def _are(number: float, word: str, which: str = "") -> str:
     """How many there are, with the verb: 1 problem is, 2 problems are."""
-    one = number == 1
-    return " ".join(part for part in (_n(number), word if one else f"{word}s", which, "is" if one else "are") if part)
+    singular = number == 1
+    return " ".join(
+        part for part in (_n(number), word if singular else f"{word}s", which, "is" if singular else "are") if part
+    )
 
 
-def _nothing(one: Comparison) -> bool:
+def _nothing(comparison: Comparison) -> bool:
     """Whether neither run reached anything, so that there is nothing to have changed."""
-    return _zero(one.change.P + one.change.E + one.change.S)
+    return _zero(comparison.change.P + comparison.change.E + comparison.change.S)
 
 
 def _zero(value: float) -> bool:
@@ -169,9 +183,9 @@ def _some(value: float, about: str) -> str:
     return f"fewer than {LEAST:g}" if value < LEAST else f"{about}{_n(value)}"
 
 
-def _rough(value: float, about: str) -> str:
-    """An expected number."""
-    return f"fewer than {LEAST:g}" if value < LEAST else f"{about}{value:.1f}"
+def _rough(value: float) -> str:
+    """An expected number of problems."""
+    return f"fewer than {LEAST:g}" if value < LEAST else f"about {value:.1f}"
 
 
 def _whole(value: float) -> bool:
@@ -190,8 +204,8 @@ def _p(value: float) -> str:
 
 
 REACHED = {
-    Rule.SEEN: "at least one of the k samples is right",
-    Rule.ABOVE: "the share of right samples is above tau",
+    Rule.SEEN: "at least one of the k samples is correct",
+    Rule.ABOVE: "the share of correct samples is above tau",
     Rule.CONFIDENT: "the lower bound of its rate is above epsilon",
     Rule.POSTERIOR: "the posterior says so",
     Rule.CERTIFIED: "its certificate says so",
@@ -200,36 +214,36 @@ UNITS = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "so
 METRIC_WORDS = {
     "SRR": "support retention rate (SRR), the share of what was reached before that is still reached",
     "NDR": "net discovery rate (NDR), the share of what is reached after that is new",
-    "NSCR": "net support change rate (NSCR), found minus lost over all that either run reached",
+    "NSCR": "net support change rate (NSCR), gained minus lost over all that either run reached",
 }
-CELLS = "P: reached by both runs, kept; E: only after, found; S: only before, lost; O: by neither"
+CELLS = "P: reached by both runs, kept; E: only after, gained; S: only before, lost; O: by neither"
 
 
-def names(one: Comparison) -> tuple[str, str]:
+def names(comparison: Comparison) -> tuple[str, str]:
     """The names of both runs as sentences hold them."""
-    return short_name(one.before.name, 60), short_name(one.after.name, 60)
+    return short_name(comparison.before.name, 60), short_name(comparison.after.name, 60)
 
 
-def unit(one: Comparison, many: bool = True) -> str:
+def unit(comparison: Comparison, many: bool = True) -> str:
     """What is counted."""
-    return UNITS[one.tally.per] + ("s" if many else "")
+    return UNITS[comparison.tally.per] + ("s" if many else "")
 
 
-def basis(one: Comparison, per: Per | None = None) -> str:
-    """How many problems, samples and k stand behind a figure, and when a problem (or what else `per`) is reached."""
-    change, before, after = one.change, *names(one)
-    problems = counted(len(set(one.tally.problem_P.tolist())), "problem")
-    target = UNITS[per or one.tally.per]
+def basis(comparison: Comparison, per: Per | None = None) -> str:
+    """What a figure is based on: problems, samples, k, and when a problem (or another target, `per`) is reached."""
+    change, before, after = comparison.change, *names(comparison)
+    problems = counted(len(set(comparison.tally.problem_P.tolist())), "problem")
+    target = UNITS[per or comparison.tally.per]
     rule = f"rule {change.rule.value}: a {target} is reached when {REACHED[change.rule]}"
-    return f"{problems}, {drawn(one)}, {before} before and {after} after; k = {change.k:,}, {rule}."
+    return f"{problems}, {drawn(comparison)}, {before} before and {after} after; k = {change.k:,}, {rule}."
 
 
-def drawn(one: Comparison) -> str:
+def drawn(comparison: Comparison) -> str:
     """How many samples of each problem were drawn, in words."""
-    least, most = int(one.tally.drawn_PR.min()), int(one.tally.drawn_PR.max())
-    if (one.tally.until_R > 0).any():
-        until = int(one.tally.until_R.max())
-        return f"up to {most:,} samples of each (a run stopped a problem at {until} successes)"
+    least, most = int(comparison.tally.drawn_PR.min()), int(comparison.tally.drawn_PR.max())
+    if (comparison.tally.until_R > 0).any():
+        until = int(comparison.tally.until_R.max())
+        return f"up to {most:,} samples of each (a run stopped each problem at {until} successes)"
     return f"{most:,} samples of each" if least == most else f"{least:,} to {most:,} samples of each"
 
 

@@ -42,7 +42,7 @@ def kind_of(path: Path) -> str:
 def specification(figure: Figure, width: int | None = None, stacked: bool | None = None) -> Spec:
     """A figure as one Vega-Lite document: facets below each other on paper, side by side elsewhere."""
     look = figure.look
-    plot = width if width is not None else _asked(look)
+    plot = width if width is not None else _figure_width(look)
     facets = [facet.properties(width=plot) for facet in figure.facets]
     if len(facets) == 1:
         whole: alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart = facets[0]
@@ -62,7 +62,7 @@ def specification(figure: Figure, width: int | None = None, stacked: bool | None
     return document
 
 
-def _asked(look: FigureFormat) -> int:
+def _figure_width(look: FigureFormat) -> int:
     return WIDTH if look.width is None else look.width
 
 
@@ -77,11 +77,11 @@ def _fitted(figure: Figure) -> Spec:
 
 def _plot_width(figure: Figure, stacked: bool) -> int:
     """The width of a facet without its axis, found by drawing the figure once."""
-    asked, across = _asked(figure.look), 1 if stacked else len(figure.facets)
-    first = max(NARROWEST, asked // across - 50)
-    found = _WIDTH.search(_svg(specification(figure, first, stacked)).decode())
-    beside = float(found.group(1)) - across * first if found else 0.0
-    return int((asked - beside) // across)
+    width_wanted, across = _figure_width(figure.look), 1 if stacked else len(figure.facets)
+    first = max(NARROWEST, width_wanted // across - 50)
+    match = _WIDTH.search(_svg(specification(figure, first, stacked)).decode())
+    beside = float(match.group(1)) - across * first if match else 0.0
+    return int((width_wanted - beside) // across)
 
 
 def _theme(look: FigureFormat) -> Spec:

@@ -42,7 +42,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Missing:
-    """A figure that cannot be drawn of this subject, and why; the reason says what would make it possible."""
+    """A figure that cannot be drawn from these runs; the reason says why, and what would make it possible."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ Row = dict[str, object]
 Trace = tuple[str, list[int]]  # colour and dashes
 
 DIGITS = 5
-WIDE = 44  # letters of all labels of a legend that still stand side by side on a phone
+WIDE = 44  # characters of all labels of a legend that still fit side by side on a phone
 
 
 def rounded(value: float, digits: int = DIGITS) -> float | None:
@@ -64,7 +64,7 @@ def rounded(value: float, digits: int = DIGITS) -> float | None:
 
 
 def data(rows: Sequence[Row]) -> alt.Data:
-    """Rows that stand inside the figure itself."""
+    """Rows embedded in the figure itself, so that a page needs no other file."""
     return alt.Data(values=list(rows))
 
 
@@ -119,7 +119,7 @@ def budget_axis(most: int, look: FigureFormat, field: str = "k:Q") -> alt.X:
         values=ticks, format="~s" if most > 1 << 20 else "d", labelOverlap=True, labelSeparation=5, grid=True
     )
     scale = alt.Scale(type="log", base=2, domain=[1, max(int(most), 2)], nice=False)
-    return alt.X(field, title="k, samples a problem", axis=axis, scale=scale)
+    return alt.X(field, title="k, samples per problem", axis=axis, scale=scale)
 
 
 def share_top(values: Sequence[float] | np.ndarray) -> float:
@@ -133,18 +133,18 @@ def share_top(values: Sequence[float] | np.ndarray) -> float:
 
 
 def sized(chart: Chart, look: FigureFormat, height: int | None = None, title: str | None = None) -> Chart:
-    """A chart at the size of its look; a title only where facets need to be told apart."""
+    """A chart at the size of its look; a title where a figure has several facets."""
     width = "container" if look.width is None else look.width
     whole = chart.properties(width=width, height=look.height if height is None else height)
     return whole if title is None else whole.properties(title=alt.TitleParams(title, anchor="start"))
 
 
 RUNS = {"before": "#7c8a96", "after": "#9b5de5"}
-RUNS_ON_PAPER = {"before": "#98a4b0", "after": "#5a189a"}  # told apart by lightness too
+RUNS_ON_PAPER = {"before": "#98a4b0", "after": "#5a189a"}  # lightness differs too, for prints in grey
 DASHES = {"before": [5, 3], "after": [1, 0]}
 RUN_SHAPES = {"before": "circle", "after": "square"}
 CLASSES = {"P": "#2383c4", "E": "#009e73", "S": "#d55e00", "O": "#8f8f8f", "?": "#b8a200"}
-CLASS_NAMES = {"P": "P kept", "E": "E found", "S": "S lost", "O": "O neither", "?": "undetermined"}
+CLASS_NAMES = {"P": "P kept", "E": "E gained", "S": "S lost", "O": "O neither", "?": "undetermined"}
 SHAPES = {"P": "circle", "E": "triangle-up", "S": "triangle-down", "O": "square", "?": "diamond"}
 FILLS = {"P": 0.85, "E": 0.85, "S": 0.85, "O": 0.35}  # opacity of areas
 FILLS_ON_PAPER = {"P": 0.55, "E": 0.22, "S": 1.0, "O": 0.08}

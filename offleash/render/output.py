@@ -65,15 +65,15 @@ def _try_folder(path: Path, another: str) -> None:
         raise OffleashError(f"{path} cannot be written: {folder} is a file; {another}.")
     made: list[Path] = []
     try:
-        for one in reversed(missing):
-            one.mkdir()
-            made.append(one)
+        for created in reversed(missing):
+            created.mkdir()
+            made.append(created)
         with NamedTemporaryFile(dir=target, prefix=".offleash-"):
             pass
     finally:
         with suppress(OSError):  # another process may have put something there
-            for one in reversed(made):
-                one.rmdir()
+            for created in reversed(made):
+                created.rmdir()
 
 
 def _another(option: str) -> str:

@@ -62,82 +62,91 @@ def document(
     return whole
 
 
-MOST = 20  # benchmarks shown, those with most problems
+MOST = 20  # benchmarks shown in a terminal, those with most problems
 
 
 def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:
-    """Print what was found: one comparison in full, several as a table of steps and the last in full."""
+    """Print comparisons for people: one in full; of several a table of steps, and the last in full."""
     if len(comparisons) > 1:
         console.print(_steps(comparisons, together))
-    console.print(_comparison(comparisons[-1], [note for one in comparisons for note in one.notes]))
+    console.print(_comparison(comparisons[-1], [note for comparison in comparisons for note in comparison.notes]))
 
 
-def _comparison(one: Comparison, notes: Sequence[Note]) -> RenderableType:
-    change = one.change
+def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType:
+    change = comparison.change
     title = Text.assemble((f"{change.before} → {change.after}", "bold"))
-    problems = len(set(one.tally.problem_P))
+    problems = len(set(comparison.tally.problem_P))
     many = f"{problems:,} problems" if problems != 1 else "1 problem"
     how = f"   {many}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
     title.append(how, style="dim")
-    parts: list[RenderableType] = [title, Text(_plain(finding(one))), Text(""), _cells(one), _metrics(one), _pass(one)]
-    if len(one.benchmarks) > 1:
-        parts.append(_benchmarks(one))
-    parts.append(_evidence(one))
-    if one.before.samples is not None and one.after.samples is not None:  # without samples there are no entropies
+    parts: list[RenderableType] = [
+        title,
+        Text(_plain(finding(comparison))),
+        Text(""),
+        _cells(comparison),
+        _metrics(comparison),
+        _pass(comparison),
+    ]
+    if len(comparison.benchmarks) > 1:
+        parts.append(_benchmarks(comparison))
+    parts.append(_evidence(comparison))
+    if (
+        comparison.before.samples is not None and comparison.after.samples is not None
+    ):  # without samples there are no entropies
         from offleash.analyses.entropy.entropy import entropies_of
         from offleash.analyses.entropy.report import square_words
 
-        if words := square_words(entropies_of(one), 1):
+        if words := square_words(entropies_of(comparison), 1):
             parts.append(Text(_plain(words)))
-    parts += [Text(f"! {warning}", style="yellow") for warning in warnings(one)]
+    parts += [Text(f"! {warning}", style="yellow") for warning in warnings(comparison)]
     parts += [Text(f"· {note}", style="dim") for note in _notes(notes)]
     return Group(*parts)
 
 
-def _cells(one: Comparison) -> Table:
-    change, null = one.change, one.evidence.null
+def _cells(comparison: Comparison) -> Table:
+    change, null = comparison.change, comparison.evidence.null
     table = Table(box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("")
-    for name in ("P kept", "E found", "S lost", "O neither"):
+    for name in ("P kept", "E gained", "S lost", "O neither"):
         table.add_column(name, justify="right")
     table.add_row("observed", *(_count(getattr(change, name)) for name in "PESO"))
-    found = one.evidence
-    if found.basis != "all samples" and found.E is not None and found.S is not None:
-        table.add_row(f"tested: {found.basis}", "", str(found.E), str(found.S), "")
+    evidence = comparison.evidence
+    if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
+        table.add_row(f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), "")
     if null is not None:
-        table.add_row("by chance alone", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
+        table.add_row("unchanged model, resampled", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
         table.add_row("p (a rate rose / fell)", "", _p(null.p_E), _p(null.p_S), "")
-    if one.guessing.without is not None:
-        table.add_row("without guess-support", *(_count(getattr(one.guessing.without, name)) for name in "PESO"))
+    if comparison.guessing.without is not None:
+        table.add_row("without guess-support", *(_count(getattr(comparison.guessing.without, name)) for name in "PESO"))
     return table
 
 
-def _metrics(one: Comparison) -> Table:
+def _metrics(comparison: Comparison) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("", "value", "95% interval", ""):
         table.add_column(column, justify="right" if column == "value" else "left")
     for name in METRICS:
-        value, interval = one.change.value[name], one.change.interval[name]
+        value, interval = comparison.change.value[name], comparison.change.interval[name]
         if np.isnan(value):
-            table.add_row(name, "-", "", one.change.reason(name) or "")
+            table.add_row(name, "-", "", comparison.change.reason(name) or "")
         else:
             table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
-    again = one.evidence.retest
-    if again is not None and np.isfinite(again.SRR):
-        same = f"the same model drawn twice, at k = {again.k}, where this pair has {again.observed_SRR:.3f}"
-        table.add_row("SRR redraw", _value(again.redraw_SRR), "", same)
-        ends = f"[{again.SRR_interval.low:.3f}, {again.SRR_interval.high:.3f}]"
-        table.add_row("SRR retest", _value(again.SRR), ends, "the ratio of the two: 1 for the same model")
+    retest = comparison.evidence.retest
+    if retest is not None and np.isfinite(retest.SRR):
+        same = f"the same model drawn twice, at k = {retest.k}; this pair has {retest.observed_SRR:.3f}"
+        table.add_row("SRR redraw", _value(retest.redraw_SRR), "", same)
+        ends = f"[{retest.SRR_interval.low:.3f}, {retest.SRR_interval.high:.3f}]"
+        table.add_row("SRR retest", _value(retest.SRR), ends, "the ratio of the two: 1 for the same model")
     return table
 
 
-def _pass(one: Comparison) -> Table:
-    before, after, difference = (one.curves[name] for name in ("before", "after", "difference"))
-    name = "reach" if one.tally.per is not Per.PROBLEM else "pass@k"
+def _pass(comparison: Comparison) -> Table:
+    before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
+    name = "reach" if comparison.tally.per is not Per.PROBLEM else "pass@k"
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("k", one.change.before, one.change.after, "difference", "95% interval"):
+    for column in ("k", comparison.change.before, comparison.change.after, "difference", "95% interval"):
         table.add_column(column if column != "k" else name, justify="right")
-    if one.tally.per is not Per.PROBLEM:
+    if comparison.tally.per is not Per.PROBLEM:
         return Table.grid()
     for i, k in enumerate(before.k_K):
         table.add_row(
@@ -150,11 +159,11 @@ def _pass(one: Comparison) -> Table:
     return table
 
 
-def _benchmarks(one: Comparison) -> Table:
+def _benchmarks(comparison: Comparison) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
-    widest = sorted(one.benchmarks, key=lambda part: -part.problems)[:MOST]
+    widest = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
     for part in sorted(widest, key=lambda part: part.name):
         change = part.change
         ends = change.interval["NSCR"]
@@ -165,50 +174,52 @@ def _benchmarks(one: Comparison) -> Table:
             *(_value(change.value[name]) for name in ("SRR", "NDR", "NSCR")),
             f"[{_value(ends.low)}, {_value(ends.high)}]",
         )
-    if len(one.benchmarks) > MOST:
-        table.add_row(f"and {len(one.benchmarks) - MOST} more (--json)")
-    if one.macro is not None:
-        ends = one.macro.interval["NSCR"]
-        values = [_value(one.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
+    if len(comparison.benchmarks) > MOST:
+        table.add_row(f"and {len(comparison.benchmarks) - MOST} more (--json)")
+    if comparison.macro is not None:
+        ends = comparison.macro.interval["NSCR"]
+        values = [_value(comparison.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
         table.add_row("mean of benchmarks", "", "", "", "", "", *values, f"[{_value(ends.low)}, {_value(ends.high)}]")
     return table
 
 
-def _evidence(one: Comparison) -> RenderableType:
-    found, lines = one.evidence, []
-    for label, problems in (("lost", found.lost), ("gained", found.gained)):
+def _evidence(comparison: Comparison) -> RenderableType:
+    evidence, lines = comparison.evidence, []
+    for label, problems in (("lost", evidence.lost), ("gained", evidence.gained)):
         if problems:
             shown = _plain(", ".join(problems[:8])) + (", ..." if len(problems) > 8 else "")
-            lines.append(f"Surely {label} (5% false discoveries): {len(problems)}: {shown}")
-    if found.fallen or found.risen:
+            lines.append(f"Significantly {label} (5% false discoveries): {len(problems)}: {shown}")
+    if evidence.fallen or evidence.risen:
         lines.append(
-            f"Still reached, but the rate fell on {len(found.fallen)} problems and rose on {len(found.risen)}."
+            f"Still reached, but the rate fell on {len(evidence.fallen)} problems and rose on {len(evidence.risen)}."
         )
-    for cell, by in found.strength.items():
+    for cell, by in evidence.strength.items():
         total = by.weak + by.middle + by.strong
         if total:
-            what = "found" if cell == "E" else "lost"
+            what = "gained" if cell == "E" else "lost"
             lines.append(
                 f"Of the {total} {what}: {by.weak} rest on 1 success, {by.middle} on 2-4, {by.strong} on 5 or more."
             )
-    if found.smallest_certain_loss is not None:
-        lines.append(f"A loss of one problem is certain from {found.smallest_certain_loss} successes against 0.")
-    best = one.portfolio
+    if evidence.smallest_certain_loss is not None:
+        lines.append(f"A single loss is significant from {evidence.smallest_certain_loss} successes against 0.")
+    best = comparison.portfolio
     if best is not None and best.best is not None and best.k > 1:
         gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better one alone"
         if best.gain_high == best.gain_low:
-            lines.append(f"Splitting {best.k} samples between the two gains nothing over one alone.")
+            lines.append(f"Splitting {best.k} samples between the two runs gains nothing over one run alone.")
         elif best.gain_low > 0:
-            split = f"{best.best} from {one.before.name} and {best.k - best.best} from {one.after.name}"
+            split = f"{best.best} from {comparison.before.name} and {best.k - best.best} from {comparison.after.name}"
             lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f}, {gain}.")
         else:
-            lines.append(f"No split of {best.k} samples between the two is surely better than one alone ({gain}).")
-    if one.guessing.floor is None and one.guessing.reason:
-        lines.append(f"Guessing: {one.guessing.reason}.")
+            lines.append(
+                f"No split of {best.k} samples between the two is significantly better than one alone ({gain})."
+            )
+    if comparison.guessing.floor is None and comparison.guessing.reason:
+        lines.append(f"Guessing: {comparison.guessing.reason}.")
     return Text("\n".join(lines))
 
 
-def _steps(comparisons: Sequence[Comparison], together: Union | None) -> RenderableType:
+def _steps(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
     k = comparisons[0].change.k
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -217,23 +228,23 @@ def _steps(comparisons: Sequence[Comparison], together: Union | None) -> Rendera
         title=f"each against {comparisons[0].change.before}, k = {k}",
     )
     table.add_column("run", overflow="fold", min_width=12)
-    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "certain"):
+    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "significant"):
         table.add_column(column, justify="right", no_wrap=True)
-    for one in comparisons:
-        change, found = one.change, one.evidence
+    for comparison in comparisons:
+        change, evidence = comparison.change, comparison.evidence
         table.add_row(
             _plain(change.after),
-            _value(float(one.curves["after"].value_K[0])),
+            _value(float(comparison.curves["after"].value_K[0])),
             _value((change.P + change.E) / change.problems),
             *(_count(getattr(change, name)) for name in "PESO"),
             *(_value(change.value[name]) for name in ("SRR", "NDR")),
-            "-" if found.losses_at_least is None else f"-{found.losses_at_least} +{found.gains_at_least}",
+            "-" if evidence.losses_at_least is None else f"-{evidence.losses_at_least} +{evidence.gains_at_least}",
         )
-    if together is None:
+    if union is None:
         return table
-    table.add_row(f"any of {together.checkpoints}, {k} each", "", "", *map(_count, together.each_k))
-    if together.equal_k is not None:
-        table.add_row(f"any of {together.checkpoints}, {k} in all", "", "", *map(_count, together.equal_k))
+    table.add_row(f"any of {union.checkpoints}, {k} each", "", "", *map(_count, union.each_k))
+    if union.equal_k is not None:
+        table.add_row(f"any of {union.checkpoints}, {k} in all", "", "", *map(_count, union.equal_k))
     return table
 
 
@@ -243,7 +254,7 @@ def _notes(notes: Sequence[Note]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """A name from a log without control characters: it may have been written to move the cursor."""
+    """A name from a log without control characters: terminals obey them, and a log may come from anywhere."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 

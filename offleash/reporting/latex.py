@@ -20,27 +20,32 @@ UNDEFINED = "--"
 
 
 def latex(comparisons: Sequence[Comparison], intervals: bool = False) -> str:
-    """A row a benchmark and one over all of them, for each comparison; with `intervals` the 95% ones beside values."""
+    """LaTeX rows: for each comparison one per benchmark and one over all problems.
+
+    Args:
+        comparisons: each against the same first run.
+        intervals: put the 95% interval beside each rate.
+    """
     lines = [
         f"% {' & '.join(COLUMNS)} \\\\",
         f"% {', '.join(f'{short}: {name}' for short, name in SPELT_OUT.items())}",
-        "% P: preserved, E: found, S: lost, O: neither; counts with a decimal are means over ways to take k samples",
+        "% P: preserved, E: gained, S: lost, O: neither; counts with a decimal are means over all choices of k samples",
         *map(_about, comparisons),
         f"% offleash {__version__}",
     ]
-    for number, one in enumerate(comparisons):
+    for number, comparison in enumerate(comparisons):
         if number:
             lines.append("\\midrule")
-        lines += rows(one, intervals)
+        lines += rows(comparison, intervals)
     return "\n".join(lines) + "\n"
 
 
-def rows(one: Comparison, intervals: bool = False) -> list[str]:
+def rows(comparison: Comparison, intervals: bool = False) -> list[str]:
     """The rows of one comparison: its benchmarks, then all of it; one row where there is one benchmark."""
-    model, several = one.change.after, len(one.benchmarks) > 1
-    out = [row(model, part.name, part.change, intervals) for part in one.benchmarks] if several else []
-    alone = OVERALL if several or not one.benchmarks else one.benchmarks[0].name
-    return [*out, row(model, alone, one.change, intervals)]
+    model, several = comparison.change.after, len(comparison.benchmarks) > 1
+    out = [row(model, part.name, part.change, intervals) for part in comparison.benchmarks] if several else []
+    alone = OVERALL if several or not comparison.benchmarks else comparison.benchmarks[0].name
+    return [*out, row(model, alone, comparison.change, intervals)]
 
 
 def row(model: str, domain: str, change: SupportChange, intervals: bool = False) -> str:
@@ -50,11 +55,11 @@ def row(model: str, domain: str, change: SupportChange, intervals: bool = False)
     return " & ".join([*names, *metrics, *map(_cell, cells(change))]) + r" \\"
 
 
-def _about(one: Comparison) -> str:
-    change = one.change
+def _about(comparison: Comparison) -> str:
+    change = comparison.change
     runs = f"{tex(change.before)} -> {tex(change.after)}"
-    per = f"per {change.per.value}, {targets(one)}"
-    return f"% {runs}: k = {change.k}, rule {change.rule.value} (reached: {tex(rule_in_words(one))}), {per}"
+    per = f"per {change.per.value}, {targets(comparison)}"
+    return f"% {runs}: k = {change.k}, rule {change.rule.value} (reached: {tex(rule_in_words(comparison))}), {per}"
 
 
 def _metric(value: float, ends: Interval | None) -> str:
@@ -67,8 +72,8 @@ def _metric(value: float, ends: Interval | None) -> str:
 
 def _number(value: float) -> str:
     """Two digits, as in the paper, which prints a small loss as -0.00; the minus is one of mathematics."""
-    told = f"{value:.2f}"
-    return f"${told}$" if told.startswith("-") else told
+    text = f"{value:.2f}"
+    return f"${text}$" if text.startswith("-") else text
 
 
 def _cell(value: float) -> str:

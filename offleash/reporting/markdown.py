@@ -18,84 +18,85 @@ from offleash.version import __version__
 
 MOST_LISTED = 10  # problems of a list of losses or gains
 MOST_BENCHMARKS = 20  # those with most problems
-_BEFORE, _AFTER = "\ue000", "\ue001"  # stand for the names of the runs until the words around them are safe
+_BEFORE, _AFTER = "\ue000", "\ue001"  # private-use placeholders for run names until the words around them are escaped
 
 
-def markdown(comparisons: Sequence[Comparison], together: Union | None = None, command: str = "") -> str:
+def markdown(comparisons: Sequence[Comparison], union: Union | None = None, command: str = "") -> str:
     """A summary of the last comparison, and of the steps before it where there are several."""
-    one = comparisons[-1]
-    parts = [_title(one), _say(one, [finding(_unnamed(one))])[0], _about(one)]
-    parts += [_support(one), _metrics(one), *_passes(one), _sure(one)]
-    if len(one.benchmarks) > 1:
-        parts.append(_benchmarks(one))
+    comparison = comparisons[-1]
+    parts = [_title(comparison), _say(comparison, [finding(_unnamed(comparison))])[0], _about(comparison)]
+    parts += [_support(comparison), _metrics(comparison), *_passes(comparison), _significant(comparison)]
+    if len(comparison.benchmarks) > 1:
+        parts.append(_benchmarks(comparison))
     if len(comparisons) > 1:
-        parts.append(_checkpoints(comparisons, together))
-    care = _say(one, warnings(_unnamed(one)))
-    if care:
-        parts.append("### Before believing it\n\n" + "\n".join(f"- {warning}" for warning in care))
+        parts.append(_checkpoints(comparisons, union))
+    cautions = _say(comparison, warnings(_unnamed(comparison)))
+    if cautions:
+        parts.append("### Before you believe it\n\n" + "\n".join(f"- {warning}" for warning in cautions))
     parts.append(f"Made with offleash {__version__}." if not command else f"Made with offleash {__version__}:")
     if command:
         parts.append(fenced(command))
     return "\n\n".join(parts) + "\n"
 
 
-def _title(one: Comparison) -> str:
-    return f"## From {code(one.change.before)} to {code(one.change.after)}: what was kept, lost and found"
+def _title(comparison: Comparison) -> str:
+    return (
+        f"## From {code(comparison.change.before)} to {code(comparison.change.after)}: what was kept, lost and gained"
+    )
 
 
-def _about(one: Comparison) -> str:
-    change = one.change
+def _about(comparison: Comparison) -> str:
+    change = comparison.change
     per = "" if change.per is Per.PROBLEM else f", counted per {change.per.value}"
-    runs = ((one.before.name, BEFORE), (one.after.name, AFTER))
-    n = "; ".join(f"{code(name)} has {drawn(one, r)}" for name, r in runs)
-    return f"{targets(one)}, k = {change.k:,}{per}. Reached (rule {change.rule.value}): {rule_in_words(one)}. {n}."
+    runs = ((comparison.before.name, BEFORE), (comparison.after.name, AFTER))
+    n = "; ".join(f"{code(name)} has {drawn(comparison, r)}" for name, r in runs)
+    rule = f"Reached (rule {change.rule.value}): {rule_in_words(comparison)}"
+    return f"{targets(comparison)}, k = {change.k:,}{per}. {rule}. {n}."
 
 
-def _support(one: Comparison) -> str:
-    found, null, without = one.evidence, one.evidence.null, one.guessing.without
-    rows = [["observed", *map(amount, cells(one.change))]]
-    if found.basis != "all samples" and found.E is not None and found.S is not None:
-        rows.append([f"tested: {found.basis}", "", str(found.E), str(found.S), ""])
+def _support(comparison: Comparison) -> str:
+    evidence, null, without = comparison.evidence, comparison.evidence.null, comparison.guessing.without
+    rows = [["observed", *map(amount, cells(comparison.change))]]
+    if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
+        rows.append([f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), ""])
     if null is not None:
-        rows.append(
-            ["by chance alone, had no rate changed", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""]
-        )
+        rows.append(["unchanged model, resampled", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""])
         rows.append(["p (some rate rose, some rate fell)", "", p_value(null.p_E), p_value(null.p_S), ""])
     if without is not None:
-        other = "" if without.rule is one.change.rule else f" (rule {without.rule.value})"
+        other = "" if without.rule is comparison.change.rule else f" (rule {without.rule.value})"
         rows.append([f"without guess-support{other}", *map(amount, cells(without))])
-    if one.change.undetermined:
-        rows.append([f"undetermined: {amount(one.change.undetermined)}", "", "", "", ""])
-    unit = one.tally.per.value
+    if comparison.change.undetermined:
+        rows.append([f"undetermined: {amount(comparison.change.undetermined)}", "", "", "", ""])
+    unit = comparison.tally.per.value
     table = _table([f"{unit}s", *(f"{name} ({meaning})" for name, meaning in CELLS.items())], rows)
-    if null is None and found.null_reason:
-        table += f"\n\nNo count by chance: {found.null_reason}."
+    if null is None and evidence.null_reason:
+        table += f"\n\nNo count for an unchanged model: {evidence.null_reason}."
     return table
 
 
-def _metrics(one: Comparison) -> str:
+def _metrics(comparison: Comparison) -> str:
     rows = []
     for name in METRICS:
-        value, ends = one.change.value[name], one.change.interval[name]
+        value, ends = comparison.change.value[name], comparison.change.interval[name]
         label = f"{SPELT_OUT[name]} ({name})"
-        why = one.change.reason(name)
+        why = comparison.change.reason(name)
         means = f"undefined: {why}" if why else f"{MEANING[name]}: {FORMULAS[name]}"
         rows.append([label, decimal(value), _ends(ends.low, ends.high), means])
-    again = one.evidence.retest
-    if again is not None and np.isfinite(again.SRR):
-        ends = again.SRR_interval
-        same = f"1 for the same model drawn twice; at k = {again.k:,}, half of the samples or fewer"
-        rows.append(["SRR, corrected for a redraw", decimal(again.SRR), _ends(ends.low, ends.high), same])
+    retest = comparison.evidence.retest
+    if retest is not None and np.isfinite(retest.SRR):
+        ends = retest.SRR_interval
+        same = f"1 for the same model drawn twice; at k = {retest.k:,}, at most half of the samples"
+        rows.append(["SRR, corrected for a redraw", decimal(retest.SRR), _ends(ends.low, ends.high), same])
     return _table(["metric", "value", "95% interval", "meaning"], rows, left=(0, 3))
 
 
-def _passes(one: Comparison) -> list[str]:
+def _passes(comparison: Comparison) -> list[str]:
     """pass@1 and pass@k of both runs; empty per answer or solution, where a pass is not defined."""
-    if one.tally.per is not Per.PROBLEM:
+    if comparison.tally.per is not Per.PROBLEM:
         return []
     rows = []
-    for k in dict.fromkeys((1, one.change.k)):
-        before, after, difference = _at(one, k)
+    for k in dict.fromkeys((1, comparison.change.k)):
+        before, after, difference = _at(comparison, k)
         rows.append(
             [
                 f"pass@{k:,}",
@@ -105,46 +106,49 @@ def _passes(one: Comparison) -> list[str]:
                 _ends(difference.low_K[0], difference.high_K[0], 4, "+"),
             ]
         )
-    runs = (code(name, in_table=True) for name in (one.change.before, one.change.after))
+    runs = (code(name, in_table=True) for name in (comparison.change.before, comparison.change.after))
     return [_table(["mean over problems", *runs, "difference", "95% interval"], rows)]
 
 
-def _at(one: Comparison, k: int) -> list[Curve]:
+def _at(comparison: Comparison, k: int) -> list[Curve]:
     """pass@k before, after and their difference at one budget, from the curves where they have it."""
     names = ("before", "after", "difference")
-    place = np.flatnonzero(one.curves["before"].k_K == k)
+    place = np.flatnonzero(comparison.curves["before"].k_K == k)
     if not place.size:
-        sums = thinned_cells(one.tally, np.array([k])).sums(one.question.replicates, one.question.seed)
+        sums = thinned_cells(comparison.tally, np.array([k])).sums(
+            comparison.question.replicates, comparison.question.seed
+        )
         return [curve(sums, name) for name in names]
-    whole = (one.curves[name] for name in names)
+    whole = (comparison.curves[name] for name in names)
     return [Curve(it.name, *(getattr(it, axis)[place] for axis in _AXES)) for it in whole]
 
 
 _AXES = ("k_K", "value_K", "low_K", "high_K", "band_low_K", "band_high_K")
 
 
-def _sure(one: Comparison) -> str:
-    """The surest losses and gains with the successes that speak for them."""
-    found, parts = one.evidence, []
-    row_of = {str(problem): row for row, problem in enumerate(one.tally.problem_P)}
-    for label, problems in (("Surely lost", found.lost), ("Surely gained", found.gained)):
+def _significant(comparison: Comparison) -> str:
+    """The significant losses and gains with the successes behind them, strongest first; or why there is no list."""
+    evidence, parts = comparison.evidence, []
+    row_of = {str(problem): row for row, problem in enumerate(comparison.tally.problem_P)}
+    for label, problems in (("Significantly lost", evidence.lost), ("Significantly gained", evidence.gained)):
         if not problems:
             continue
-        lines = [f"- {code(problem)}: {_successes(one, row_of[problem])}" for problem in problems[:MOST_LISTED]]
+        lines = [f"- {code(problem)}: {_successes(comparison, row_of[problem])}" for problem in problems[:MOST_LISTED]]
         if len(problems) > MOST_LISTED:
             lines.append(f"- and {len(problems) - MOST_LISTED:,} more")
         parts.append(f"### {label} (5% false discoveries): {len(problems):,}\n\n" + "\n".join(lines))
     if parts:
         return "\n\n".join(parts)
-    if found.losses_at_least is None:
-        return f"No list of sure losses and gains: {found.bound_reason or found.null_reason or 'not by this rule'}."
-    least = found.smallest_certain_loss
-    needs = f" One problem's loss is certain from {least} successes against none." if least is not None else ""
-    return f"No single loss or gain is sure (5% false discoveries).{needs}"
+    if evidence.losses_at_least is None:
+        why = evidence.bound_reason or evidence.null_reason or "not under this rule"
+        return f"No list of significant losses and gains: {why}."
+    least = evidence.smallest_certain_loss
+    needs = f" A single loss is significant from {least} successes against none." if least is not None else ""
+    return f"No single loss or gain is significant (5% false discoveries).{needs}"
 
 
-def _successes(one: Comparison, row: int) -> str:
-    tally, k = one.tally, one.change.k
+def _successes(comparison: Comparison, row: int) -> str:
+    tally, k = comparison.tally, comparison.change.k
     if (tally.until_R > 0).any():
         sides = [f"{tally.correct_PR[row, r]:,} of {tally.drawn_PR[row, r]:,}" for r in (BEFORE, AFTER)]
     else:
@@ -152,43 +156,45 @@ def _successes(one: Comparison, row: int) -> str:
     return f"{sides[0]} samples correct before, {sides[1]} after"
 
 
-def _benchmarks(one: Comparison) -> str:
+def _benchmarks(comparison: Comparison) -> str:
     header = ["benchmark", "problems", *CELLS, "SRR", "NDR", "NSCR", "95% interval of NSCR", "pass@1", "pass@k"]
     rows = []
-    widest = sorted(one.benchmarks, key=lambda part: -part.problems)[:MOST_BENCHMARKS]
+    widest = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST_BENCHMARKS]
     for part in sorted(widest, key=lambda part: part.name):
         change, ends = part.change, part.change.interval["NSCR"]
         metrics = [decimal(change.value[name]) for name in ("SRR", "NDR", "NSCR")]
         passes = [" → ".join(decimal(side) for side in pair) for pair in (part.pass_at_1, part.pass_at_k)]
         counts = [f"{part.problems:,}", *map(amount, cells(change))]
         rows.append([code(part.name, in_table=True), *counts, *metrics, _ends(ends.low, ends.high), *passes])
-    if len(one.benchmarks) > MOST_BENCHMARKS:
-        rows.append([f"and {len(one.benchmarks) - MOST_BENCHMARKS} smaller ones"])
-    if one.macro is not None:
-        ends = one.macro.interval["NSCR"]
-        metrics = [decimal(one.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
+    if len(comparison.benchmarks) > MOST_BENCHMARKS:
+        rows.append([f"and {len(comparison.benchmarks) - MOST_BENCHMARKS} smaller ones"])
+    if comparison.macro is not None:
+        ends = comparison.macro.interval["NSCR"]
+        metrics = [decimal(comparison.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
         rows.append(["mean of benchmarks", "", "", "", "", "", *metrics, _ends(ends.low, ends.high)])
     return "### Benchmarks\n\n" + _table(header, rows)
 
 
-def _checkpoints(comparisons: Sequence[Comparison], together: Union | None) -> str:
+def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
     k = comparisons[0].change.k
     budgets = (1, k) if comparisons[0].tally.per is Per.PROBLEM else ()  # per answer or solution there is no pass
     passing = [f"pass@{budget:,}" for budget in budgets]
-    header = ["run", *passing, *CELLS, "SRR", "NDR", "surely lost, at least", "surely found, at least"]
+    header = ["run", *passing, *CELLS, "SRR", "NDR", "significant losses, at least", "significant gains, at least"]
     rows = []
-    for one in comparisons:
-        change, found = one.change, one.evidence
-        bounds = ["–" if bound is None else f"{bound:,}" for bound in (found.losses_at_least, found.gains_at_least)]
-        passes = [decimal(_at(one, budget)[1].value_K[0]) for budget in budgets]
+    for comparison in comparisons:
+        change, evidence = comparison.change, comparison.evidence
+        bounds = [
+            "–" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
+        ]
+        passes = [decimal(_at(comparison, budget)[1].value_K[0]) for budget in budgets]
         ratios = [decimal(change.value[name]) for name in ("SRR", "NDR")]
         rows.append([code(change.after, in_table=True), *passes, *map(amount, cells(change)), *ratios, *bounds])
-    if together is not None and budgets:  # the union counts problems, by the rule seen
+    if union is not None and budgets:  # the union counts problems, by the rule seen
         rule = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)"
-        for samples, union in (("of each", together.each_k), ("in all", together.equal_k)):
-            if union is not None:
-                label = f"any of {together.checkpoints}, {k:,} samples {samples}{rule}"
-                rows.append([label, "", "", *map(amount, union)])
+        for samples, cells_of_union in (("of each", union.each_k), ("in all", union.equal_k)):
+            if cells_of_union is not None:
+                label = f"any of {union.checkpoints}, {k:,} samples {samples}{rule}"
+                rows.append([label, "", "", *map(amount, cells_of_union)])
     return f"### Each against {code(comparisons[0].change.before)}\n\n" + _table(header, rows)
 
 
@@ -203,26 +209,26 @@ def _ends(low: float, high: float, digits: int = 3, sign: str = "") -> str:
     return "" if np.isnan(low) else f"{decimal(low, digits, sign)} to {decimal(high, digits, sign)}"
 
 
-def _unnamed(one: Comparison) -> Comparison:
+def _unnamed(comparison: Comparison) -> Comparison:
     """The comparison with runs whose names are one letter that no text has."""
     return replace(
-        one,
-        before=replace(one.before, name=_BEFORE),
-        after=replace(one.after, name=_AFTER),
-        change=replace(one.change, before=_BEFORE, after=_AFTER),
-        tally=replace(one.tally, runs=(_BEFORE, _AFTER)),
+        comparison,
+        before=replace(comparison.before, name=_BEFORE),
+        after=replace(comparison.after, name=_AFTER),
+        change=replace(comparison.change, before=_BEFORE, after=_AFTER),
+        tally=replace(comparison.tally, runs=(_BEFORE, _AFTER)),
     )
 
 
-def _say(one: Comparison, texts: Iterable[str]) -> list[str]:
-    names = {_BEFORE: one.before.name, _AFTER: one.after.name}
+def _say(comparison: Comparison, texts: Iterable[str]) -> list[str]:
+    names = {_BEFORE: comparison.before.name, _AFTER: comparison.after.name}
     return [prose(text, names) for text in texts]
 
 
 # Numbers and rules in words, as latex.py and the page print them too.
 
 
-CELLS = {"P": "preserved", "E": "found", "S": "lost", "O": "neither"}
+CELLS = {"P": "preserved", "E": "gained", "S": "lost", "O": "neither"}
 
 
 def amount(value: float) -> str:
@@ -242,34 +248,34 @@ def p_value(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
 
 
-def rule_in_words(one: Comparison) -> str:
+def rule_in_words(comparison: Comparison) -> str:
     """What it takes to be reached."""
-    change, asked = one.change, one.question
+    change, question = comparison.change, comparison.question
     shows = "is correct" if change.per is Per.PROBLEM else f"is correct and shows this {change.per.value}"
     return {
         Rule.SEEN: f"at least one of k samples {shows}",
-        Rule.ABOVE: f"more than {asked.tau:g} of k samples are correct",
-        Rule.CONFIDENT: f"the rate is surely above what k samples can miss, out: surely below (zeta = {asked.zeta:g})",
-        Rule.POSTERIOR: f"the rate is above what k samples can miss with posterior chance {1 - asked.zeta:g}",
+        Rule.ABOVE: f"more than {question.tau:g} of k samples are correct",
+        Rule.CONFIDENT: f"the rate is above what k samples can miss, with confidence {1 - question.zeta:g}",
+        Rule.POSTERIOR: f"the rate is above what k samples can miss with posterior chance {1 - question.zeta:g}",
     }.get(change.rule, change.rule.value)
 
 
-def targets(one: Comparison) -> str:
+def targets(comparison: Comparison) -> str:
     """How many problems, answers or solutions were compared."""
-    problems = len(set(one.tally.problem_P.tolist()))
-    told = f"{problems:,} {'problem' if problems == 1 else 'problems'}"
-    if one.tally.per is Per.PROBLEM:
-        return told
-    return f"{len(one.tally):,} {one.tally.per.value}s of {told}"
+    problems = len(set(comparison.tally.problem_P.tolist()))
+    text = f"{problems:,} {'problem' if problems == 1 else 'problems'}"
+    if comparison.tally.per is Per.PROBLEM:
+        return text
+    return f"{len(comparison.tally):,} {comparison.tally.per.value}s of {text}"
 
 
-def drawn(one: Comparison, r: int) -> str:
-    """n: samples a problem that a run has; of a run that stopped early, its budget and its stop."""
-    tally = one.counted.tally
+def drawn(comparison: Comparison, r: int) -> str:
+    """n: samples per problem of a run; of a run that stopped early, its budget and its stop."""
+    tally = comparison.counted.tally
     if tally.until_R[r] > 0:
-        return f"up to {int(tally.budget_R[r]):,} samples a problem, stopped at success {int(tally.until_R[r])}"
+        return f"up to {int(tally.budget_R[r]):,} samples per problem, stopped at success {int(tally.until_R[r])}"
     least, most = int(tally.drawn_PR[:, r].min()), int(tally.drawn_PR[:, r].max())
-    return f"{least:,} samples a problem" if least == most else f"{least:,} to {most:,} samples a problem"
+    return f"{least:,} samples per problem" if least == most else f"{least:,} to {most:,} samples per problem"
 
 
 def cells(change: SupportChange) -> list[float]:

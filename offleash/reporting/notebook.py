@@ -11,13 +11,13 @@ from offleash.render.page import template
 from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.curves import PassCurve
 
-TITLES = {"P": "P kept", "E": "E found", "S": "S lost", "O": "O neither"}
+TITLES = {"P": "P kept", "E": "E gained", "S": "S lost", "O": "O neither"}
 
 
 @singledispatch
 def notebook_html(result: object) -> str:
     """A result as HTML for a notebook."""
-    raise TypeError(f"{type(result).__name__} has no way to be shown in a notebook")
+    raise TypeError(f"{type(result).__name__} cannot be shown in a notebook")
 
 
 @notebook_html.register
@@ -25,7 +25,7 @@ def _(result: Comparison) -> str:
     null, rates = result.evidence.null, chance_rates(result)
     chance: list[str] = []
     if null is not None and rates:
-        counts = ["by chance alone", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""]
+        counts = ["unchanged model, resampled", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""]
         chance = counts + [f"{rates[name]:.3f}" if name in rates else "" for name in METRICS]
     return _change(result.change, finding(result), chance, warnings(result))
 
@@ -50,16 +50,16 @@ def _(result: PassCurve) -> str:
     )
 
 
-def _change(change: SupportChange, found: str, chance: list[str], doubts: list[str]) -> str:
+def _change(change: SupportChange, sentence: str, chance: list[str], cautions: list[str]) -> str:
     cells = {title: whole(float(getattr(change, name))) for name, title in TITLES.items()}
     return template("notebook.html.j2").render(
-        change=change, finding=found, cells=cells, rates=_rates(change), chance=chance, warnings=doubts
+        change=change, finding=sentence, cells=cells, rates=_rates(change), chance=chance, warnings=cautions
     )
 
 
 def _rates(change: SupportChange) -> dict[str, str]:
-    def one(name: str) -> str:
+    def rate(name: str) -> str:
         value, ends = change.value[name], change.interval[name]
         return "–" if np.isnan(value) else f"{value:.3f} [{ends.low:.3f}, {ends.high:.3f}]"
 
-    return {name: one(name) for name in METRICS}
+    return {name: rate(name) for name in METRICS}

@@ -79,11 +79,13 @@ class SampleStore:
         """The id that a run itself gives to a problem."""
         return self._own[r][row]
 
-    def told(self, rows: Sequence[int], r: int, much: DetailLimits) -> dict[int, RunAnswers]:
+    def answers(self, rows: Sequence[int], r: int, limits: DetailLimits) -> dict[int, RunAnswers]:
         """What a run said to some problems; its files are scanned once for all of them."""
         if self.run(r).verdicts is None:
             return {row: RunAnswers({}, 0, [], []) for row in rows}
-        return {row: told for some in self._batches(rows, r) for row, told in self._told(some, r, much)}
+        return {
+            row: answers for batch in self._batches(rows, r) for row, answers in self._batch_answers(batch, r, limits)
+        }
 
     def page(
         self, row: int, r: int, verdict: str | None, start: int, size: int, head: int, tail: int
@@ -97,9 +99,9 @@ class SampleStore:
 
     def text(self, row: int, r: int, index: int, start: int, size: int) -> tuple[str, int] | None:
         """A part of the text of one sample, and the length of the whole; None where there is no such text."""
-        one = self._samples(r).filter((pl.col("problem") == self.own(row, r)) & (pl.col("index") == index))
+        sample = self._samples(r).filter((pl.col("problem") == self.own(row, r)) & (pl.col("index") == index))
         text = pl.col("text")
-        part = one.select(text.str.slice(start, size), letters=text.str.len_chars()).collect()
+        part = sample.select(text.str.slice(start, size), letters=text.str.len_chars()).collect()
         return None if part.is_empty() or part["text"][0] is None else (part["text"][0], part["letters"][0])
 
     @cached_property
@@ -119,33 +121,33 @@ class SampleStore:
     def _batches(self, rows: Sequence[int], r: int) -> Iterator[list[int]]:
         """The rows in parts whose verdicts can be held at a time."""
         tally = self.comparison.counted.tally
-        some: list[int] = []
-        held = 0
+        batch: list[int] = []
+        verdicts = 0
         for row in rows:
-            some.append(row)
-            held += int(tally.drawn_PR[row, r] + tally.unverified_PR[row, r])
-            if held >= AT_ONCE:
-                yield some
-                some, held = [], 0
-        if some:
-            yield some
+            batch.append(row)
+            verdicts += int(tally.drawn_PR[row, r] + tally.unverified_PR[row, r])
+            if verdicts >= AT_ONCE:
+                yield batch
+                batch, verdicts = [], 0
+        if batch:
+            yield batch
 
-    def _told(self, rows: list[int], r: int, much: DetailLimits) -> Iterator[tuple[int, RunAnswers]]:
+    def _batch_answers(self, rows: list[int], r: int, limits: DetailLimits) -> Iterator[tuple[int, RunAnswers]]:
         own = pl.Series("problem", [self.own(row, r) for row in rows])
-        near = self._verdicts(r).filter(_one_of(own)).collect() if len(rows) > 1 else self._near(own[0], r)
+        near = self._verdicts(r).filter(_is_in(own)).collect() if len(rows) > 1 else self._near(own[0], r)
         grouped = near.group_by(_ANSWER).agg(pl.col("index").min(), count=pl.len())
         out = {problem: RunAnswers({}, 0, [], []) for problem in own}
-        for problem, answer, verdict, count in _most_frequent(grouped, much.answers).iter_rows():
+        for problem, answer, verdict, count in _most_frequent(grouped, limits.answers).iter_rows():
             out[problem].answers.append(AnswerCount(answer, verdict, count))
-        page = _different_first(near, grouped, much.each).join(near, on=_KEY, how="left", maintain_order="left")
-        for problem, sample in self._written(page, r, much.head, much.tail):
+        page = _different_first(near, grouped, limits.each).join(near, on=_KEY, how="left", maintain_order="left")
+        for problem, sample in self._written(page, r, limits.head, limits.tail):
             out[problem].samples.append(sample)
         for problem, verdict, count in _kinds(grouped).iter_rows():
             out[problem].kinds[verdict] = count
         different = dict(grouped.group_by("problem").len().iter_rows())
         for row, problem in zip(rows, own, strict=True):
-            told = out[problem]
-            yield row, RunAnswers(told.kinds, different.get(problem, 0), told.answers, told.samples)
+            partial = out[problem]
+            yield row, replace(partial, different=different.get(problem, 0))
 
     def _verdicts(self, r: int) -> pl.LazyFrame:
         verdicts = self.run(r).verdicts
@@ -175,9 +177,9 @@ class SampleStore:
             tail=pl.when(whole).then(pl.lit("")).otherwise(text.str.tail(tail)),
             letters=letters,
         )
-        told = page.join(_those(ends, page), on=_KEY, how="left", maintain_order="left")
+        samples = page.join(_those(ends, page), on=_KEY, how="left", maintain_order="left")
         kept = [pl.col("tail").fill_null(""), pl.col("letters").fill_null(0)]
-        full = told.select(*_KEY, _word(), *_SAID[1:], "finish", "tokens", "head", *kept)
+        full = samples.select(*_KEY, _word(), *_SAID[1:], "finish", "tokens", "head", *kept)
         return [(problem, SampleView(*rest)) for problem, *rest in full.iter_rows()]
 
 
@@ -187,12 +189,12 @@ def _those(frame: pl.LazyFrame, page: pl.DataFrame) -> pl.DataFrame:
     A filter lets the scan leave out files and texts, a join does not: so first a filter that may let more through.
     Of one problem it lets through just what is wanted; of several it may be much, so it is not to be held at once.
     """
-    near = frame.filter(*(_one_of(page[name].unique()) for name in _KEY))
-    found = near.join(page.lazy().select(_KEY), on=_KEY, how="semi")
-    return found.collect(engine="streaming" if page["problem"].n_unique() > 1 else "in-memory")
+    near = frame.filter(*(_is_in(page[name].unique()) for name in _KEY))
+    wanted = near.join(page.lazy().select(_KEY), on=_KEY, how="semi")
+    return wanted.collect(engine="streaming" if page["problem"].n_unique() > 1 else "in-memory")
 
 
-def _one_of(values: pl.Series) -> pl.Expr:
+def _is_in(values: pl.Series) -> pl.Expr:
     """Whether a column has one of the values; one alone is compared, which lets a scan skip the most."""
     return pl.col(values.name) == values[0] if values.len() == 1 else pl.col(values.name).is_in(values.implode())
 
@@ -262,26 +264,28 @@ def problem_documents(
     answers: int = ANSWERS,
 ) -> dict[int, Json]:
     """All that is told of some problems, by row; the samples of a run are looked for once, for all of them."""
-    found = [store.told(rows, r, DetailLimits(each, head, tail, answers)) for r in RUNS]
-    return {row: _asked(store, row) | {"runs": [_run(store, row, r, found[r][row]) for r in RUNS]} for row in rows}
+    answers_R = [store.answers(rows, r, DetailLimits(each, head, tail, answers)) for r in RUNS]
+    return {
+        row: _question(store, row) | {"runs": [_run(store, row, r, answers_R[r][row]) for r in RUNS]} for row in rows
+    }
 
 
 def samples_document(store: SampleStore, row: int, r: int, verdict: str | None, start: int, size: int) -> Json:
     """Some samples of a problem in the order of their index, and how many there are."""
     page, total = store.page(row, r, verdict, start, size, HEAD, TAIL)
-    return {"samples": [_sample(one) for one in page], "total": total}
+    return {"samples": [_sample(sample) for sample in page], "total": total}
 
 
 def text_document(store: SampleStore, row: int, r: int, index: int, start: int, size: int) -> Json | None:
     """A part of the text of one sample; None where there is no such text."""
-    found = store.text(row, r, index, start, size)
-    return None if found is None else {"text": found[0], "start": start, "letters": found[1]}
+    part = store.text(row, r, index, start, size)
+    return None if part is None else {"text": part[0], "start": start, "letters": part[1]}
 
 
-def _asked(store: SampleStore, row: int) -> Json:
+def _question(store: SampleStore, row: int) -> Json:
     """What was asked; the whole lengths say how much of it was cut."""
-    asked = store.comparison.counted.problems.select("problem", "benchmark", "question", "gold").row(row)
-    problem, benchmark, question, gold = asked
+    columns = store.comparison.counted.problems.select("problem", "benchmark", "question", "gold").row(row)
+    problem, benchmark, question, gold = columns
     return {
         "row": row,
         "problem": problem,
@@ -293,18 +297,18 @@ def _asked(store: SampleStore, row: int) -> Json:
     }
 
 
-def _run(store: SampleStore, row: int, r: int, told: RunAnswers) -> Json:
+def _run(store: SampleStore, row: int, r: int, run_answers: RunAnswers) -> Json:
     """What a run answered to a problem."""
     tally = store.comparison.counted.tally
     return {
         "name": store.run(r).name,
         "drawn": int(tally.drawn_PR[row, r]),
         "correct": int(tally.correct_PR[row, r]),
-        "kinds": told.kinds,
-        "answers": [encode(replace(answer, answer=_clipped(answer.answer, ANSWER))) for answer in told.answers],
-        "answers_left_out": told.different - len(told.answers),
-        "texts": any(one.head is not None for one in told.samples),
-        "samples": [_sample(one) for one in told.samples],
+        "kinds": run_answers.kinds,
+        "answers": [encode(replace(answer, answer=_clipped(answer.answer, ANSWER))) for answer in run_answers.answers],
+        "answers_left_out": run_answers.different - len(run_answers.answers),
+        "texts": any(sample.head is not None for sample in run_answers.samples),
+        "samples": [_sample(sample) for sample in run_answers.samples],
     }
 
 

@@ -58,7 +58,7 @@ def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
         if path not in ROUTES:
             raise BadRequestError(404, f"There is nothing at {path[:80]!r}. Known: /, {', '.join(ROUTES)}.")
         route = ROUTES[path]
-        return HttpResponse(200, script_json(route.document(store, _asked(query, route.names))).encode())
+        return HttpResponse(200, script_json(route.document(store, _parsed_query(query, route.names))).encode())
     except BadRequestError as error:
         return refusal(error.status, str(error))
     except DAMAGE as error:
@@ -79,31 +79,31 @@ class Route:
     names: tuple[str, ...]
 
 
-def _problem(store: SampleStore, asked: Mapping[str, str]) -> Json:
-    return problem_document(store, _row(store, asked))
+def _problem(store: SampleStore, query: Mapping[str, str]) -> Json:
+    return problem_document(store, _row(store, query))
 
 
-def _samples(store: SampleStore, asked: Mapping[str, str]) -> Json:
-    row, r = _row(store, asked), _number(asked, "run", RUNS[0], RUNS[-1])
-    verdict = asked.get("verdict", ALL)
+def _samples(store: SampleStore, query: Mapping[str, str]) -> Json:
+    row, r = _row(store, query), _number(query, "run", RUNS[0], RUNS[-1])
+    verdict = query.get("verdict", ALL)
     if verdict not in VERDICTS:
         raise BadRequestError(400, str(unknown("verdict", verdict[:40], VERDICTS)))
-    start = _number(asked, "start", 0, LARGEST, 0)
-    size = _number(asked, "size", 1, SAMPLES_AT_ONCE, 20)
+    start = _number(query, "start", 0, LARGEST, 0)
+    size = _number(query, "size", 1, SAMPLES_AT_ONCE, 20)
     return samples_document(store, row, r, None if verdict == ALL else verdict, start, size)
 
 
-def _text(store: SampleStore, asked: Mapping[str, str]) -> Json:
-    row, r = _row(store, asked), _number(asked, "run", RUNS[0], RUNS[-1])
-    index = _number(asked, "index", 0, LARGEST)
-    start = _number(asked, "start", 0, LARGEST, 0)
-    found = text_document(store, row, r, index, start, LETTERS_AT_ONCE)
-    if found is None:
+def _text(store: SampleStore, query: Mapping[str, str]) -> Json:
+    row, r = _row(store, query), _number(query, "run", RUNS[0], RUNS[-1])
+    index = _number(query, "index", 0, LARGEST)
+    start = _number(query, "start", 0, LARGEST, 0)
+    part = text_document(store, row, r, index, start, LETTERS_AT_ONCE)
+    if part is None:
         name = store.run(r).name
         raise BadRequestError(
             404, f"{name!r} keeps no text of a sample {index} of this problem; /api/samples lists them."
         )
-    return found
+    return part
 
 
 ROUTES: dict[str, Route] = {
@@ -113,7 +113,7 @@ ROUTES: dict[str, Route] = {
 }
 
 
-def _asked(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
+def _parsed_query(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
     """The query by name; a name that is not known or stands twice is refused."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=20)
@@ -127,13 +127,13 @@ def _asked(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
     return dict(pairs)
 
 
-def _row(store: SampleStore, asked: Mapping[str, str]) -> int:
-    return _number(asked, "row", 0, store.comparison.counted.problems.height - 1)
+def _row(store: SampleStore, query: Mapping[str, str]) -> int:
+    return _number(query, "row", 0, store.comparison.counted.problems.height - 1)
 
 
-def _number(asked: Mapping[str, str], name: str, low: int, high: int, usual: int | None = None) -> int:
+def _number(query: Mapping[str, str], name: str, low: int, high: int, usual: int | None = None) -> int:
     """A whole number of the query between two bounds; without `usual` it must be there."""
-    text = asked.get(name)
+    text = query.get(name)
     if text is None and usual is not None:
         return usual
     right = f"{name} is a whole number from {low:,} to {high:,}"

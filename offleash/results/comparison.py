@@ -195,9 +195,9 @@ class ComparisonResult(Result):
             question = self.comparison.question
             inputs = self.inputs.with_texts(progress)
             same = inputs is self.inputs or inputs.runs is self.inputs.runs
-            found, union = (self.comparisons, self.union) if same else inputs.compare(question, progress)
-            doubts = self.flips or (inputs.flips(found[-1:], progress) if can_flip(question) else ())
-            self._drawn["texts"] = subject(found, union, doubts)
+            comparisons, union = (self.comparisons, self.union) if same else inputs.compare(question, progress)
+            flips = self.flips or (inputs.flips(comparisons[-1:], progress) if can_flip(question) else ())
+            self._drawn["texts"] = subject(comparisons, union, flips)
         return self._drawn["texts"]
 
     def _repr_html_(self) -> str | None:

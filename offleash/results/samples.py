@@ -85,9 +85,9 @@ class StudyResult(Result):
     def to_dict(self) -> dict[str, Any]:
         from dataclasses import asdict
 
-        from offleash.studies import studied_document
+        from offleash.studies import study_document
 
-        return asdict(self.cost) if self.study is None else studied_document(self.study, self.report)
+        return asdict(self.cost) if self.study is None else study_document(self.study, self.report)
 
     def show(self, console: "Console | None" = None) -> None:
         if self.study is None or self.result is None:
@@ -280,8 +280,8 @@ class FormatsResult(Result):
         from rich.table import Table
 
         table = Table("format", "what it is", "files", box=box.SIMPLE_HEAD)
-        for one in self.formats:
-            table.add_row(one["name"], one["about"], ", ".join(one["examples"]))
+        for log_format in self.formats:
+            table.add_row(log_format["name"], log_format["about"], ", ".join(log_format["examples"]))
         screen(console).print(table)
 
 

@@ -56,7 +56,7 @@ def test_a_problem_is_told_with_its_classes_and_samples() -> None:
 
 def test_what_was_not_checked_or_not_tried_is_told() -> None:
     text = shown(flips(flip("p1"), flip("p2", review=False)))
-    assert "verifier string@1 has not judged all samples of 3 problems, which keep their class." in text
+    assert "verifier string@1 has not judged all samples of 3 problems, whose class is kept." in text
     assert "No class changes: failed as correct." in text
     assert "1 problem changes class only when a whole strict format is not read" in text
     assert "not tried: truncated samples: rl does not say how its samples ended" in text
@@ -79,5 +79,5 @@ def test_the_table_fits_eighty_columns() -> None:
 
 def test_no_alternative_is_said_plainly() -> None:
     text = shown(flips(ways=()))
-    assert "Nothing could be tried." in text
+    assert "No alternative could be tried." in text
     assert "as judged now" not in text

@@ -67,24 +67,24 @@ def test_chance_is_told_only_where_something_was_reached(tmp_path: Path) -> None
         "base reaches none of the problems, and rl reaches none that base does not (k = 8)."
     )
     few = finding(told(tmp_path, [60] * 3, [60] * 3).comparison)
-    assert "chance alone would show fewer than 0.1 losses and fewer than 0.1 gains" in few
+    assert "resampling an unchanged model would lose fewer than 0.1 and gain fewer than 0.1" in few
     one = told(tmp_path, *spread(80, 64)).comparison
     null = one.evidence.null
     assert null is not None
-    assert f"show about {null.expected_S:.1f} losses and {null.expected_E:.1f} gains" in finding(one)
+    assert f"lose about {null.expected_S:.1f} and gain about {null.expected_E:.1f}" in finding(one)
 
 
 def test_guesses_are_counted_over_all_samples_in_words_and_figure_whatever_k_is(tmp_path: Path) -> None:
     asked = told(tmp_path, [6, 6, 60, 1], [6, 60, 60, 0], at=2, guess=0.1)
     said = [warning for warning in warnings(asked.comparison) if "guess" in warning]
-    few = "with a right sample among all drawn by"
+    few = "with a correct sample from"
     assert said == [
-        f"3 problems {few} base are no more often right than a blind guess would be.",
-        f"1 problem {few} rl is no more often right than a blind guess would be.",
+        f"3 problems {few} base are correct no more often than a blind guess would be.",
+        f"1 problem {few} rl is correct no more often than a blind guess would be.",
     ]
     assert asked.comparison.change.P + asked.comparison.change.S < 2
     found = drawn("guessing", asked)
-    assert found.alt.startswith("Over all samples drawn: base has a right sample on 4 problems, 3 of them")
+    assert found.alt.startswith("Over all samples drawn: base has a correct sample on 4 problems, 3 of them")
     assert "among all n that were drawn" in found.caption
     text = str([facet.to_dict() for facet in found.facets])
     assert "all samples drawn" in text

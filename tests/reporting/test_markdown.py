@@ -92,7 +92,7 @@ def test_the_markdown_says_what_the_comparison_found(tmp_path: Path) -> None:
     assert [cell(text, "observed", i) for i in (1, 2, 3, 4)] == ["3", "1", "5", "3"]
     null = one.evidence.null
     assert null is not None
-    assert [cell(text, "by chance", i) for i in (2, 3)] == [f"{null.expected_E:.1f}", f"{null.expected_S:.1f}"]
+    assert [cell(text, "unchanged model", i) for i in (2, 3)] == [f"{null.expected_E:.1f}", f"{null.expected_S:.1f}"]
     for name, spelt in zip(
         METRICS, ("support retention", "net discovery", "support dynamic", "net support"), strict=True
     ):

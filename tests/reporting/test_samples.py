@@ -14,7 +14,7 @@ from offleash.data.tables import question_hash
 from offleash.reporting import samples as module
 from offleash.reporting.samples import AnswerCount, DetailLimits, SampleStore, SampleView
 
-MUCH = DetailLimits(each=2, head=40, tail=10, answers=3)
+LIMITS = DetailLimits(each=2, head=40, tail=10, answers=3)
 WORDS = ("correct", "wrong", "unread", "failed", None)
 
 
@@ -69,19 +69,19 @@ def test_answers_and_kinds_are_those_that_counting_gives(
     world: tuple[SampleStore, list[pl.DataFrame]], row: int, r: int
 ) -> None:
     store, drawn = world
-    told = store.told([row], r, MUCH)[row]
+    answered = store.answers([row], r, LIMITS)[row]
     every = of(drawn[r], row)
-    assert told.kinds == Counter(one["verdict"] for one in every)
-    assert list(told.kinds) == ["correct", "wrong", "unread", "failed", "unverified"]
+    assert answered.kinds == Counter(one["verdict"] for one in every)
+    assert list(answered.kinds) == ["correct", "wrong", "unread", "failed", "unverified"]
     counts = Counter((one["answer"], one["verdict"]) for one in every)
-    assert told.different == len(counts)
-    assert [one.count for one in told.answers] == sorted(counts.values(), reverse=True)[:3]
-    assert all(counts[one.answer, one.verdict] == one.count for one in told.answers)
+    assert answered.different == len(counts)
+    assert [one.count for one in answered.answers] == sorted(counts.values(), reverse=True)[:3]
+    assert all(counts[one.answer, one.verdict] == one.count for one in answered.answers)
 
 
 def test_samples_of_each_verdict_show_different_answers_first(world: tuple[SampleStore, list[pl.DataFrame]]) -> None:
     store, drawn = world
-    found = store.told([1], 0, DetailLimits(each=4, head=100, tail=0, answers=1))[1].samples
+    found = store.answers([1], 0, DetailLimits(each=4, head=100, tail=0, answers=1))[1].samples
     for verdict in ("correct", "wrong", "unread", "failed"):
         every = [one for one in of(drawn[0], 1) if one["verdict"] == verdict]
         seen: Counter[object] = Counter()
@@ -132,10 +132,10 @@ def test_many_problems_at_once_are_told_as_one_by_one(
     world: tuple[SampleStore, list[pl.DataFrame]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, _ = world
-    alone = {row: store.told([row], 1, MUCH)[row] for row in (3, 0, 2)}
-    assert store.told([3, 0, 2], 1, MUCH) == alone
+    alone = {row: store.answers([row], 1, LIMITS)[row] for row in (3, 0, 2)}
+    assert store.answers([3, 0, 2], 1, LIMITS) == alone
     monkeypatch.setattr(module, "AT_ONCE", 61)  # two problems are more
-    assert store.told([3, 0, 2], 1, MUCH) == alone
+    assert store.answers([3, 0, 2], 1, LIMITS) == alone
 
 
 def test_logs_of_which_the_texts_are_not_read_still_have_answers(tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_logs_of_which_the_texts_are_not_read_still_have_answers(tmp_path: Path)
         [str(tmp_path / "base.jsonl"), str(tmp_path / "rl.jsonl")], question=question(replicates=100)
     )
     store = SampleStore(comparisons[-1])
-    told = store.told([0], 0, MUCH)[0]
-    assert AnswerCount("1", "correct", 1) in told.answers
-    assert told.samples[0] == SampleView(0, "correct", "1", None, None, None, None, None, "", 0)
+    answered = store.answers([0], 0, LIMITS)[0]
+    assert AnswerCount("1", "correct", 1) in answered.answers
+    assert answered.samples[0] == SampleView(0, "correct", "1", None, None, None, None, None, "", 0)
     assert store.text(0, 0, 0, 0, 10) is None
 
 
@@ -162,8 +162,8 @@ def test_of_counts_there_is_nothing_to_tell(tmp_path: Path) -> None:
         [str(tmp_path / "base.csv"), str(tmp_path / "rl.csv")], question=question(replicates=100)
     )
     store = SampleStore(comparisons[-1])
-    told = store.told([0, 1], 0, MUCH)[1]
-    assert (told.kinds, told.answers, told.samples) == ({}, [], [])
+    answered = store.answers([0, 1], 0, LIMITS)[1]
+    assert (answered.kinds, answered.answers, answered.samples) == ({}, [], [])
     assert store.page(0, 1, None, 0, 10, 10, 10) == ([], 0)
     assert store.text(0, 0, 0, 0, 10) is None
 
@@ -181,7 +181,7 @@ def test_rare_correct_answers_are_listed_among_many_wrong_ones(tmp_path: Path) -
             run.write_verdicts("known", frame.with_columns(verdict=right, answer=pl.col("text")).drop("text"))
         runs.append(str(tmp_path / name))
     comparisons, _ = compare_inputs(runs, question=question(replicates=100))
-    told = SampleStore(comparisons[0]).told([0], 0, DetailLimits(1, 10, 0, 4))[0]
-    assert [(one.answer, one.count) for one in told.answers if one.verdict == "correct"] == [("right", 1)]
-    assert len(told.answers) == 4
-    assert [one.count for one in told.answers] == [2, 2, 2, 1]
+    answered = SampleStore(comparisons[0]).answers([0], 0, DetailLimits(1, 10, 0, 4))[0]
+    assert [(one.answer, one.count) for one in answered.answers if one.verdict == "correct"] == [("right", 1)]
+    assert len(answered.answers) == 4
+    assert [one.count for one in answered.answers] == [2, 2, 2, 1]

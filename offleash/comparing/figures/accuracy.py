@@ -19,20 +19,20 @@ WORDS = "datum.value < 0 ? 'none' : datum.value > 1 ? 'all' : format(datum.value
 
 def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """How many problems are solved how often, by each run."""
-    told, shown = subject.detail, run_names(subject.comparison, look)
-    number = {side: _histogram(told.rate_PR[:, r]) for side, r in SIDES.items()}
+    detail, labels = subject.detail, run_names(subject.comparison, look)
+    histograms = {side: _histogram(detail.rate_PR[:, r]) for side, r in SIDES.items()}
     rows: list[Row] = [
-        {"run": shown[side], "problems": int(problems), "share": _share(b)} | _place(b, r)
+        {"run": labels[side], "problems": int(problems), "share": _share(b)} | _place(b, r)
         for side, r in SIDES.items()
-        for b, problems in enumerate(number[side])
+        for b, problems in enumerate(histograms[side])
         if problems
     ]
-    top = max(1.0, 1.05 * max(float(part.max()) for part in number.values()))
+    top = max(1.0, 1.05 * max(float(part.max()) for part in histograms.values()))
     axis = alt.Axis(values=[NEVER, 0, 0.2, 0.4, 0.6, 0.8, 1, ALWAYS], labelExpr=WORDS, labelOverlap=False, grid=False)
     scale = alt.Scale(domain=[NEVER - 1.6 * HALF, ALWAYS + 1.6 * HALF], nice=False)
     colours = run_colours(look)
     fills = [pale(colours["before"], 0.5), colours["after"]]
-    several = legend(list(shown.values()), look, symbol="square")
+    several = legend(list(labels.values()), look, symbol="square")
     bars = (
         alt.Chart(data(rows))
         .mark_rect(strokeWidth=0.8)
@@ -46,8 +46,8 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
                 axis=alt.Axis(tickMinStep=1, format="d", tickCount=6),
             ),
             y2=alt.Y2Datum(0),
-            fill=alt.Fill("run:N", scale=alt.Scale(domain=list(shown.values()), range=fills), legend=several),
-            stroke=alt.Stroke("run:N", scale=run_scale(shown, look), legend=several),
+            fill=alt.Fill("run:N", scale=alt.Scale(domain=list(labels.values()), range=fills), legend=several),
+            stroke=alt.Stroke("run:N", scale=run_scale(labels, look), legend=several),
             tooltip=[
                 alt.Tooltip("run:N"),
                 alt.Tooltip("share:N", title="share that is right"),
@@ -55,7 +55,7 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
             ],
         )
     )
-    return Figure("accuracy", "How often is each problem solved?", *_words(subject, number), (sized(bars, look),))
+    return Figure("accuracy", "How often is each problem solved?", *_words(subject, histograms), (sized(bars, look),))
 
 
 def _place(b: int, r: int) -> Row:
@@ -79,18 +79,18 @@ def _share(b: int) -> str:
     return f"above {(b - 1) / BINS:g}, up to {b / BINS:g}" if b < BINS else f"above {(b - 1) / BINS:g}, below 1"
 
 
-def _words(subject: FigureInput, number: dict[str, Float]) -> tuple[str, str]:
-    one, told, (before, after) = subject.comparison, subject.detail, names(subject.comparison)
+def _words(subject: FigureInput, histograms: dict[str, Float]) -> tuple[str, str]:
+    comparison, detail, (before, after) = subject.comparison, subject.detail, names(subject.comparison)
     read = (
         f"How many problems {before} (pale) and {after} (full) solve in which share of their samples. The first and "
         "last bars are problems solved in none and in all of the samples, those between ten equal steps"
     )
     meaning = "Where training only sharpens, problems move from the middle to both ends"
     mislead = "Never solved means not in the samples drawn: rates below one in that number look like 0"
-    problems = counted(len(told.tally), "problem")
+    problems = counted(len(detail.tally), "problem")
     ends = "; ".join(
-        f"{name} solves {counted(number[side][0], 'problem')} never and {int(number[side][-1]):,} always, mean "
-        f"accuracy {told.rate_PR[:, SIDES[side]].mean():.3f}"
+        f"{name} solves {counted(histograms[side][0], 'problem')} never and {int(histograms[side][-1]):,} always, mean "
+        f"accuracy {detail.rate_PR[:, SIDES[side]].mean():.3f}"
         for side, name in (("before", before), ("after", after))
     )
-    return f"{read}. {meaning}. {mislead}. {problems}, {drawn(one)}.", f"Two histograms over {problems}: {ends}."
+    return f"{read}. {meaning}. {mislead}. {problems}, {drawn(comparison)}.", f"Two histograms over {problems}: {ends}."

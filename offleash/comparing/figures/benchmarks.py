@@ -33,28 +33,28 @@ POOLED, MEAN = "all problems", "mean of benchmarks"
 
 def benchmarks(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """NSCR, SRR and NDR of every benchmark, of all problems pooled, and the mean."""
-    one = subject.comparison
-    if len(one.benchmarks) < 2:
-        found = one.benchmarks[0].name if one.benchmarks else ""
-        only = f"all problems belong to one benchmark ({found})" if found else "the problems name no benchmark"
+    comparison = subject.comparison
+    if len(comparison.benchmarks) < 2:
+        name = comparison.benchmarks[0].name if comparison.benchmarks else ""
+        only = f"all problems belong to one benchmark ({name})" if name else "the problems name no benchmark"
         return Missing("benchmarks", TITLE, f"{only}; compare runs of several benchmarks, or logs that name them")
-    lines = _lines(one, look)
+    lines = _lines(comparison, look)
     facets = tuple(_facet(metric, lines, look) for metric in SHOWN)
-    return Figure("benchmarks", TITLE, *_words(one), facets)
+    return Figure("benchmarks", TITLE, *_words(comparison), facets)
 
 
-def _lines(one: Comparison, look: FigureFormat) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
+def _lines(comparison: Comparison, look: FigureFormat) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
     """Name, values, intervals, and whether a line is a summary; benchmarks by name, then all pooled, then the mean."""
-    kept = sorted(sorted(one.benchmarks, key=lambda part: -part.problems)[:MOST], key=lambda part: part.name)
+    kept = sorted(sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST], key=lambda part: part.name)
     labels = short_names([part.name for part in kept], 16)
     lines = [
         (f"{label} ({part.problems:,})", part.change.value, part.change.interval, False)
         for label, part in zip(labels, kept, strict=True)
     ]
-    problems = len(np.unique(one.tally.problem_P))
-    lines.append((f"{POOLED} ({problems:,})", one.change.value, one.change.interval, True))
-    if one.macro is not None:
-        lines.append((MEAN, one.macro.value, one.macro.interval, True))
+    problems = len(np.unique(comparison.tally.problem_P))
+    lines.append((f"{POOLED} ({problems:,})", comparison.change.value, comparison.change.interval, True))
+    if comparison.macro is not None:
+        lines.append((MEAN, comparison.macro.value, comparison.macro.interval, True))
     return lines
 
 
@@ -98,28 +98,30 @@ def _facet(
     return sized(layered(*layers), look, (12 if look.paper else 22) * len(lines))
 
 
-def _words(one: Comparison) -> tuple[str, str]:
-    before, after = names(one)
-    left = max(len(one.benchmarks) - MOST, 0)
+def _words(comparison: Comparison) -> tuple[str, str]:
+    before, after = names(comparison)
+    left = max(len(comparison.benchmarks) - MOST, 0)
     metrics = "; ".join(METRIC_WORDS[name] for name in SHOWN)
     read = (
         "Each line is a benchmark with its number of problems; dots are values, bars their 95% intervals. "
-        f"Panels: {metrics}"
+        f"Plots: {metrics}"
     )
     summary = "Diamonds: all problems pooled, where large benchmarks weigh more, and the mean, where all weigh the same"
     few = f" The {left} smallest benchmarks are left out." if left else ""
     mislead = (
-        "Of many benchmarks some intervals miss their true value by chance; small ones have wide intervals, and a "
+        "With many benchmarks some intervals miss their true value by chance; small ones have wide intervals, and a "
         "value without a dot is undefined"
     )
-    caption = f"{read}. {summary}.{few} {mislead}. {basis(one)}"
-    value = {part.name: part.change.value["NSCR"] for part in one.benchmarks if isfinite(part.change.value["NSCR"])}
-    pooled = between(one.change.value["NSCR"], one.change.interval["NSCR"])
+    caption = f"{read}. {summary}.{few} {mislead}. {basis(comparison)}"
+    value = {
+        part.name: part.change.value["NSCR"] for part in comparison.benchmarks if isfinite(part.change.value["NSCR"])
+    }
+    pooled = between(comparison.change.value["NSCR"], comparison.change.interval["NSCR"])
     ends = ""
     if value:
         least, most = min(value, key=lambda name: value[name]), max(value, key=lambda name: value[name])
         ends = f" Lowest {least or '(unnamed)'} {value[least]:+.3f}, highest {most or '(unnamed)'} {value[most]:+.3f}."
     return (
         caption,
-        f"{len(one.benchmarks)} benchmarks, {before} to {after}: net change {pooled} over all problems.{ends}",
+        f"{len(comparison.benchmarks)} benchmarks, {before} to {after}: net change {pooled} over all problems.{ends}",
     )

@@ -38,9 +38,11 @@ def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     steps = subject.comparisons
     if len(steps) < 2:
         return Missing(
-            "checkpoints", TITLE, "there is one run after the first; name several checkpoints, in their order"
+            "checkpoints", TITLE, "there is only one run after the first; name several checkpoints, in order"
         )
-    labels = short_names([steps[0].before.name, *(one.after.name for one in steps)], 14 if look.paper else 20)
+    labels = short_names(
+        [steps[0].before.name, *(comparison.after.name for comparison in steps)], 14 if look.paper else 20
+    )
     kinds, ratios = _kinds(steps), _ratios(steps, labels, look)
     facets = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
     return Figure("checkpoints", TITLE, *_words(subject, kinds), facets)
@@ -54,24 +56,24 @@ def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
     if change.k == 1:
         return ["pass@1"]
     # by the rule seen the share reached is pass@k, so it serves where the curves leave out k
-    known = change.rule is Rule.SEEN or all(change.k in one.curves["after"].k_K for one in steps)
+    known = change.rule is Rule.SEEN or all(change.k in comparison.curves["after"].k_K for comparison in steps)
     return ["pass@1", f"pass@{change.k}" if known else SHARE_REACHED]
 
 
 def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat) -> Chart:
-    sides = [(steps[0], "before"), *((one, "after") for one in steps)]
+    sides = [(steps[0], "before"), *((comparison, "after") for comparison in steps)]
     rows = [
-        _row(labels[place], place, kind, *_value(one, side, kind, budget))
-        for place, (one, side) in enumerate(sides)
+        _row(labels[place], place, kind, *_value(comparison, side, kind, budget))
+        for place, (comparison, side) in enumerate(sides)
         for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
     ]
-    title = "share of problems" if SHARE_REACHED in kinds else "chance of a right sample"
+    title = "share of problems" if SHARE_REACHED in kinds else "chance of a correct sample"
     return _facet(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look)
 
 
-def _value(one: Comparison, side: str, kind: str, budget: int) -> tuple[float, float, float]:
+def _value(comparison: Comparison, side: str, kind: str, budget: int) -> tuple[float, float, float]:
     """pass@k of a run with its interval, or the share of problems that it reaches by the rule in force."""
-    curve, change = one.curves[side], one.change
+    curve, change = comparison.curves[side], comparison.change
     at = np.flatnonzero(curve.k_K == budget)
     if at.size and kind != SHARE_REACHED:
         return float(curve.value_K[at[0]]), float(curve.low_K[at[0]]), float(curve.high_K[at[0]])
@@ -87,12 +89,12 @@ def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat
             labels[place],
             place,
             METRIC_NAMES[name],
-            one.change.value[name],
-            one.change.interval[name].low,
-            one.change.interval[name].high,
+            comparison.change.value[name],
+            comparison.change.interval[name].low,
+            comparison.change.interval[name].high,
         )
         for name in RATIOS
-        for place, one in enumerate(steps, start=1)
+        for place, comparison in enumerate(steps, start=1)
     ]
     style = ([METRICS[n] for n in RATIOS], [METRIC_DASHES[n] for n in RATIOS], [METRIC_SHAPES[n] for n in RATIOS])
     return _facet(rows, labels, kinds, style, "ratio", look)
@@ -128,32 +130,29 @@ def _facet(
 
 
 def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
-    steps, together, (before, _) = subject.comparisons, subject.union, names(subject.comparison)
+    steps, union, (before, _) = subject.comparisons, subject.union, names(subject.comparison)
     ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:
         order = f"of {before} and of each checkpoint in the order named"
         read = f"First plot: {_shown(steps, kinds)}, {order}. Second plot, each {ratios}"
     else:
         read = f"Each {ratios}"
-    union = ""
-    if together is not None and kinds:  # it counts problems
-        each = ", ".join(
-            f"{cell} {whole(round(value, 1))}" for cell, value in zip("PESO", together.each_k, strict=True)
-        )
+    union_text = ""
+    if union is not None and kinds:  # it counts problems
+        each = ", ".join(f"{cell} {whole(round(value, 1))}" for cell, value in zip("PESO", union.each_k, strict=True))
         rule = "" if subject.comparison.change.rule is Rule.SEEN else ", rule seen"
-        union = f" All {together.checkpoints} checkpoints together, with {together.k:,} samples of each{rule}: {each}."
-    mislead = "The same problems and the same base stand behind all points, so their errors go together."
-    said = "; ".join(
-        f"{names(one)[1]}: SRR {share(one.change.value['SRR'])}, NDR {share(one.change.value['NDR'])}" for one in steps
-    )
-    caption = f"{read}. Bars are 95% intervals.{union} {mislead} {basis(steps[-1])}"
-    return caption, f"{len(steps)} checkpoints against {before}. {said}."
+        union_text = f" All {union.checkpoints} checkpoints together, with {union.k:,} samples of each{rule}: {each}."
+    mislead = "All points share the same problems and the same base, so their errors are correlated."
+    values = [(names(comparison)[1], comparison.change.value) for comparison in steps]
+    ratios_text = "; ".join(f"{name}: SRR {share(value['SRR'])}, NDR {share(value['NDR'])}" for name, value in values)
+    caption = f"{read}. Bars are 95% intervals.{union_text} {mislead} {basis(steps[-1])}"
+    return caption, f"{len(steps)} checkpoints against {before}. {ratios_text}."
 
 
 def _shown(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
     """What the first plot shows."""
     if SHARE_REACHED in kinds:
-        which = "determined problems" if any(one.change.undetermined for one in steps) else "problems"
-        return f"pass@1, the chance that a sample is right, and the share of {which} reached by the rule in force"
-    many = "1 sample holds" if len(kinds) == 1 else f"1 or {steps[0].change.k:,} samples hold"
-    return f"{' and '.join(kinds)}, the chance that {many} a right one"
+        which = "determined problems" if any(comparison.change.undetermined for comparison in steps) else "problems"
+        return f"pass@1, the chance that a sample is correct, and the share of {which} reached by the rule in force"
+    many = "1 sample includes" if len(kinds) == 1 else f"1 or {steps[0].change.k:,} samples include"
+    return f"{' and '.join(kinds)}, the chance that {many} a correct one"

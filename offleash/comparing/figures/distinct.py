@@ -15,21 +15,21 @@ SIDES = {"before": BEFORE, "after": AFTER}
 
 def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Mean number of different answers against k."""
-    found, one = subject.detail.distinct_KR, subject.comparison
-    if found is None:
+    rarefied, comparison = subject.detail.distinct_KR, subject.comparison
+    if rarefied is None:
         return Missing("distinct", TITLE, _reason(subject))
-    k_K, mean_KR, _ = found
-    shown, top = run_names(one, look), max(2.0, float(np.nanmax(mean_KR)) * 1.3)
+    k_K, mean_KR, _ = rarefied
+    labels, top = run_names(comparison, look), max(2.0, float(np.nanmax(mean_KR)) * 1.3)
     rows: list[Row] = [
-        {"k": int(k), "run": shown[side], "answers": rounded(float(value))}
+        {"k": int(k), "run": labels[side], "answers": rounded(float(value))}
         for side, r in SIDES.items()
         for k, value in zip(k_K, mean_KR[:, r], strict=True)
     ]
     x, y = budget_axis(int(k_K[-1]), look), _number_axis(top)
     tips = [alt.Tooltip("run:N"), alt.Tooltip("k:Q"), alt.Tooltip("answers:Q", title="different answers")]
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
-    marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
-    curves = [_all_new(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(shown, look), x, y), marked]
+    marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
+    curves = [_all_new(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(labels, look), x, y), marked]
     facet = sized(layered(*curves), look)
     return Figure("distinct", TITLE, *_words(subject), (facet,))
 
@@ -55,9 +55,9 @@ def _reason(subject: FigureInput) -> str:
 
 
 def _words(subject: FigureInput) -> tuple[str, str]:
-    found, one, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
-    assert found is not None, "checked by the caller"
-    k_K, mean_KR, problems = found
+    rarefied, comparison, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
+    assert rarefied is not None, "checked by the caller"
+    k_K, mean_KR, problems = rarefied
     most = int(k_K[-1])
     read = (
         f"How many different readable answers k samples of a problem show, right and wrong ones alike, mean over "
@@ -67,6 +67,6 @@ def _words(subject: FigureInput) -> tuple[str, str]:
     meaning = "On the dotted line every sample has a new answer; a curve that flattens has few answers left to show"
     mislead = "Many different answers are not many right ones; unread samples count as no answer"
     ends = f"at k = {most:,} {before} shows {short_number(mean_KR[-1, 0])} and {after} {short_number(mean_KR[-1, 1])}"
-    return f"{read}. {meaning}. {mislead}. {before} before, {after} after, {drawn(one)}.", (
+    return f"{read}. {meaning}. {mislead}. {before} before, {after} after, {drawn(comparison)}.", (
         f"Mean number of different answers over k from 1 to {most:,}: {ends}."
     )

@@ -27,53 +27,55 @@ from offleash.stats.chance import lost_by_exchange
 from offleash.stats.support_classes import AFTER, BEFORE, Rule
 
 TITLE = "How strong is each loss and each gain?"
-SURE, OPEN = "sure (5% false discoveries)", "may be chance"
-CHANCE = "by chance alone"
+SIGNIFICANT, OPEN = "significant (5% false discoveries)", "may be chance"
+CHANCE = "unchanged model, resampled"
 FEWEST = 4  # bins shown
 FEW = 4  # problems of the tallest bar, up to which each is a tick
-HEADS = {"S": "S lost: solved before, never after", "E": "E found: solved after, never before"}
+HEADS = {"S": "S lost: solved before, never after", "E": "E gained: solved after, never before"}
 
 
 def evidence(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
-    """Problems lost and found by their number of successes."""
-    one = subject.comparison
-    reason = _missing(one)
+    """Problems lost and gained, by the number of successes each rests on."""
+    comparison = subject.comparison
+    reason = _missing(comparison)
     if reason is not None:
         return Missing("evidence", TITLE, reason)
-    rows = {"S": _rows(one, "S"), "E": _rows(one, "E")}
+    rows = {"S": _rows(comparison, "S"), "E": _rows(comparison, "E")}
     bins = max(FEWEST, *(1 + int(str(row["bin"])) for part in rows.values() for row in part))
     most = max(_tallest(part) for part in rows.values())
     facets = tuple(_facet(cell, rows[cell], bins, most, look) for cell in ("S", "E"))
-    return Figure("evidence", TITLE, *_words(one, rows), facets)
+    return Figure("evidence", TITLE, *_words(comparison, rows), facets)
 
 
-def _missing(one: Comparison) -> str | None:
-    if one.tally.per is not Per.PROBLEM:
-        return f"per {one.tally.per.value} targets of one problem depend on each other; use --per problem"
-    if one.change.rule is not Rule.SEEN:
-        return f"losses and gains are counted by their successes under the rule seen, not {one.change.rule.value!r}"
-    if (one.tally.until_R > 0).any():
-        return "a run that stopped early has no count of successes to set against chance; draw without --until"
+def _missing(comparison: Comparison) -> str | None:
+    if comparison.tally.per is not Per.PROBLEM:
+        return f"per {comparison.tally.per.value} targets of one problem depend on each other; use --per problem"
+    if comparison.change.rule is not Rule.SEEN:
+        return (
+            f"losses and gains are counted by their successes under the rule seen, not {comparison.change.rule.value!r}"
+        )
+    if (comparison.tally.until_R > 0).any():
+        return "a run that stopped early has no count of successes to test against chance; draw without --until"
     return None
 
 
-def _rows(one: Comparison, cell: str) -> list[Row]:
-    """Bins of a class: how many are sure, how many may be chance, and how many chance alone would give."""
+def _rows(comparison: Comparison, cell: str) -> list[Row]:
+    """Bins of a class: how many are significant, how many may be chance, and how many an unchanged model would show."""
     side, other = (BEFORE, AFTER) if cell == "S" else (AFTER, BEFORE)
-    correct_P2 = one.tally.head_PR[:, [side, other]]
-    drawn_P2 = np.full_like(correct_P2, one.change.k)
+    correct_P2 = comparison.tally.head_PR[:, [side, other]]
+    drawn_P2 = np.full_like(correct_P2, comparison.change.k)
     chance_P, total_P = lost_by_exchange(drawn_P2, correct_P2), correct_P2.sum(axis=1)
     seen_P = (correct_P2[:, 0] > 0) & (correct_P2[:, 1] == 0)
-    listed = set(one.evidence.lost if cell == "S" else one.evidence.gained)
-    sure_P = seen_P & np.isin(one.tally.problem_P, sorted(listed) or [""])
+    listed = set(comparison.evidence.lost if cell == "S" else comparison.evidence.gained)
+    significant_P = seen_P & np.isin(comparison.tally.problem_P, sorted(listed) or [""])
     expected_B, bin_P = _binned(total_P, chance_P), _bin(total_P)
     last = max(int(bin_P[seen_P].max(initial=0)), int(np.flatnonzero(expected_B >= 0.05).max(initial=0)))
     return [
         {
             "bin": b,
             "successes": _label(b),
-            SURE: int((sure_P & (bin_P == b)).sum()),
-            OPEN: int((seen_P & ~sure_P & (bin_P == b)).sum()),
+            SIGNIFICANT: int((significant_P & (bin_P == b)).sum()),
+            OPEN: int((seen_P & ~significant_P & (bin_P == b)).sum()),
             CHANCE: rounded(float(expected_B[b]) if b < len(expected_B) else 0.0, 3),
         }
         for b in range(last + 1)
@@ -95,7 +97,7 @@ def _label(b: int) -> str:
 
 
 def _tallest(rows: list[Row]) -> float:
-    return max(max(_value(row, SURE) + _value(row, OPEN), _value(row, CHANCE)) for row in rows)
+    return max(max(_value(row, SIGNIFICANT) + _value(row, OPEN), _value(row, CHANCE)) for row in rows)
 
 
 def _value(row: Row, name: str) -> float:
@@ -106,7 +108,7 @@ def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureForma
     bars: list[Row] = [
         {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": place}
         for row in rows
-        for place, kind in enumerate((SURE, OPEN))
+        for place, kind in enumerate((SIGNIFICANT, OPEN))
         if row[kind]
     ]
     order = [_label(b) for b in range(bins)]
@@ -115,11 +117,11 @@ def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureForma
     top = alt.Scale(domain=[0, max(1.0, most * 1.06)], nice=True)
     whole = alt.Axis(format="d", tickCount=5) if most > FEW else alt.Axis(format="d", values=list(range(FEW + 1)))
     y = alt.Y("problems:Q", title="problems", scale=top, axis=whole)
-    kinds = [SURE, OPEN]
+    kinds = [SIGNIFICANT, OPEN]
     several = legend(kinds, look, 1, symbol="square")
     fills = [CLASSES[cell], pale(CLASSES[cell], 0.25)]
     fill = alt.Fill("kind:N", scale=alt.Scale(domain=kinds, range=fills), legend=several)
-    tips = [alt.Tooltip("successes:O"), alt.Tooltip("kind:N", title="how sure"), alt.Tooltip("problems:Q")]
+    tips = [alt.Tooltip("successes:O"), alt.Tooltip("kind:N", title="evidence"), alt.Tooltip("problems:Q")]
     bar = alt.Chart(data(bars)).mark_bar(stroke=CLASSES[cell], strokeWidth=0.8)
     bar = bar.encode(x=x, y=y, fill=fill, order=alt.Order("place:Q"), tooltip=tips)
     marks: list[Row] = [{"successes": row["successes"], "problems": row[CHANCE], "what": CHANCE} for row in rows]
@@ -132,32 +134,30 @@ def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureForma
     return sized(layered(bar, marked), look, title=HEADS[cell])
 
 
-def _words(one: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str]:
-    (before, after), null, found = names(one), one.evidence.null, one.evidence
+def _words(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str]:
+    (before, after), null, evidence = names(comparison), comparison.evidence.null, comparison.evidence
     read = (
-        f"Problems that only one run solved, by how often it did so in {one.change.k:,} samples: lost ones were solved "
-        f"by {before} and never by {after}, found ones the other way round"
+        f"Problems that only one run solved, by how often it did so in {comparison.change.k:,} samples: lost "
+        f"ones were solved by {before} and never by {after}, gained ones the other way round"
     )
-    sure = "Full bars: on the list of sure losses or gains, about 5% of which are expected to be false"
+    significant = "Full bars: significant losses or gains, about 5% of which are expected to be false discoveries"
     chance = (
-        "Diamonds: what luck alone would give, had no rate changed: every problem with that many successes in both "
-        "runs together, times the chance that all of them fall to one run"
+        "Diamonds: what resampling an unchanged model would show: every problem with that many successes in both runs "
+        "together, times the chance that all of them fall to one run"
     )
     bound = ""
-    if found.losses_at_least is not None:
+    if evidence.losses_at_least is not None:
         bound = (
-            f" At least {found.losses_at_least} of the losses and {found.gains_at_least} of the gains are real "
-            "(95% confidence)."
-            if found.losses_at_least or found.gains_at_least
-            else " None of them is surely real (95% confidence)."
+            f" At least {evidence.losses_at_least} of the losses and {evidence.gains_at_least} of the gains are "
+            "significant (95% confidence)."
+            if evidence.losses_at_least or evidence.gains_at_least
+            else " None of them is significant (95% confidence)."
         )
-    mislead = (
-        "A bar below its diamond says nothing about any single problem in it, and a bar above it not which are real."
-    )
-    caption = f"{read}. {sure}. {chance}.{bound} {mislead} {basis(one)}"
+    mislead = "A bar above its diamond does not say which of its problems changed."
+    caption = f"{read}. {significant}. {chance}.{bound} {mislead} {basis(comparison)}"
     parts = []
-    for cell, word in (("S", "lost"), ("E", "found")):
-        certain, open_ = (int(sum(_value(row, kind) for row in rows[cell])) for kind in (SURE, OPEN))
-        expected = "" if null is None else f"; chance alone: {getattr(null, f'expected_{cell}'):.1f}"
-        parts.append(f"{counted(certain + open_, 'problem')} {word}, {certain} of them sure{expected}")
+    for cell, word in (("S", "lost"), ("E", "gained")):
+        sure, unsure = (int(sum(_value(row, kind) for row in rows[cell])) for kind in (SIGNIFICANT, OPEN))
+        expected = "" if null is None else f"; an unchanged model: {getattr(null, f'expected_{cell}'):.1f}"
+        parts.append(f"{counted(sure + unsure, 'problem')} {word}, {sure} of them significant{expected}")
     return caption, f"Bars by number of successes. {'. '.join(parts)}.{bound}"

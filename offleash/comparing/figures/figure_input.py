@@ -13,9 +13,9 @@ from offleash.render.figure import DASHES, RUN_SHAPES, Figure, FigureFormat, Mis
 from offleash.render.numbers import short_names
 
 
-def run_names(one: Comparison, look: FigureFormat) -> dict[str, str]:
+def run_names(comparison: Comparison, look: FigureFormat) -> dict[str, str]:
     """The names of the runs before and after as legends show them."""
-    before, after = short_names([one.before.name, one.after.name], 30 if look.paper else 36)
+    before, after = short_names([comparison.before.name, comparison.after.name], 30 if look.paper else 36)
     return {"before": before, "after": after}
 
 

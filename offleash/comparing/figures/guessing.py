@@ -1,4 +1,4 @@
-"""What guessing explains: problems that are right no more often than a blind guess would be, over all samples."""
+"""What guessing explains: problems that are correct no more often than a blind guess would be, over all samples."""
 
 import altair as alt
 
@@ -9,36 +9,36 @@ from offleash.render.numbers import counted, odds, whole
 from offleash.stats.support_classes import AFTER, BEFORE
 
 TITLE = "How much of what is reached could be guessing?"
-RIGHT, GUESS = "a right sample among all drawn", "of them as often as a guess"
-COLOURS = {RIGHT: "#2383c4", GUESS: "#c44e00"}
-FILLS = {RIGHT: 0.35, GUESS: 1.0}
+CORRECT, GUESS = "a correct sample among all drawn", "of these, no more often than a guess"
+COLOURS = {CORRECT: "#2383c4", GUESS: "#c44e00"}
+FILLS = {CORRECT: 0.35, GUESS: 1.0}
 SIDES = {"before": BEFORE, "after": AFTER}
 FLOORS = {
     "given": "The floor of a problem is the given chance that a blind guess is accepted",
     "problem-blind": (
-        "The floor of a problem is the share of the wrong answers to other problems that would be right here: how "
-        "often a model that does not read the question would be right"
+        "The floor of a problem is the share of the wrong answers to other problems that would be correct here: "
+        "how often a model that does not read the question would be correct"
     ),
 }
 
 
 def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
-    """Problems with a right sample among all that each run drew, and how many of them a guess explains."""
-    one = subject.comparison
-    if one.guessing.floor is None:
+    """Problems with a correct sample among all that each run drew, and how many of them a guess explains."""
+    comparison = subject.comparison
+    if comparison.guessing.floor is None:
         return Missing(
-            "guessing", TITLE, one.guessing.reason or "there are no guess floors; give one with --guess RATE"
+            "guessing", TITLE, comparison.guessing.reason or "there are no guess floors; give one with --guess RATE"
         )
-    shown, bars = run_names(one, look), _bars(subject)
+    labels, bars = run_names(comparison, look), _bars(subject)
     rows: list[Row] = [
-        {"run": shown[side], "what": what, "problems": bars[side][what], "place": place}
+        {"run": labels[side], "what": what, "problems": bars[side][what], "place": place}
         for side in SIDES
-        for place, what in enumerate((RIGHT, GUESS))
+        for place, what in enumerate((CORRECT, GUESS))
     ]
-    kinds, step = [RIGHT, GUESS], 22 if look.paper else 40
+    kinds, step = [CORRECT, GUESS], 22 if look.paper else 40
     lines = alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds])
     fills = alt.Scale(domain=kinds, range=[pale(COLOURS[kind], FILLS[kind]) for kind in kinds])
-    most = max(1.0, 1.15 * max(bars[side][RIGHT] for side in SIDES))
+    most = max(1.0, 1.15 * max(bars[side][CORRECT] for side in SIDES))
     several = legend(kinds, look, 1, symbol="square")
     limit = 90 if look.paper else 130
     chart = alt.Chart(data(rows)).encode(
@@ -49,7 +49,7 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
             scale=alt.Scale(domain=[0, most], nice=False),
             axis=alt.Axis(format="d", tickMinStep=1, tickCount=6),
         ),
-        y=alt.Y("run:N", title=None, scale=alt.Scale(domain=list(shown.values())), axis=alt.Axis(labelLimit=limit)),
+        y=alt.Y("run:N", title=None, scale=alt.Scale(domain=list(labels.values())), axis=alt.Axis(labelLimit=limit)),
     )
     bar = chart.mark_bar(strokeWidth=1, height={"band": 0.7}).encode(
         fill=alt.Fill("what:N", scale=fills, legend=several),
@@ -63,38 +63,41 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
     """Counts over all samples drawn, as the test against the floors has them: whatever k and the rule are."""
-    correct_PR, found = subject.comparison.tally.correct_PR, subject.comparison.guessing.problems
+    correct_PR, guessed = subject.comparison.tally.correct_PR, subject.comparison.guessing.problems
     return {
-        side: {RIGHT: int((correct_PR[:, r] > 0).sum()), GUESS: len(found.get(side, ()))} for side, r in SIDES.items()
+        side: {CORRECT: int((correct_PR[:, r] > 0).sum()), GUESS: len(guessed.get(side, ()))}
+        for side, r in SIDES.items()
     }
 
 
 def _words(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
-    one, found, shown = (
+    comparison, guessing, run_name = (
         subject.comparison,
         subject.comparison.guessing,
         dict(zip(SIDES, names(subject.comparison), strict=True)),
     )
-    floor = FLOORS.get(found.floor or "", "")
+    floor = FLOORS.get(guessing.floor or "", "")
     tested = "; ".join(
-        f"{shown[side]}: {counted(found.tested.get(side, 0), 'problem')} with a floor, typically "
-        f"{odds(found.typical.get(side, float('nan')))}"
+        f"{run_name[side]}: {counted(guessing.tested.get(side, 0), 'problem')} with a floor, typically "
+        f"{odds(guessing.typical.get(side, float('nan')))}"
         for side in SIDES
     )
     read = (
-        "Pale bars: problems with at least one right sample among all n that were drawn, whatever k and the rule are. "
-        "Full bars: guess-support, those among them that are right no more often than their floor explains (binomial "
-        "test over all n samples, 5%)"
+        "Pale bars: problems with at least one correct sample among all n that were drawn, whatever k and the rule. "
+        "Full bars: guess-support, which are correct no more often than their floor explains (binomial test over all "
+        "n samples, 5%)"
     )
     without = ""
-    if found.without is not None:
-        left = ", ".join(f"{cell} {whole(getattr(found.without, cell))}" for cell in ("P", "E", "S", "O"))
-        at = f"k = {found.without.k:,}, rule {found.without.rule.value}"
+    if guessing.without is not None:
+        left = ", ".join(f"{cell} {whole(getattr(guessing.without, cell))}" for cell in ("P", "E", "S", "O"))
+        at = f"k = {guessing.without.k:,}, rule {guessing.without.rule.value}"
         without = f" Without guess-support, {at}: {left} ({CELLS})."
-    mislead = "A problem above its floor is not thereby reasoned out, and one without a floor cannot be tested."
-    said = "; ".join(
-        f"{shown[side]} has a right sample on {counted(bars[side][RIGHT], 'problem')}, {bars[side][GUESS]:,} of them "
-        "as often as a guess"
+    mislead = (
+        "A problem above its floor was not necessarily solved by reasoning, and one without a floor cannot be tested."
+    )
+    summary = "; ".join(
+        f"{run_name[side]} has a correct sample on {counted(bars[side][CORRECT], 'problem')}, {bars[side][GUESS]:,} of "
+        "them no more often than a guess"
         for side in SIDES
     )
-    return f"{read}. {floor} ({tested}).{without} {mislead} {basis(one)}", f"Over all samples drawn: {said}."
+    return f"{read}. {floor} ({tested}).{without} {mislead} {basis(comparison)}", f"Over all samples drawn: {summary}."

@@ -28,27 +28,29 @@ from offleash.render.numbers import share, short_name
 
 def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """pass@k against k."""
-    one = subject.comparison
-    shown = run_names(one, look)
-    rows = [row for side in shown for row in _rows(one, side, shown[side])]
-    most = int(one.curves["before"].k_K[-1])
-    top = share_top([one.curves[side].band_high_K.max() for side in shown])
+    comparison = subject.comparison
+    labels = run_names(comparison, look)
+    rows = [row for side in labels for row in _rows(comparison, side, labels[side])]
+    most = int(comparison.curves["before"].k_K[-1])
+    top = share_top([comparison.curves[side].band_high_K.max() for side in labels])
     scale = alt.Scale(domain=[0, top], nice=False)
-    x, y, low = budget_axis(most, look), *(alt.Y(f, title=_name(one), scale=scale) for f in ("value:Q", "low:Q"))
+    x, y, low = budget_axis(most, look), *(alt.Y(f, title=_name(comparison), scale=scale) for f in ("value:Q", "low:Q"))
     tips = [alt.Tooltip(field, title=title) for field, title in _TIPS.items()]
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
-    marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
-    traces = run_traces(shown, look)
+    marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
+    traces = run_traces(labels, look)
     curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), marked]
-    facet = sized(layered(*_crossing(one, look), *curves), look)
-    return Figure("passes", f"How often does one of k samples reach a {unit(one, False)}?", *_words(one), (facet,))
+    facet = sized(layered(*_crossing(comparison, look), *curves), look)
+    return Figure(
+        "passes", f"How often does one of k samples reach a {unit(comparison, False)}?", *_words(comparison), (facet,)
+    )
 
 
 _TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band from", "high:Q": "band to"}
 
 
-def _rows(one: Comparison, side: str, name: str) -> list[Row]:
-    curve = one.curves[side]
+def _rows(comparison: Comparison, side: str, name: str) -> list[Row]:
+    curve = comparison.curves[side]
     columns = zip(curve.k_K, curve.value_K, curve.band_low_K, curve.band_high_K, strict=True)
     return [
         {"k": int(k), "run": name, "value": rounded(value), "low": rounded(low), "high": rounded(high)}
@@ -56,18 +58,18 @@ def _rows(one: Comparison, side: str, name: str) -> list[Row]:
     ]
 
 
-def _name(one: Comparison) -> str:
-    return "pass@k" if one.tally.per is Per.PROBLEM else f"share of {unit(one)} reached"
+def _name(comparison: Comparison) -> str:
+    return "pass@k" if comparison.tally.per is Per.PROBLEM else f"share of {unit(comparison)} reached"
 
 
-def _crossing(one: Comparison, look: FigureFormat) -> list[Chart]:
+def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
     """The span of the crossing, its rule and what it says; nothing where it is not resolved."""
-    cross = one.crossing
+    cross = comparison.crossing
     if cross.k is None or not cross.resolved:
         return []
     late = log(cross.k) > log(cross.most) / 2
-    told = [f"beyond {cross.text()}", f"{short_name(one.before.name, 22)} is ahead"]
-    row: Row = {"k": rounded(cross.k), "from": rounded(cross.low), "to": rounded(cross.high), "told": told}
+    label = [f"beyond {cross.text()}", f"{short_name(comparison.before.name, 22)} is ahead"]
+    row: Row = {"k": rounded(cross.k), "from": rounded(cross.low), "to": rounded(cross.high), "told": label}
     chart = alt.Chart(data([row]))
     # where the crossing is late the curves leave room above on its left, else below on its right
     font = 8 if look.paper else 11
@@ -87,34 +89,35 @@ def _crossing(one: Comparison, look: FigureFormat) -> list[Chart]:
     ]
 
 
-def _words(one: Comparison) -> tuple[str, str]:
-    before, after = names(one)
-    value = {side: one.curves[side].value_K for side in ("before", "after")}
-    most, name = int(one.curves["before"].k_K[-1]), _name(one)
-    what = f"{name}: the chance that at least one of k samples of a {unit(one, False)} is right, mean over all of them"
-    how = "For k below the number drawn it is the mean over all choices of k samples, so no luck of the order is in it"
-    bands = "A band holds its whole curve at once with 95% confidence (problems resampled)"
+def _words(comparison: Comparison) -> tuple[str, str]:
+    before, after = names(comparison)
+    value = {side: comparison.curves[side].value_K for side in ("before", "after")}
+    most, name = int(comparison.curves["before"].k_K[-1]), _name(comparison)
+    target = unit(comparison, False)
+    what = f"{name}: the chance that at least one of k samples of a {target} is correct, mean over {target}s"
+    how = "For k below the number drawn it is the mean over all choices of k samples, so their order does not matter"
+    bands = "A band contains the whole curve with 95% confidence (problems resampled)"
     mislead = (
-        "Two bands may overlap although the difference is sure, since both runs answer the same problems; "
+        "Two bands may overlap although the difference is significant, since both runs answer the same problems; "
         f"and nothing is known beyond k = {most:,}."
     )
-    caption = f"{what}. {how}. {bands}. {_crossed(one)} {mislead} {basis(one)}"
+    caption = f"{what}. {how}. {bands}. {_crossed(comparison)} {mislead} {basis(comparison)}"
     ends = "; ".join(
         f"at k = {k:,} {before} has {share(value['before'][i])} and {after} {share(value['after'][i])}"
         for i, k in ((0, 1), (-1, most))
     )
-    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {_crossed(one)}"
+    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {_crossed(comparison)}"
 
 
-def _crossed(one: Comparison) -> str:
-    cross, (before, _) = one.crossing, names(one)
+def _crossed(comparison: Comparison) -> str:
+    cross, (before, _) = comparison.crossing, names(comparison)
     if cross.k is None:
         reason = (cross.reason or "the curves do not cross").replace("before", before)
         return f"No crossing is drawn: {reason}."
     ends = ", ".join(cross.ends())
     if not cross.resolved:
         return (
-            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but its 95% interval [{ends}] goes beyond "
-            "what was drawn."
+            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but its 95% interval [{ends}] extends "
+            "beyond what was drawn."
         )
     return f"Beyond k = {cross.k:.3g} (95% interval [{ends}], shaded) {before} is ahead."

@@ -54,16 +54,16 @@ class Frame:
 
 def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Rate after against rate before, one dot a problem."""
-    told = subject.detail
-    frame = _frame(told)
-    layers = [*_region(told, frame), *_rules(frame), _dots(told, frame, look)]
+    detail = subject.detail
+    frame = _frame(detail)
+    layers = [*_region(detail, frame), *_rules(frame), _dots(detail, frame, look)]
     facet = sized(layered(*layers), look, look.width or 440 if look.paper else 440)
     return Figure("plane", "Which problems gained, and which were lost?", *_words(subject), (facet,))
 
 
-def _frame(told: ProblemDetail) -> Frame:
-    positive = told.rate_PR[told.rate_PR > 0]
-    least = min(float(positive.min(initial=1.0)), 1 / float(told.tally.drawn_PR.max(initial=2)), 0.5)
+def _frame(detail: ProblemDetail) -> Frame:
+    positive = detail.rate_PR[detail.rate_PR > 0]
+    least = min(float(positive.min(initial=1.0)), 1 / float(detail.tally.drawn_PR.max(initial=2)), 0.5)
     decades = -log10(least)
     down = [least * 10 ** -(share * decades + 0.02) for share in (0.04, 0.10, 0.17)]
     return Frame(start=down[2], zero=down[1], edge=down[0], least=least, end=10 ** (0.035 * decades))
@@ -87,20 +87,20 @@ def _y(frame: Frame, field: str = "y:Q") -> alt.Y:
     return alt.Y(field, axis=axis, scale=scale, title=title)
 
 
-def _dots(told: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
+def _dots(detail: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
     """The dots; columns are kept whole and taken apart by the figure, which halves the page."""
-    present = [name for name in CLASSES if (told.class_P == name).any()]
-    labels = [f"{CLASS_NAMES[name]} {int((told.class_P == name).sum()):,}" for name in present]
-    columns = _columns(told, frame)
+    present = [name for name in CLASSES if (detail.class_P == name).any()]
+    labels = [f"{CLASS_NAMES[name]} {int((detail.class_P == name).sum()):,}" for name in present]
+    columns = _columns(detail, frame)
     several = legend(labels, look, 2, words=f"{dict(zip(present, labels, strict=True))!r}[datum.label]")
-    size = float(np.clip(6000 / max(len(told.tally), 1), 11, 36)) * (0.4 if look.paper else 1)
+    size = float(np.clip(6000 / max(len(detail.tally), 1), 11, 36)) * (0.4 if look.paper else 1)
     tips = {"id": "problem", "asked": "question", "part": "benchmark", "name": "class"}
     tips |= {"old": "right before", "new": "right after", "p": "p, rate changed"}
     dots = (
         alt.Chart(data([columns]))
         .transform_flatten(list(columns))
         .transform_calculate(name=f"{CLASS_NAMES!r}[datum.cls]")
-        .mark_point(filled=True, cursor="pointer", opacity=0.65 if len(told.tally) < MANY else 0.5)
+        .mark_point(filled=True, cursor="pointer", opacity=0.65 if len(detail.tally) < MANY else 0.5)
         .encode(
             x=_x(frame),
             y=_y(frame),
@@ -118,22 +118,22 @@ def _dots(told: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
     return named
 
 
-def _columns(told: ProblemDetail, frame: Frame) -> Row:
-    order = np.argsort([ORDER.index(name) for name in told.class_P.tolist()], kind="stable")
-    x_P, y_P = (_placed(told.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
+def _columns(detail: ProblemDetail, frame: Frame) -> Row:
+    order = np.argsort([ORDER.index(name) for name in detail.class_P.tolist()], kind="stable")
+    x_P, y_P = (_placed(detail.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
     letters = 100 if len(order) <= MANY else 60
-    n_PR, c_PR, p_P = told.tally.drawn_PR, told.tally.correct_PR, told.p_P
+    n_PR, c_PR, p_P = detail.tally.drawn_PR, detail.tally.correct_PR, detail.p_P
     sure_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), SUREST))
-    asked, parts = told.problems["question"], told.problems["benchmark"]
+    questions, benchmarks = detail.problems["question"], detail.problems["benchmark"]
     return {
         "row": order.tolist(),
         "x": [rounded(x_P[i], 4) for i in order],
         "y": [rounded(y_P[i], 4) for i in order],
-        "cls": [str(told.class_P[i]) for i in order],
+        "cls": [str(detail.class_P[i]) for i in order],
         "sure": [rounded(sure_P[i], 2) for i in order],
-        "id": [short_name(str(told.problems["problem"][int(i)]), 60) for i in order],
-        "asked": [_begin(asked[int(i)], letters) for i in order],
-        "part": [short_name(parts[int(i)] or "", 40) for i in order],
+        "id": [short_name(str(detail.problems["problem"][int(i)]), 60) for i in order],
+        "asked": [_begin(questions[int(i)], letters) for i in order],
+        "part": [short_name(benchmarks[int(i)] or "", 40) for i in order],
         "old": [f"{c_PR[i, BEFORE]} of {n_PR[i, BEFORE]}" for i in order],
         "new": [f"{c_PR[i, AFTER]} of {n_PR[i, AFTER]}" for i in order],
         "p": ["not tested" if np.isnan(p_P[i]) else f"{p_P[i]:.2g}" for i in order],
@@ -162,9 +162,9 @@ def _rules(frame: Frame) -> list[Chart]:
     return [diagonal.encode(x=_x(frame), y=_y(frame)), edge.encode(x=_x(frame)), edge.encode(y=_y(frame))]
 
 
-def _region(told: ProblemDetail, frame: Frame) -> list[Chart]:
+def _region(detail: ProblemDetail, frame: Frame) -> list[Chart]:
     """What chance explains, for the number of samples that problems typically have."""
-    typical = _typical(told)
+    typical = _typical(detail)
     if typical is None:
         return []
     before, after = typical
@@ -185,16 +185,16 @@ def _region(told: ProblemDetail, frame: Frame) -> list[Chart]:
     return [area.encode(x=_x(frame), y=_y(frame, "low:Q"), y2="high:Q")]
 
 
-def _typical(told: ProblemDetail) -> tuple[int, int] | None:
-    if (told.tally.until_R > 0).any():
+def _typical(detail: ProblemDetail) -> tuple[int, int] | None:
+    if (detail.tally.until_R > 0).any():
         return None
-    before, after = (int(n) for n in np.median(told.tally.drawn_PR, axis=0))
+    before, after = (int(n) for n in np.median(detail.tally.drawn_PR, axis=0))
     return (before, after) if before >= 1 and after >= 1 else None
 
 
 def _words(subject: FigureInput) -> tuple[str, str]:
-    told, one, (before, after) = subject.detail, subject.comparison, names(subject.comparison)
-    typical, number = _typical(told), {name: int((told.class_P == name).sum()) for name in CLASSES}
+    detail, comparison, (before, after) = subject.detail, subject.comparison, names(subject.comparison)
+    typical, number = _typical(detail), {name: int((detail.class_P == name).sum()) for name in CLASSES}
     read = (
         f"Each dot is a problem: across, the share of the samples of {before} that are right, up, that of {after}, on "
         "logarithmic axes; problems never solved stand beyond the rules, at 0. Above the dashed diagonal the rate rose"
@@ -210,9 +210,9 @@ def _words(subject: FigureInput) -> tuple[str, str]:
             f"{typical[1]:,} after, as is typical here; of many problems some lie outside by chance alone"
         )
     mislead = "Equal dots are moved a little so that all are seen. A 0 is none in the samples drawn, not impossible"
-    caption = f"{read}. Classes: {CELLS}. {evidence}. {mislead}. {basis(one, Per.PROBLEM)}"
-    said = ", ".join(f"{whole(number[name])} {CLASS_NAMES[name]}" for name in CLASSES if number[name])
-    risen = int((told.rate_PR[:, AFTER] > told.rate_PR[:, BEFORE]).sum())
-    fallen = int((told.rate_PR[:, AFTER] < told.rate_PR[:, BEFORE]).sum())
+    caption = f"{read}. Classes: {CELLS}. {evidence}. {mislead}. {basis(comparison, Per.PROBLEM)}"
+    class_counts = ", ".join(f"{whole(number[name])} {CLASS_NAMES[name]}" for name in CLASSES if number[name])
+    risen = int((detail.rate_PR[:, AFTER] > detail.rate_PR[:, BEFORE]).sum())
+    fallen = int((detail.rate_PR[:, AFTER] < detail.rate_PR[:, BEFORE]).sum())
     moved = f"the rate is higher after on {risen:,} problems and lower on {fallen:,}"
-    return caption, f"{counted(len(told.tally), 'problem')} in the plane of both rates: {said}; {moved}."
+    return caption, f"{counted(len(detail.tally), 'problem')} in the plane of both rates: {class_counts}; {moved}."

@@ -41,24 +41,26 @@ OCTAVE = 3  # budgets in each octave
 
 def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """P/E/S/O, and SRR, NDR and NSCR, against k."""
-    one = subject.comparison
-    k_K = dense_budgets(common_budget(one.tally), OCTAVE)
-    cells = _cells(one, k_K)
-    facets = (_areas(one, k_K, cells, look), _ratios(one, look))
-    return Figure("support", "What is kept, found and lost as the budget grows?", *_words(one, k_K, cells), facets)
+    comparison = subject.comparison
+    k_K = dense_budgets(common_budget(comparison.tally), OCTAVE)
+    cells = _cells(comparison, k_K)
+    facets = (_areas(comparison, k_K, cells, look), _ratios(comparison, look))
+    return Figure(
+        "support", "What is kept, found and lost as the budget grows?", *_words(comparison, k_K, cells), facets
+    )
 
 
-def _cells(one: Comparison, k_K: Integer) -> dict[str, Float]:
+def _cells(comparison: Comparison, k_K: Integer) -> dict[str, Float]:
     """Expected numbers in each class at each budget; O only where it can be observed."""
-    thin = thinned_cells(one.tally, k_K)
+    thin = thinned_cells(comparison.tally, k_K)
     cells = {name: np.asarray(getattr(thin, f"{name}_PK").sum(axis=0)) for name in ("P", "E", "S")}
-    if one.tally.per is Per.PROBLEM:
+    if comparison.tally.per is Per.PROBLEM:
         rest = thin.determined_PK.sum(axis=0) - sum(cells.values())
         cells["O"] = np.maximum(rest, 0.0)
     return cells
 
 
-def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureFormat) -> Chart:
+def _areas(comparison: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureFormat) -> Chart:
     order = [name for name in ("P", "E", "S", "O") if name in cells]
     rows: list[Row] = [
         {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": place}
@@ -74,7 +76,7 @@ def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureF
         .mark_area(opacity=1, strokeWidth=0.6)
         .encode(
             x=budget_axis(int(k_K[-1]), look),
-            y=alt.Y("value:Q", title=unit(one), stack="zero", scale=alt.Scale(domain=[0, total], nice=False)),
+            y=alt.Y("value:Q", title=unit(comparison), stack="zero", scale=alt.Scale(domain=[0, total], nice=False)),
             fill=alt.Fill(
                 "class:N",
                 scale=alt.Scale(domain=labels, range=[pale(CLASSES[n], fills[n]) for n in order]),
@@ -87,22 +89,22 @@ def _areas(one: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureF
             tooltip=[
                 alt.Tooltip("class:N", title="class"),
                 alt.Tooltip("k:Q"),
-                alt.Tooltip("value:Q", title=unit(one)),
+                alt.Tooltip("value:Q", title=unit(comparison)),
             ],
         )
     )
     return sized(areas, look)
 
 
-def _ratios(one: Comparison, look: FigureFormat) -> Chart:
+def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     rows: list[Row] = [
         {"k": int(k), "ratio": label, "value": rounded(value), "low": rounded(low), "high": rounded(high)}
         for name, label in METRIC_NAMES.items()
         for k, value, low, high in zip(
-            one.curves[name].k_K,
-            one.curves[name].value_K,
-            one.curves[name].band_low_K,
-            one.curves[name].band_high_K,
+            comparison.curves[name].k_K,
+            comparison.curves[name].value_K,
+            comparison.curves[name].band_low_K,
+            comparison.curves[name].band_high_K,
             strict=True,
         )
     ]
@@ -111,7 +113,7 @@ def _ratios(one: Comparison, look: FigureFormat) -> Chart:
     lowest = min((float(row["low"]) for row in rows if isinstance(row["low"], float)), default=0.0)
     bottom = 0.0 if lowest >= 0 else max(-1.0, -0.2 * np.ceil(-lowest / 0.2))
     scale = alt.Scale(domain=[bottom, 1], nice=False)
-    x = budget_axis(int(one.curves["SRR"].k_K[-1]), look)
+    x = budget_axis(int(comparison.curves["SRR"].k_K[-1]), look)
     y, low = (alt.Y(field, title="ratio", scale=scale) for field in ("value:Q", "low:Q"))
     points = alt.Chart(data(rows)).mark_point(filled=True, size=20 if look.paper else 40, opacity=1)
     marked = points.encode(
@@ -133,24 +135,24 @@ def _ratios(one: Comparison, look: FigureFormat) -> Chart:
     return sized(layered(zero, *curves, marked), look)
 
 
-def _words(one: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
-    again, change, (before, _) = one.evidence.retest, one.change, names(one)
+def _words(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
+    retest, change, (before, _) = comparison.evidence.retest, comparison.change, names(comparison)
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
-    read = f"First plot: how many {unit(one)} each class holds when k samples are drawn of each ({CELLS})"
+    read = f"First plot: how many {unit(comparison)} each class holds when k samples are drawn of each ({CELLS})"
     second = f"Second plot: {metrics}. Bands hold a whole curve at once with 95% confidence"
-    note = "" if one.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
+    note = "" if comparison.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
     rule = "" if change.rule is Rule.SEEN else f" Both facets use the rule seen at every k, not {change.rule.value}."
     chance = ""
-    if again is not None and np.isfinite(again.redraw_SRR):
+    if retest is not None and np.isfinite(retest.redraw_SRR):
         chance = (
-            f" Two draws of {before} itself would show SRR {share(again.redraw_SRR)} at k = {again.k:,} by chance "
-            f"alone, where this pair has {share(again.observed_SRR)}."
+            f" Two draws of {before} itself would show SRR {share(retest.redraw_SRR)} at k = {retest.k:,} by chance "
+            f"alone, where this pair has {share(retest.observed_SRR)}."
         )
     mislead = "E and S at small k are mostly luck: a rare success is found by one run and missed by the other."
-    caption = f"{read}. {second}.{note}{rule}{chance} {mislead} {basis(one)}"
+    caption = f"{read}. {second}.{note}{rule}{chance} {mislead} {basis(comparison)}"
     ends = "; ".join(
         f"at k = {int(k_K[i]):,} {', '.join(f'{name} {whole(round(float(v[i]), 1))}' for name, v in cells.items())}"
         for i in (0, -1)
     )
-    last = ", ".join(f"{name} {share(float(one.curves[name].value_K[-1]))}" for name in METRIC_NAMES)
+    last = ", ".join(f"{name} {share(float(comparison.curves[name].value_K[-1]))}" for name in METRIC_NAMES)
     return caption, f"Classes over k: {ends}. At the largest k {last}."

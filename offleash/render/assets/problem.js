@@ -68,8 +68,8 @@ async function openProblem(row) {
   }
   if (row !== current) return;
   body.append(...asked(found, row));
-  if (!found && !about.served && heldRows.size) body.append(element("p", { class: "left-out" }, "This page does not hold the samples of this problem; offleash view shows them."));
-  if (!found && !heldRows.size) body.append(element("p", { class: "left-out" }, "These runs hold counts alone: there is no sample to show."));
+  if (!found && !about.served && heldRows.size) body.append(element("p", { class: "left-out" }, "This page does not include the samples of this problem; offleash view shows them."));
+  if (!found && !heldRows.size) body.append(element("p", { class: "left-out" }, "These runs have counts only: there is no sample to show."));
   body.append(element("div", { class: "sides" }, [0, 1].map((run) => side(found && found.runs[run], row, run))));
   body.dataset.row = row;
   body.scrollTop = 0;

@@ -87,7 +87,7 @@ function list() {
   state.rows.sort(state.down ? (a, b) => sort(b, a) : sort);
   state.shown = 0;
   document.querySelector("#table tbody").replaceChildren();
-  document.getElementById("count").textContent = `${number(state.rows.length)} of ${plural(total, "problem")}${sure.size ? "; ● surely lost or found (5% false discoveries)" : ""}`;
+  document.getElementById("count").textContent = `${number(state.rows.length)} of ${plural(total, "problem")}${sure.size ? "; ● significantly lost or gained (5% false discoveries)" : ""}`;
   addRows();
 }
 

@@ -46,7 +46,7 @@ FACT = 300  # letters of a fact of a run
 
 @dataclass(frozen=True)
 class Chapter:
-    """Another comparison, told in short."""
+    """Another comparison, in short."""
 
     title: str
     comparison: Comparison
@@ -76,20 +76,20 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-def standing(one: Comparison) -> Table:
+def verdict_table(comparison: Comparison) -> Table:
     """How the samples of both runs were judged."""
-    tally, rows = one.counted.tally, []
-    for r, run in enumerate((one.before, one.after)):
+    tally, rows = comparison.counted.tally, []
+    for r, run in enumerate((comparison.before, comparison.after)):
         drawn = int(tally.drawn_PR[:, r].sum())
-        read = _judged(run) and not one.question.drop_unread
-        told = {"correct": True, "unread": read, "failed": _judged(run), "truncated": _ends(run)}
+        read = _judged(run) and not comparison.question.drop_unread
+        columns = {"correct": True, "unread": read, "failed": _judged(run), "truncated": _ends(run)}
         shares = [
-            f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if known else "not known"
-            for what, known in told.items()
+            f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if is_known else "not known"
+            for what, is_known in columns.items()
         ]
-        a_problem = _range(tally.drawn_PR[:, r])
-        rows.append([run.name, f"{len(tally):,}", f"{drawn:,}", a_problem, *shares, run.verifier or "as logged"])
-    head = ["run", "problems", "samples", "samples a problem", "correct", "unread", "failed", "truncated", "verifier"]
+        per_problem = _range(tally.drawn_PR[:, r])
+        rows.append([run.name, f"{len(tally):,}", f"{drawn:,}", per_problem, *shares, run.verifier or "as logged"])
+    head = ["run", "problems", "samples", "samples per problem", "correct", "unread", "failed", "truncated", "verifier"]
     return Table(head, rows)
 
 
@@ -101,12 +101,12 @@ def steps(subject: FigureInput) -> Table | None:
     k, by_problem = last.change.k, last.tally.per is Per.PROBLEM
     passes = ["pass@1", f"pass@{k:,}" if seen else "share reached"] if by_problem else []
     rows = []
-    for one in subject.comparisons:
-        change = one.change
+    for comparison in subject.comparisons:
+        change = comparison.change
         reached = (change.P + change.E) / change.problems if change.problems else float("nan")
         cells = [whole(float(getattr(change, name))) for name in "PESO"]
         values = [_value(change.value[name]) for name in METRICS]
-        first = [_value(float(one.curves["after"].value_K[0])), _value(reached)] if by_problem else []
+        first = [_value(float(comparison.curves["after"].value_K[0])), _value(reached)] if by_problem else []
         rows.append([change.after, *first, *cells, *values])
     together = subject.union
     if together is not None and by_problem and seen:
@@ -119,18 +119,18 @@ def steps(subject: FigureInput) -> Table | None:
 
 def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
     """What became of token and answer entropy, in words and as a table; None where token entropies are not known."""
-    found = entropies_of(subject.comparison)
-    words = square_words(found, 1)
+    entropies = entropies_of(subject.comparison)
+    words = square_words(entropies, 1)
     if not words:
         return None
     rows = []
-    for name, measure in found.measures.items():
-        named = label(found, name).replace("  ", "answer entropy, ")
+    for name, measure in entropies.measures.items():
+        named = label(entropies, name).replace("  ", "answer entropy, ")
         values = [shown_value(name, value) for value in measure.average.value_R.tolist()]
         rows.append([named, *values, *difference(name, measure.average, 1)])
-    cell = found.squares[0]
+    cell = entropies.squares[0]
     assert cell is not None, "there are words of it"
-    every = len(found.problem_P)
+    every = len(entropies.problem_P)
     few = f" ({cell.problems:,} of {every:,}, where both are known)" if cell.problems < every else ""
     same = f"; on {cell.level:,} one of the two is the same" if cell.level else ""
     counts = (
@@ -138,44 +138,50 @@ def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
         f"{cell.down_down:,}; only token entropy rose on {cell.up_down:,}, only answer entropy on "
         f"{cell.down_up:,}{same}."
     )
-    return [line for line in (words, counts, places_words(found)) if line], Table(["mean", *found.runs, *LAST], rows)
-
-
-def thinned(one: Comparison) -> str:
-    """Why the tiles need not be whole and need not add up from the table of problems; empty where they do."""
-    tally, k = one.counted.tally, one.change.k
-    if one.change.rule is not Rule.SEEN or ((tally.drawn_PR == k) | tally.stopped_PR).all():
-        return ""
-    return (
-        f"More than k = {k:,} samples of some problems were drawn. The numbers above are means over all ways to take k "
-        "of them, so they need not be whole; the classes of single problems, in the figures and the table, go by "
-        f"{'the first k samples' if tally.ordered_R.all() else 'k samples taken at random'} and may add up otherwise."
+    return [line for line in (words, counts, places_words(entropies)) if line], Table(
+        ["mean", *entropies.runs, *LAST], rows
     )
 
 
-def sources(one: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
+def thinned(comparison: Comparison) -> str:
+    """Why the tiles need not be whole numbers or equal the totals of the table of problems; empty where they do."""
+    tally, k = comparison.counted.tally, comparison.change.k
+    if comparison.change.rule is not Rule.SEEN or ((tally.drawn_PR == k) | tally.stopped_PR).all():
+        return ""
+    return (
+        f"More than k = {k:,} samples of some problems were drawn. The numbers above are means over all choices of k "
+        "of them, so they need not be whole; the classes of single problems, in the figures and the table, are from "
+        f"{'the first k samples' if tally.ordered_R.all() else 'k samples taken at random'} and may sum otherwise."
+    )
+
+
+def sources(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
     """What is known of who answered, run by run."""
     return [
-        (run.name, [(key, clipped(value, FACT)) for key, value in run.facts.items()]) for run in (one.before, one.after)
+        (run.name, [(key, clipped(value, FACT)) for key, value in run.facts.items()])
+        for run in (comparison.before, comparison.after)
     ]
 
 
-def reassurance(one: Comparison) -> str:
-    """What was looked for and not found, where there is no warning; and what could not be looked for."""
-    runs = (one.before, one.after)
-    looked, unseen = [f"k = {one.change.k:,} is not small"], []
+def reassurance(comparison: Comparison) -> str:
+    """Which checks raised no warning, and which could not be made; shown where there is no warning."""
+    runs = (comparison.before, comparison.after)
+    looked, unseen = [f"k = {comparison.change.k:,} is not small"], []
     for what, known in (
-        ("samples without a readable answer", all(_judged(run) for run in runs) and not one.question.drop_unread),
+        (
+            "samples without a readable answer",
+            all(_judged(run) for run in runs) and not comparison.question.drop_unread,
+        ),
         ("samples on which the verifier failed", all(_judged(run) for run in runs)),
         ("samples cut at the token limit", all(_ends(run) for run in runs)),
-        ("problems reached only as often as by blind guessing", one.guessing.floor is not None),
+        ("problems solved only as often as by blind guessing", comparison.guessing.floor is not None),
     ):
         if known:
             looked.append(f"there are few or no {what}")
         else:
             unseen.append(what)
-    checked = f"Of what was checked nothing would change the reading: {'; '.join(looked)}."
-    return f"{checked} Not known of these runs: {'; '.join(unseen)}." if unseen else checked
+    checked = f"No check raised a warning: {'; '.join(looked)}."
+    return f"{checked} Not known for these runs: {'; '.join(unseen)}." if unseen else checked
 
 
 def _ends(run: Run) -> bool:
@@ -215,61 +221,63 @@ class PageText:
     chapters: Sequence[Chapter] = ()  # other comparisons, in short
 
 
-def report_page(subject: FigureInput, telling: PageText | None = None, progress: Progress = silent) -> str:
+def report_page(subject: FigureInput, page_text: PageText | None = None, progress: Progress = silent) -> str:
     """A page that needs nothing but itself: all figures, and the samples of some problems."""
     progress("page: choosing the problems it holds")
     store = SampleStore(subject.comparison)
-    held = chosen(subject.detail, store) if _looks(store) else EmbeddedProblems({}, _nothing_to_see(store))
-    return _page(subject, telling or PageText(), held, served=False, progress=progress)
+    embedded = chosen(subject.detail, store) if _looks(store) else EmbeddedProblems({}, _nothing_to_see(store))
+    return _page(subject, page_text or PageText(), embedded, served=False, progress=progress)
 
 
-def view_page(subject: FigureInput, telling: PageText | None = None, progress: Progress = silent) -> str:
+def view_page(subject: FigureInput, page_text: PageText | None = None, progress: Progress = silent) -> str:
     """The same page for a server that hands out every sample of every problem."""
     store = SampleStore(subject.comparison)
     words = "Every sample of every problem, read from the run folders." if _looks(store) else _nothing_to_see(store)
-    return _page(subject, telling or PageText(), EmbeddedProblems({}, words), served=_looks(store), progress=progress)
+    return _page(subject, page_text or PageText(), EmbeddedProblems({}, words), served=_looks(store), progress=progress)
 
 
-def _page(subject: FigureInput, telling: PageText, held: EmbeddedProblems, served: bool, progress: Progress) -> str:
-    one, detail = subject.comparison, subject.detail
-    found: list[Figure | Missing] = []
+def _page(
+    subject: FigureInput, page_text: PageText, embedded: EmbeddedProblems, served: bool, progress: Progress
+) -> str:
+    comparison, detail = subject.comparison, subject.detail
+    drawn: list[Figure | Missing] = []
     for name, draw in FIGURES.items():
         progress(f"page: figure {name}")
         with unchecked():
-            found.append(draw(subject, PAGE))
+            drawn.append(draw(subject, PAGE))
     progress("page: putting it together")
     scripts = [charting(), own_script()]
     about = {
-        "runs": [one.change.before, one.change.after],
-        "k": one.change.k,
+        "runs": [comparison.change.before, comparison.change.after],
+        "k": comparison.change.k,
         "served": served,
-        "problems": table(detail, set(held.documents)),
+        "problems": table(detail, set(embedded.documents)),
     }
     return template("page.html.j2").render(
-        one=one,
-        change=one.change,
+        comparison=comparison,
+        change=comparison.change,
         problems=len(detail.class_P),
-        telling=telling,
-        finding=finding(one),
-        rule=rule_in_words(one),
-        tiles=tiles(one),
-        thinned=thinned(one),
-        rates=rates(one),
-        warnings=[*warnings(one), *([] if subject.flips is None else cautions(subject.flips))],
-        reassurance=reassurance(one),
-        standing=standing(one),
+        page_text=page_text,
+        finding=finding(comparison),
+        rule=rule_in_words(comparison),
+        tiles=tiles(comparison),
+        thinned=thinned(comparison),
+        rates=rates(comparison),
+        warnings=[*warnings(comparison), *([] if subject.flips is None else cautions(subject.flips))],
+        reassurance=reassurance(comparison),
+        verdict_table=verdict_table(comparison),
         entropy=entropy(subject),
-        notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(one.notes)],
+        notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(comparison.notes)],
         steps=steps(subject),
-        figures=[(figure, compiled_charts(figure)) for figure in found if isinstance(figure, Figure)],
-        missing=[figure for figure in found if isinstance(figure, Missing)],
-        held=held.words + _without_texts(subject),
+        figures=[(figure, compiled_charts(figure)) for figure in drawn if isinstance(figure, Figure)],
+        missing=[figure for figure in drawn if isinstance(figure, Missing)],
+        held=embedded.words + _without_texts(subject),
         searched=f"{letters(len(detail.class_P)):,}",
-        documents={row: Markup(text) for row, text in held.documents.items()},
+        documents={row: Markup(text) for row, text in embedded.documents.items()},
         about=Markup(script_json(about)),
         glossary=GLOSSARY,
         misleads=MISLEADS,
-        sources=sources(one),
+        sources=sources(comparison),
         versions=f"offleash {__version__}, Python {platform.python_version()}, "
         + ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
         policy=policy(scripts, served),
@@ -291,14 +299,14 @@ def _without_texts(subject: FigureInput) -> str:
     if not lacking:
         return ""
     return (
-        f" The texts of {' and '.join(lacking)} were not read, so answers and verdicts stand alone: a file that "
-        "--split-by takes apart is read without them; write each run to a file of its own to see them."
+        f" The texts of {' and '.join(lacking)} were not read, so only answers and verdicts are shown. A file that "
+        "--split-by divides is read without texts; write each run to a file of its own to see them."
     )
 
 
 def _nothing_to_see(store: SampleStore) -> str:
     names = " and ".join(store.run(r).name for r in range(2))
     return (
-        f"{names} hold counts alone, so no answer and no sample can be shown here; the figures that need answers are "
-        "left out. Give logs or run folders with samples to look at them."
+        f"{names} have counts only, so there are no answers or samples to show; the figures that need answers are left "
+        "out. Compare logs or run folders with samples to see them."
     )

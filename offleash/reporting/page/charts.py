@@ -64,8 +64,8 @@ def unchecked() -> AbstractContextManager[None]:
 
 def compiled_charts(figure: Figure) -> list[CompiledChart]:
     """The facets of a figure, compiled for the page."""
-    found = [script_json(_vega(facet)) for facet in figure.facets]
-    return [CompiledChart(Markup(text), "canvas" if len(text) > LARGE else "svg") for text in found]
+    texts = [script_json(_vega(facet)) for facet in figure.facets]
+    return [CompiledChart(Markup(text), "canvas" if len(text) > LARGE else "svg") for text in texts]
 
 
 def _vega(facet: Chart) -> dict[str, object]:
@@ -83,9 +83,9 @@ def _vega(facet: Chart) -> dict[str, object]:
 def _tips(spec: Mapping[str, Any]) -> Iterator[list[list[str]]]:
     """What each layer tells of a mark under the pointer: fields and their titles."""
     for layer in spec.get("layer", [spec]):
-        told = layer.get("encoding", {}).get("tooltip")
-        if isinstance(told, list):
-            yield [[one["field"], one.get("title", one["field"])] for one in told]
+        tooltips = layer.get("encoding", {}).get("tooltip")
+        if isinstance(tooltips, list):
+            yield [[tooltip["field"], tooltip.get("title", tooltip["field"])] for tooltip in tooltips]
         if "layer" in layer and layer is not spec:
             yield from _tips(layer)
 
@@ -117,6 +117,6 @@ def _version() -> str:
     """The version of Vega-Lite that charts are written in, as the converter names it."""
     import altair
 
-    found = re.search(r"v(\d+)\.(\d+)", altair.SCHEMA_VERSION)
-    assert found is not None, altair.SCHEMA_VERSION
-    return f"{found[1]}.{found[2]}"
+    match = re.search(r"v(\d+)\.(\d+)", altair.SCHEMA_VERSION)
+    assert match is not None, altair.SCHEMA_VERSION
+    return f"{match[1]}.{match[2]}"

@@ -36,21 +36,21 @@ def chosen(detail: ProblemDetail, store: SampleStore, most: int = BYTES) -> Embe
     changed, others = order(detail)
     letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
     out: dict[int, str] = {}
-    for rows, room in ((changed, most * 4 // 5 if others else most), (others, most)):
-        _fill(out, rows, room, store, letters)
+    for rows, limit in ((changed, most * 4 // 5 if others else most), (others, most)):
+        _fill(out, rows, limit, store, letters)
     return EmbeddedProblems(out, _words(detail, out, len(detail.class_P)))
 
 
-def _fill(out: dict[int, str], wanted: list[int], room: int, store: SampleStore, letters: int) -> None:
+def _fill(out: dict[int, str], wanted: list[int], limit: int, store: SampleStore, letters: int) -> None:
     """Add problems, in their order, while all together fit into so many bytes."""
     size = sum(len(text.encode()) for text in out.values())
     for start in range(0, len(wanted), BATCH):
         rows = wanted[start : start + BATCH]
-        found = problem_documents(store, rows, EACH, letters * 2 // 3, letters // 3, ANSWERS)
+        documents = problem_documents(store, rows, EACH, letters * 2 // 3, letters // 3, ANSWERS)
         for row in rows:
-            text = script_json(_small(found[row], letters))
+            text = script_json(_small(documents[row], letters))
             size += len(text.encode())
-            if size > room and out:
+            if size > limit and out:
                 return
             out[row] = text
 
@@ -80,12 +80,12 @@ def _small(document: Json, letters: int) -> Json:
 
 def _words(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
     if len(held) == total:
-        return f"All {total:,} problems are here, with up to {EACH} samples of each verdict of each run."
+        return f"All {total:,} problems are on this page, with up to {EACH} samples per verdict and run."
     classes = detail.class_P
     parts = []
     for name, what in (
         ("S", "lost"),
-        ("E", "found"),
+        ("E", "gained"),
         ("P", "kept"),
         ("O", "reached by neither"),
         ("?", "undetermined"),
@@ -95,7 +95,7 @@ def _words(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
             have = sum(classes[row] == name for row in held)
             parts.append(f"{have:,} of {every:,} {what}")
     return (
-        f"This page holds {len(held):,} of {total:,} problems with up to {EACH} samples of each verdict of each run "
+        f"This page holds {len(held):,} of {total:,} problems with up to {EACH} samples per verdict and run "
         f"({', '.join(parts)}); the counts of all are in the table. offleash view shows every sample."
     )
 
@@ -124,7 +124,7 @@ def table(detail: ProblemDetail, held: set[int]) -> Json:
         "benchmark": benchmarks if len(set(benchmarks)) > 1 else None,
         "class": "".join(detail.class_P.tolist()),
         "correct": [tally.correct_PR[:, r].tolist() for r in range(2)],
-        "drawn": [_one_or_all(tally.drawn_PR[:, r].tolist()) for r in range(2)],
+        "drawn": [_constant_or_all(tally.drawn_PR[:, r].tolist()) for r in range(2)],
         "first": [tally.head_PR[:, r].tolist() for r in range(2)] if more else None,
         "p": [_rounded(p) for p in detail.p_P.tolist()],
         "sure": [int(row) for row in detail.sure_P.nonzero()[0]],
@@ -132,7 +132,7 @@ def table(detail: ProblemDetail, held: set[int]) -> Json:
     }
 
 
-def _one_or_all(values: list[int]) -> int | list[int]:
+def _constant_or_all(values: list[int]) -> int | list[int]:
     """One number where all are the same."""
     return values[0] if len(set(values)) == 1 else values
 

@@ -1,4 +1,4 @@
-"""The top of the page: the four classes and the rates computed from them, beside what chance would give."""
+"""The top of the page: the four classes and the rates computed from them, beside those of an unchanged model."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from offleash.render.json import count
 from offleash.render.numbers import whole
 from offleash.stats.change import METRICS
 
-MEANS = {
+MEANING_OF_CLASS = {
     "P": "reached by both runs",
     "E": "reached by {after} alone",
     "S": "reached by {before} alone",
@@ -28,8 +28,8 @@ class Tile:
     value: str
     exact: float | int | None
     meaning: str
-    chance: str  # what chance alone would give; empty where that is no question
-    certain: str
+    chance: str  # what resampling an unchanged model would give; empty for P and O
+    significant: str  # how many at least, with 95% confidence; empty for P and O
 
 
 @dataclass(frozen=True)
@@ -52,30 +52,32 @@ class RateTile:
     zero_at: float | None  # where 0 lies, of a rate that may be negative
 
 
-def tiles(one: Comparison) -> list[Tile]:
+def tiles(comparison: Comparison) -> list[Tile]:
     """P, E, S and O."""
-    change, found = one.change, one.evidence
-    expected = {} if found.null is None else {"E": found.null.expected_E, "S": found.null.expected_S}
-    surely = {"E": found.gains_at_least, "S": found.losses_at_least}
+    change, evidence = comparison.change, comparison.evidence
+    expected = {} if evidence.null is None else {"E": evidence.null.expected_E, "S": evidence.null.expected_S}
+    at_least = {"E": evidence.gains_at_least, "S": evidence.losses_at_least}
     out = []
     for name in ("P", "E", "S", "O"):
         value = float(getattr(change, name))
-        chance = f"{expected[name]:.1f} by chance alone" if name in expected else ""
-        least = surely.get(name)
-        certain = "" if least is None else f"{f'at least {least:,}' if least else 'none surely'} real (95% confidence)"
-        meaning = MEANS[name].format(before=change.before, after=change.after)
-        out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, certain))
+        chance = f"{expected[name]:.1f} if the model were unchanged" if name in expected else ""
+        least = at_least.get(name)
+        significant = (
+            "" if least is None else f"{f'at least {least:,}' if least else 'none'} significant (95% confidence)"
+        )
+        meaning = MEANING_OF_CLASS[name].format(before=change.before, after=change.after)
+        out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, significant))
     return out
 
 
-def rates(one: Comparison) -> list[RateTile]:
+def rates(comparison: Comparison) -> list[RateTile]:
     """SRR, NDR, SDS and NSCR."""
-    by_chance = chance_rates(one)
-    return [_rate(one, name, by_chance.get(name)) for name in METRICS]
+    by_chance = chance_rates(comparison)
+    return [_rate(comparison, name, by_chance.get(name)) for name in METRICS]
 
 
-def _rate(one: Comparison, name: str, chance: float | None) -> RateTile:
-    value, interval = one.change.value[name], one.change.interval[name]
+def _rate(comparison: Comparison, name: str, chance: float | None) -> RateTile:
+    value, interval = comparison.change.value[name], comparison.change.interval[name]
     floor = -1.0 if name == "NSCR" else 0.0
     known = bool(np.isfinite(value))
 
@@ -90,11 +92,11 @@ def _rate(one: Comparison, name: str, chance: float | None) -> RateTile:
         value=f"{value:.3f}" if known else "–",
         exact=float(value) if known else None,
         interval=f"[{interval.low:.3f}, {interval.high:.3f}]" if known else "",
-        reason=one.change.reason(name) or "",
+        reason=comparison.change.reason(name) or "",
         at=place(value) if known else 0.0,
         left=place(interval.low) if known else 0.0,
         width=round(place(interval.high) - place(interval.low), 2) if known else 0.0,
         chance_at=None if chance is None else place(chance),
-        chance="" if chance is None else f"{chance:.3f} by chance alone",
+        chance="" if chance is None else f"{chance:.3f} if the model were unchanged",
         zero_at=place(0.0) if floor < 0 else None,
     )
