@@ -60,9 +60,7 @@ def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataF
     # From here on a problem has one id in all files.
     shared = everything.group_by("problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
     if shared:
-        notes.append(
-            Note(f"{shared} problems are in several of the {len(parts)} files: their samples are added up (seeds)")
-        )
+        notes.append(Note(f"{shared} problems are in several of the {len(parts)} files: their samples add up (seeds)"))
     if "sample" in everything.columns:
         everything, repeat_notes = _without_repeats(everything, parts)
         notes += repeat_notes

@@ -65,7 +65,7 @@ def test_run_folders_that_number_other_problems_alike_are_not_merged(tmp_path: P
         rows = [{"id": i, "question": f"{name} {i}?", "response": "x", "correct": True} for i in range(3)]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         import_logs(str(tmp_path / f"{name}.jsonl"), tmp_path / "runs" / name)
-    with pytest.raises(OffleashError, match="different things"):
+    with pytest.raises(OffleashError, match="for different problems"):
         load(f"{tmp_path}/runs/*")
     import_logs(f"{tmp_path}/*.jsonl", tmp_path / "both")
     assert set(tally(load(tmp_path / "both")).tally.benchmark_P) == {"aime", "math"}

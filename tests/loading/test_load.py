@@ -117,7 +117,7 @@ def test_runs_of_the_same_name_are_called_after_the_folder_that_differs(tmp_path
 
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OffleashError, match="save it to a file"):
+    with pytest.raises(OffleashError, match="Save it to a file"):
         load(tmp_path / "pipe")
 
 
@@ -195,7 +195,7 @@ def test_ids_that_name_samples_do_not_name_problems(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (run,) = load(path)
     assert counts(path) == ([4, 4, 4], [2, 2, 2])
-    assert any("told by text" in note.text for note in run.notes)
+    assert any("matched by text" in note.text for note in run.notes)
 
 
 def test_a_seed_that_is_the_same_in_every_row_numbers_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -41,7 +41,7 @@ def test_a_sample_is_reproducible_and_keeps_the_order(tmp_path: Path) -> None:
     assert ids != load_problems("aime24", source=path, size=10, seed=4).frame["problem"].to_list()
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(height=st.integers(1, 40), seed=st.integers(0, 2**64), data=st.data())
 def test_a_sample_holds_different_problems(height: int, seed: int, data: st.DataObject) -> None:
     size = data.draw(st.integers(1, height))

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offleash.data.tables import question_hash
@@ -203,6 +203,7 @@ WORDS = ["correct", "Incorrect", "TRUE", "false", "pass", "passed", "failed", "C
 MEANT = [True, False, True, False, True, True, False, True, False, True, False, False]
 
 
+@settings(deadline=None)  # the first example imports a parser
 @given(st.permutations(range(len(WORDS))))
 def test_words_mean_the_same_in_every_order_and_container(order: list[int]) -> None:
     rows: list[dict[str, object]] = [{"id": index, "verdict": WORDS[index]} for index in order]

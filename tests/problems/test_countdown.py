@@ -7,7 +7,7 @@ import pytest
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.loading.problem_set import problem_set
+from offleash.loading.problem_set import load_problems
 from offleash.problems.countdown import LIMIT, PARTS, generate, numbers_of, part_of, random_steps, steps_text, value_of
 from offleash.verifiers.countdown import decide
 from offleash.verifiers.verifier import Case
@@ -96,18 +96,18 @@ def test_a_step_stays_a_whole_number_below_the_limit(left: int, sign: str, right
 
 def test_what_is_no_part_size_or_seed_is_refused_with_the_next_step() -> None:
     with pytest.raises(OffleashError, match=r"no part of countdown 'tests'. Did you mean 'test'"):
-        problem_set("countdown:tests")
+        load_problems("countdown:tests")
     with pytest.raises(OffleashError, match="--size 0"):
-        problem_set("countdown:dev", size=0)
+        load_problems("countdown:dev", size=0)
     with pytest.raises(OffleashError, match="--problem-seed -1"):
-        problem_set("countdown:dev", seed=-1)
+        load_problems("countdown:dev", seed=-1)
     with pytest.raises(OffleashError, match="countdown is generated"):
-        problem_set("countdown", source="copy.jsonl")
+        load_problems("countdown", source="copy.jsonl")
 
 
 def test_the_part_is_test_where_none_is_named() -> None:
-    assert problem_set("countdown", size=5).equals(problem_set("countdown:test", size=5))
-    assert problem_set("countdown").height == 200
+    assert load_problems("countdown", size=5).frame.equals(load_problems("countdown:test", size=5).frame)
+    assert load_problems("countdown").frame.height == 200
 
 
 def test_more_problems_than_there_are_is_refused_with_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_the_command_prints_problems_of_a_part() -> None:
 def test_what_the_command_prints_is_read_again_and_judged_alike(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("printed") / "p.jsonl"
     path.write_text(offleash("problems", "countdown:dev", "--size", "6").out)
-    again = problem_set(path)
-    made = problem_set("countdown:dev", size=6)
+    again = load_problems(path).frame
+    made = load_problems("countdown:dev", size=6).frame
     assert again["prompt"].to_list() == made["prompt"].to_list()
     assert [json.loads(text) for text in again["details"]] == [json.loads(text) for text in made["details"]]

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import offleash
 from offleash.errors import OffleashError
 from offleash.lab.countdown import tokenizer
-from offleash.loading.problem_set import problem_set
+from offleash.loading.problem_set import load_problems
 from offleash.problems.countdown import generate
 from offleash.training.checkpoints import newest
 from offleash.training.loop import Training, train
@@ -249,7 +249,7 @@ def test_a_rate_beyond_all_numbers_is_refused_in_words(tmp_path: Path) -> None:
 def test_what_it_leaves_is_a_model_for_every_tool(tmp_path: Path) -> None:
     trained = train(SMALL, tmp_path)
     drawn = offleash.draw(
-        problem_set("countdown:dev", size=3),
+        load_problems("countdown:dev", size=3).frame,
         f"hf:{trained.model}",
         k=4,
         out=tmp_path / "drawn",
