@@ -29,7 +29,11 @@ class NotArithmeticError(ValueError):
 
 
 def parsed(text: str) -> Tree:
-    """The expression as a tree: two stacks, no recursion."""
+    """The expression as a tree, by Dijkstra's shunting yard: two stacks, no recursion, so depth costs no stack.
+
+    >>> parsed("(3+5)*2")
+    ('*', (('+', (Fraction(3, 1), Fraction(5, 1))), Fraction(2, 1)))
+    """
     operands: list[Tree] = []
     waiting: list[str] = []  # operations and brackets whose right side is still being read
     operand_next, brackets, numbers = True, 0, 0
@@ -99,7 +103,11 @@ def leaves(tree: Tree) -> list[Fraction]:
 
 
 def canonical(tree: Tree) -> str:
-    """One text for all ways of writing the same way: order and grouping of sums and of products do not count."""
+    """One text for all expressions that differ only in the order and grouping of sums and of products.
+
+    >>> canonical(parsed("2*(5+3)")), canonical(parsed("(3+5)*2"))
+    ('(3+5)*2', '(3+5)*2')
+    """
     terms = sorted(_terms(tree, 1), key=lambda term: (-term[0], term[1]))
     written = "".join(("+" if sign > 0 else "-") + text for sign, text in terms)
     return written.removeprefix("+")
@@ -125,6 +133,7 @@ def _number(text: str) -> Fraction:
 
 
 def _apply(operation: str, operands: list[Tree]) -> None:
+    """Replace the last one or two operands by the operation on them."""
     right = operands.pop()
     arguments = (right,) if operation == "neg" else (operands.pop(), right)
     operands.append((operation, arguments))

@@ -75,6 +75,7 @@ def readable(case: Case) -> str:
 
 
 def _choices(case: Case) -> list[str]:
+    """The texts of the choices; empty where the problem has none and letters alone are compared."""
     given = case.details.get("choices")
     return [text for text in given if isinstance(text, str)] if isinstance(given, list | tuple) else []
 

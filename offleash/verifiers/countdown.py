@@ -23,7 +23,7 @@ CHAIN = 10  # equal signs in an answer of one line: (3+5)*2 = 8*2 = 16
 
 
 def decide(case: Case) -> Judgement:
-    """Whether the answer reaches the target by the rules; its solution is the way it was done, in one writing."""
+    """Whether the answer reaches the target by the rules; its solution is its expression in canonical form."""
     if why := readable(case):
         return Judgement(Verdict.FAILED, why)
     rules = _rules(case.details)
@@ -51,10 +51,12 @@ def readable(case: Case) -> str:
 
 @dataclass(frozen=True)
 class Rules:
+    """What an answer must reach, from what."""
+
     numbers: tuple[int, ...]
     target: int
-    all: bool = False
-    integers: bool = False
+    all: bool = False  # every number must be used
+    integers: bool = False  # no fraction on the way
 
 
 def way(answer: str, rules: Rules) -> Tree:
@@ -127,6 +129,7 @@ class _Supply:
 
 
 def _rules(details: Mapping[str, object]) -> Rules:
+    """The rules of details that `readable` has accepted."""
     numbers, target = details["numbers"], details["target"]
     assert isinstance(numbers, list)
     assert isinstance(target, int)
@@ -150,7 +153,7 @@ _STEP = re.compile(r"\s?([0-9]{1,9}) ?([-+*/]) ?([0-9]{1,9}) ?= ?([0-9]{1,9})\s?
 
 
 def decide_steps(case: Case) -> Judgement | None:
-    """The judgement of plain steps, to the word that of the countdown verifier; None: it must be asked."""
+    """The judgement of plain steps, word for word that of `decide`; None where `decide` must be called."""
     numbers, target = case.details.get("numbers"), case.details.get("target")
     if not isinstance(numbers, list) or not isinstance(target, int) or not _plain(case, numbers, target):
         return None
@@ -190,7 +193,7 @@ def decide_steps(case: Case) -> Judgement | None:
 
 
 def _plain(case: Case, numbers: list[object], target: int) -> bool:
-    """Whether the details are as they should be, and the answer short: whatever else there is, the verifier tells."""
+    """Whether the details are well-formed and the answer is short; anything else is left to `decide`."""
     kinds = {type(number) for number in (*numbers, target)}
     switches = (case.details.get(name, True) for name in ("all", "integers"))
     sizes = 0 < len(numbers) <= MOST and 0 < len(case.answer) <= LONGEST_STEPS

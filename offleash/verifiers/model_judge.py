@@ -18,11 +18,12 @@ from offleash.verifiers.verifier import Case, Judgement
 
 Ask = Callable[[str], str]  # a prompt in, a reply out; raises OffleashError when nobody answers
 
-TRIES = 3  # of a reply that can be read
+# TRIES, LONGEST, PROMPT and REMINDER are hashed into the judge's identity: changing one makes old verdicts another's.
+TRIES = 3  # requests until a reply can be read
 LONGEST = 4000  # characters of the judged answer that are shown
 OUTCOMES = {
     "A": Judgement(Verdict.CORRECT),
-    "B": Judgement(Verdict.WRONG, "incorrect, says the referee"),
+    "B": Judgement(Verdict.WRONG, "incorrect, says the judge model"),
     "C": Judgement(Verdict.UNREAD, "not attempted"),
 }
 WORDS = {"CORRECT": "A", "INCORRECT": "B", "NOT ATTEMPTED": "C"}
@@ -71,7 +72,7 @@ VERDICT = re.compile(r"(?:(?:FINAL )?(?:ANSWER|GRADE|VERDICT)(?: IS)?[ :]+)?\(?(
 
 
 def decide(case: Case, ask: Ask) -> Judgement:
-    """The referee's verdict on an answer, asked for until it can be read, at most `TRIES` times."""
+    """The judge model's verdict on an answer; a reply that cannot be read is requested again, up to `TRIES` times."""
     if unusable := readable(case):
         return Judgement(Verdict.FAILED, unusable)
     if not case.answer.strip():
@@ -82,24 +83,24 @@ def decide(case: Case, ask: Ask) -> Judgement:
         try:
             reply = ask(question + REMINDER * bool(attempt))
         except OffleashError as error:
-            return Judgement(Verdict.FAILED, f"the referee did not answer: {error}")
+            return Judgement(Verdict.FAILED, f"the judge model did not answer: {error}")
         letter = outcome(reply)
         if letter is not None:
             return OUTCOMES[letter]
-    return Judgement(Verdict.FAILED, f"the referee gave no grade in {TRIES} replies; the last began {reply[:80]!r}")
+    return Judgement(Verdict.FAILED, f"the judge model gave no grade in {TRIES} replies; the last began {reply[:80]!r}")
 
 
 def readable(case: Case) -> str:
-    """Empty, or why the problem cannot be put before a referee."""
+    """Empty, or why a model cannot judge answers to this problem."""
     if case.gold is None or not case.gold.strip():
         return "there is no gold answer"
     if not case.question.strip():
-        return "there is no question, and a referee must know what was asked"
+        return "there is no question, and a judge model needs it"
     return ""
 
 
 def identity(model: str) -> str:
-    """What verdicts of this referee are stored under: another judging model or prompt is another referee."""
+    """What verdicts of this judge model are stored under: another model or another prompt is another judge."""
     text = "\n".join((model, str(TRIES), str(LONGEST), PROMPT, REMINDER))
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", model.replace("/", "--"))[:80]
@@ -107,7 +108,7 @@ def identity(model: str) -> str:
 
 
 def prompt(case: Case) -> str:
-    """The page put before the referee; the same case gives the same page."""
+    """The prompt for the judge model; the same case gives the same prompt, so that its verdict can be cached."""
     texts = {"question": case.question, "gold": case.gold or "", "answer": _shortened(case.answer)}
     fence = _fence(case)
     return PROMPT.format(fence=fence, **{name: _defused(text, fence) for name, text in texts.items()})

@@ -1,12 +1,14 @@
-"""VERIFIERS: every verifier by name. Adding one is a file and an entry here."""
+"""VERIFIERS: every verifier by name. Adding one is a file and an entry here.
+
+Names, revisions and steps are part of what verdicts are stored and cached under: change a revision when a verdict
+changes, and never a name.
+"""
 
 from offleash.data.verdict import STORED_AS
 from offleash.errors import unknown
 from offleash.verifiers.countdown import decide_steps
 from offleash.verifiers.math.exact import decide_exactly
 from offleash.verifiers.verifier import Isolation, Verifier
-
-GIB = 1 << 30
 
 VERIFIERS: dict[str, Verifier] = {
     "string": Verifier(
@@ -73,7 +75,7 @@ VERIFIERS: dict[str, Verifier] = {
 
 
 def verifier(name: str) -> Verifier:
-    """The verifier of that name, or an error with the nearest one."""
+    """The verifier of that name, as users or run folders call it; an unknown one is an error with the nearest name."""
     stored = STORED_AS.get(name, name)
     if stored not in VERIFIERS:
         raise unknown("verifier", name, [*VERIFIERS, *STORED_AS])

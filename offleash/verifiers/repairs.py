@@ -22,7 +22,7 @@ SCIENTIFIC = re.compile(
 )
 SIMPLE = re.compile(r"[\w.]*")  # an operand that needs no brackets
 LONGEST = 200_000  # characters; no task has a longer answer, and a text of megabytes is not worth the seconds
-TURNS = 8  # an unwrapped text may show one more layer; more layers than this nobody writes
+TURNS = 8  # readings: an unwrapped text may show one more layer, and nobody writes more layers than this
 
 FRACTIONS = frozenset((r"\frac", r"\dfrac", r"\tfrac", r"\cfrac"))
 WRAPPERS = frozenset(
@@ -137,6 +137,7 @@ def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Fram
 
 
 def _brace(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
+    """An opening brace that belongs to no command: thousands `{,}`, degrees, or a group. Returns where to go on."""
     if text.startswith(",}", at):
         thousands = pieces.last()[-1:].isdigit() and THOUSAND.match(text, at + 2)
         pieces.append("" if thousands else ",")
@@ -151,6 +152,7 @@ def _brace(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
 
 
 def _close(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
+    """A closing brace, by what it closes; after a numerator the denominator is opened. Returns where to go on."""
     if not frames or frames[-1].kind == "group":
         if frames:
             frames.pop()

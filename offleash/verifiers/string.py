@@ -51,7 +51,11 @@ def readable(case: Case) -> str:
 
 
 def normal(text: str) -> str:
-    """A text in its normal form: the same for all that differ only in what is forgiven."""
+    """A text in its normal form: the same for all texts that differ only in what the module's docstring ignores.
+
+    >>> normal(" **The  Seine.** ")
+    'the seine'
+    """
     text = " ".join(text.split())
     if not _piled_up(text):
         text = unicodedata.normalize("NFKC", text)
@@ -70,6 +74,7 @@ def too_long(answer: str, texts: Iterable[str]) -> bool:
 
 
 def _accepted(case: Case) -> list[str]:
+    """The gold answer and the alternatives of the details."""
     more = case.details.get("accepted", [])
     others = [text for text in more if isinstance(text, str)] if isinstance(more, list | tuple) else []
     return ([case.gold] if case.gold is not None else []) + others

@@ -3,6 +3,12 @@
 Every model gets the same steps, and the step that succeeded is stored with the verdict: a formatting habit that one
 model has and the other lacks would otherwise look like a change of support. All steps are linear in the text; the
 patterns are in marks.py and sentences.py.
+
+Steps go from marks that a writer makes on purpose (tags, boxes, ####) over statements ("the answer is") to guesses from
+position (the closing sentence, the last formula, the last number, the whole text). A later step may take a number from
+the middle of a derivation for the answer, so it must not run where an earlier one has found a mark. Which steps a
+verifier uses follows from its problems: `last_number` suits grade-school problems, whose every answer is a number, and
+would credit luck on formulas.
 """
 
 import re
@@ -37,7 +43,24 @@ class SearchRegion(NamedTuple):
 
 
 def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bool = False) -> Extraction:
-    """The answer of a text; `opened`: the prompt had already opened the block of reasoning."""
+    r"""The answer of a text, and the step that found it.
+
+    Args:
+        text: a whole sample.
+        steps: keys of STEPS, in order.
+        truncated: the sample was cut off at its token limit. Steps that read a closing sentence do not apply: the text
+            has none.
+        opened: the prompt had already opened the block of reasoning.
+
+    Returns:
+        The answer, raw but for white space, Markdown and a final full stop. No answer with the step `unfinished` where
+        the text ends inside its reasoning, whatever it holds: the model was not done.
+
+    >>> extract("So x = 4. Thus the answer is $5$.", ("boxed", "stated"))
+    Extraction(answer='5', step='stated')
+    >>> extract("<think> maybe \boxed{5}", ("boxed", "stated"))
+    Extraction(answer=None, step='unfinished')
+    """
     end = text.rfind(THOUGHT) if THOUGHT in text else -1
     start = text.rfind(THINK) if THINK in text else -1
     if start > end or (opened and end < 0):
@@ -47,13 +70,16 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
         answer = _tidy(STEPS[step](place), step)
         if answer:
             return Extraction(answer, step)
-    if end >= 0:  # the reasoning was finished and nothing was said after it: its last marked answer stands
+    if end >= 0:  # the reasoning is finished and gives no answer after it: the last marked answer inside it counts
         inside = SearchRegion(text, True, truncated)
         for step in steps:
             answer = _tidy(STEPS[step](inside), step) if step in MARKED else None
             if answer:
                 return Extraction(answer, step)
     return Extraction(None, None)
+
+
+# One function per step. Those that rely on how a text ends do not read truncated samples.
 
 
 def _tag(place: SearchRegion) -> str | None:
@@ -131,11 +157,12 @@ STEPS: dict[str, Callable[[SearchRegion], str | None]] = {
     "whole": _whole,
     "program": _program,
 }
-MARKED = {"tag", "boxed", "code"}  # marks that nobody makes by accident
-AS_WRITTEN = {"code", "program"}
+MARKED = {"tag", "boxed", "code"}  # marks that nobody makes by accident, so they count inside reasoning too
+AS_WRITTEN = {"code", "program"}  # indentation and final stops have a meaning
 
 
 def _tidy(answer: str | None, step: str) -> str | None:
+    """Without the Markdown and the full stop of the sentence around it; a tag's content has no sentence around it."""
     if answer is None or step in AS_WRITTEN:
         return answer
     if len(answer) > LONGEST:

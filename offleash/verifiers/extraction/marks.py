@@ -27,6 +27,7 @@ def tagged(text: str, truncated: bool) -> str | None:
 
 
 def has_box(text: str) -> bool:
+    """Whether a text names a box, balanced or not."""
     return any(box in text for box in BOXES)
 
 
@@ -62,7 +63,7 @@ def _content(text: str, start: int) -> tuple[str, int] | None:
     if opening < 0 or text[name_end:opening].strip():
         short = _SHORT_BOX.match(text, start, start + 80)
         return (short[1], short.end()) if short else None
-    depth = 0
+    depth = 0  # _BRACE also matches escapes, so that \{ and \} do not count
     for brace in _BRACE.finditer(text, opening, min(len(text), opening + REACH)):
         if brace[0] == "{":
             depth += 1
@@ -105,6 +106,7 @@ def after_hashes(text: str) -> str | None:
 
 
 def _is_last(text: str, start: int) -> bool:
+    """Whether nothing but this line follows: GSM8K's solutions end so, and a heading has a text below it."""
     return not text[start:].strip().count("\n")
 
 

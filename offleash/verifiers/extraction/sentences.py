@@ -5,14 +5,14 @@ Linear in the text.
 
 import re
 
-TRIES = 4  # statements looked at from the end
+TRIES = 4  # statements looked at from the end: the last one may be empty ("The answer is:"), rarely several are
 TAIL = 4_000  # characters at the end of a text in which an answer in words is looked for
 NUMBER = (
     r"[-+−]?\s?(?:[$€£]\s?|\\\$)?(?:\d{1,3}(?:(?:,|\{,\}|,\\!)\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?(?:\s?\\?%)?"
     r"|[-+−]?(?:\$)?\.\d+"
 )
 _NUMBER = re.compile(rf"(?<![A-Za-z0-9_.\\^{{]){NUMBER}|(?<=\*\*){NUMBER}")
-_SIGNS = ("|>", "</s>", "<eos>", "orrect", "INST]", "inst]")  # one of them stands in every ending
+_SIGNS = ("|>", "</s>", "<eos>", "orrect", "INST]", "inst]")  # every ending holds one: looked for before the pattern
 _ENDINGS = re.compile(  # what models add after their last word
     r"(?:<\|[^|<>]{1,30}\|>\s*\w*|</s>|<eos>|I hope (?:it|this) is correct\.?|\[/?INST\])\s*$", re.IGNORECASE
 )
@@ -27,7 +27,7 @@ _STATED = re.compile(
 _FINAL = re.compile(r"final\s+answer\s*(?:\*\*)?\s*(?::|\bis\b)\s*", re.IGNORECASE)
 _PLAIN = re.compile(r"[-+−$€£\d.,/\s%°]{1,60}")
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
-_COPULA = re.compile(
+_COPULA = re.compile(  # words after which a sentence gives its result: "is", "gives", "=", a colon that is no ratio
     r"(?:\b(?:is|are|was|were|equals?|be|gives?|gets?|by|(?<!\d )to|about|approximately|roughly|worth|"
     r"totals?)\b|it's|there're|[=≈]|:(?!\d))\s*(?:exactly|about|approximately|roughly|only|just|"
     r"equal to|worth|up to|now|a total of|\*\*|:)?\s*",
@@ -39,6 +39,7 @@ _FORMULA = re.compile(
     re.DOTALL,
 )
 _WORDS = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}\s+[A-Za-z]{2,}|[^\W\d_A-Za-zα-ωΑ-Ω]{2,}")
+# A full stop ends a sentence unless it may be a decimal point or an ellipsis.
 _SENTENCE_END = re.compile(r"(?<=[^\d\s.][.!?])\s+(?=[A-Z\"'(\[])|(?<=\d[.!?])\s+(?=[A-Z\"'(\[])|\n\s*\n|。")
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|so|final answer|in total|altogether|conclusion|finally)\b", re.I)
 _NOT_WORDS = re.compile(
@@ -50,7 +51,7 @@ _LISTED = re.compile(rf"(?:{_SINGLE})(?:\s*,?\s*(?:and|or)\s+(?:{_SINGLE})|\s*,\
 _GLUED = re.compile(r"(?=[√π^:/×·(\\])[^\s,;]{1,60}")
 _GOES_ON = re.compile(rf"\s*(?:,\s*(?:(?:and|or)\s+)?{NUMBER}|(?:and|or|to|out of)\s+(?:{NUMBER}|[a-z]\s*=))", re.I)
 _ALTERNATIVES = re.compile(r"=\s*[-−\d.,/]+\s*or\s+[A-Za-z]\s*=")
-_HEDGED = re.compile(
+_HEDGED = re.compile(  # the number of such a sentence is a bound, a step or a denial, not the answer
     r"\b(?:less|more|greater|fewer|smaller|larger|at least|at most|between|not|step|minus|negative)\b|^\s*#", re.I
 )
 _STANDALONE = re.compile(r"(?<![\w'\\])\(?([A-Z])\)?(?![\w'])")
@@ -121,6 +122,7 @@ def last_formula(text: str) -> str | None:
 
 
 def last_number(text: str) -> str | None:
+    """The last number of the text, whatever it says: a guess, used only where every answer is a number."""
     numbers = _NUMBER.findall(tail(text))
     return numbers[-1].strip() if numbers else None
 

@@ -31,7 +31,12 @@ def decide(case: Case) -> Judgement:
 
 
 def decide_by_algebra(case: Case) -> Judgement:
-    """The slow half of `decide`, which the quick half must never contradict."""
+    """The slow half of `decide`, which the quick half must never contradict.
+
+    The order: equal texts first, since they need no parser; limits before parsing, since parsing alone can take for
+    ever; a numeric probe before SymPy, which spends its time on proving that different things differ; guards last,
+    since they only ever turn "equal" into "wrong".
+    """
     gold, answer = distinguish_capitals(cleaned(gold_text(case.gold or "")), cleaned(case.answer))
     if gold and squeezed(gold) == squeezed(answer):
         return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
@@ -48,6 +53,7 @@ def decide_by_algebra(case: Case) -> Judgement:
     if letters(gold) != letters(answer) and clearly_apart(value_of(complex_expected), value_of(complex_parsed)):
         return Judgement(Verdict.WRONG)
     if not equal(expected, parsed):
+        # `i` is a letter for the parser, and in most problems it is one: the imaginary unit is the second guess
         expected, parsed = complex_expected, complex_parsed
         if not equal(expected, parsed):
             return Judgement(Verdict.WRONG)

@@ -28,6 +28,7 @@ def decide_exactly(case: Case) -> Judgement | None:
     gold, answer = gold_text(case.gold), inside(case.answer)
     if answer == gold and answer:
         return Judgement(Verdict.CORRECT, solution=gold)
+    # letters of choices; the parser reads both cases alike, so what differs only in case is left to it
     if len(answer) == len(gold) == 1 and (answer + gold).isascii() and (answer + gold).isalpha():
         return None if answer.lower() == gold.lower() else Judgement(Verdict.WRONG)
     expected, value = _plain_gold(gold), plain_number(answer)
@@ -70,7 +71,7 @@ def _plain_gold(gold: str) -> Fraction | None:
 
 
 LENGTH = 2_000  # characters of a formula
-DEPTH = 30  # of braces and brackets
+DEPTH = 30  # of braces and brackets: the parser recurses
 EXPONENT = 20_000  # largest exponent written out
 FACTORIAL = 5_000  # largest argument of a factorial
 RANGE = 100_000  # largest bound of a sum or product
@@ -108,6 +109,7 @@ def beyond(text: str) -> str:
 
 
 def _large(digits: str, bound: int) -> bool:
+    """Whether a numeral exceeds a bound, without converting a hostile one: `int` is quadratic in its digits."""
     return len(digits) > 12 or int(digits) > bound
 
 

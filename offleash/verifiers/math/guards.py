@@ -3,6 +3,9 @@ r"""Guards: reasons to distrust math-verify's "equal", each for a way in which i
 The parser recovers from errors by dropping what it does not know (`4 \foo{3}`, `4 \mid 5`, `\neq 4` all read as one
 number), ignores units and bases, and compares rounded numbers (1/2004! equals 1/2006!). An answer is not accepted when
 it holds something the parser drops that the gold answer does not hold, and the other way round.
+
+A guard may cost a right answer in a strange form; a missing guard credits a wrong one. The second is worse here: of
+thousands of samples per problem, one false "correct" puts the problem into the model's support.
 """
 
 import re
@@ -25,7 +28,7 @@ _KNOWN = frozenset(  # commands that the parser reads, or that carry no meaning 
     supseteq ast star det sgn arg Re Im ell hbar cdotp imath jmath i e d not percent dollar euro pounds yen
     """.split()  # noqa: SIM905
 )
-_DROPPED = {
+_DROPPED = {  # commands that change the meaning, and that the parser reads over all the same
     "mid",
     "nmid",
     "to",
@@ -57,7 +60,7 @@ _EVALUATED = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min|time
 def objection(gold: str, answer: str, expected: tuple[object, ...], parsed: tuple[object, ...]) -> str:
     """Why an answer that math-verify takes for equal is not accepted; empty where nothing speaks against it."""
     if letters(gold) == letters(answer):
-        return ""
+        return ""  # the same text: whatever the parser drops, it drops from both
     lost, added = Counter(dropped(gold)), Counter(dropped(answer))
     if lost != added:
         return f"the parser drops {next(iter((added - lost) + (lost - added)))!r} from one of the two"
@@ -99,6 +102,7 @@ def dropped(text: str) -> list[str]:
 
 
 def _bases(text: str) -> list[str]:
+    """The bases that numerals are written in, as in `11_2` or `2A_{16}`."""
     return sorted(_BASE.findall(text))
 
 
@@ -122,7 +126,11 @@ _SUM = re.compile(r"[^=<>]*[A-Za-z)}]\s*[-+*/]\s*[A-Za-z\d(\\][^=<>]*=[^=]*")
 
 
 def misplaced(gold: str, answer: str) -> str:
-    """Why two texts of equal entries are not the same answer; empty where nothing speaks against it."""
+    """Why two texts of equal entries are not the same answer; empty where nothing speaks against it.
+
+    The parser makes sets of lists, so 1, 1, 2 equals 1, 2, 2; drops the names of `x=2, y=1`; and reads the points AB as
+    the product A*B, which equals BA.
+    """
     expected, given = _entries(gold), _entries(answer)
     if expected and given and len(expected) == len(given):
         values, others = [value for _, value in expected], [value for _, value in given]
@@ -130,7 +138,7 @@ def misplaced(gold: str, answer: str) -> str:
             return "other entries are repeated"
         named = all(name for name, _ in expected) and len({name for name, _ in expected}) == len(expected)
         if named and not any(name for name, _ in given) and answer.lstrip().startswith("(") and values != others:
-            return "the entries stand in another order"
+            return "the entries are in another order"
     points, others_points = _POINTS.fullmatch(gold), _POINTS.fullmatch(answer)
     if points and others_points and len(points[2]) > 2 and not _same_points(points, others_points):
         return "the points are named in another order"
@@ -175,7 +183,7 @@ UNITS = {
 
 
 def unitless(text: str) -> str:
-    """Without the unit at its end, told by its font or after a bare number; a lone letter is a variable otherwise."""
+    """Without the unit at its end, known by its font or after a bare number; a lone letter is a variable otherwise."""
     return _BARE.sub(r"\1", _LAST_WORDS.sub("", text) or text)
 
 

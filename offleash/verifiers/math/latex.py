@@ -32,6 +32,7 @@ _IDLE = re.compile(
 )
 _TOKEN = re.compile(r"\\(?:text|mathrm|mbox)[a-z]*\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z]{3,}|[A-Za-z]")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\overline\s*\{?(\d{1,12})\}?")
+# Applied in order: characters of other alphabets first, so that the later rules need to know one form only.
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), by)
     for pattern, by in [
@@ -149,6 +150,7 @@ def _renamed(text: str, names: dict[str, str]) -> str:
 
 
 def _as_fraction(match: re.Match[str]) -> str:
+    r"""A repeating decimal as the fraction it is: `0.1\overline{6}` = (16 - 1) / 90."""
     whole, fixed, repeat = match[1] or "0", match[2], match[3]
     denominator = (10 ** len(repeat) - 1) * 10 ** len(fixed)
     numerator = int(whole + fixed + repeat) - int(whole + fixed)

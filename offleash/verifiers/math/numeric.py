@@ -7,8 +7,8 @@ from typing import Any
 
 RELATIVE = 1e-5  # numbers that are not exact agree to this, however small they are
 APART = 1e-2  # relative; what is closer is left to algebra and its roundings
-HUGE = 1e300
-POINTS = 3  # random points at which expressions with letters must agree
+HUGE = 1e300  # near the largest float: what is larger counts as this
+POINTS = 3  # random points at which expressions with letters must agree: different ones hardly agree at three
 
 
 def clearly_apart(expected: Any, answer: Any) -> bool:
@@ -28,12 +28,13 @@ def clearly_apart(expected: Any, answer: Any) -> bool:
 
 
 def _near_percent(left: complex, right: complex) -> bool:
+    """About a hundred times the other: math-verify may take one for a percentage, so algebra must decide."""
     ratio = abs(left / right) if right else 0.0
     return abs(ratio - 100) < 1 or abs(ratio * 100 - 1) < 0.01
 
 
 def difference(expected: Any, answer: Any) -> str:
-    """How two expressions that were taken for equal are told apart by exact or precise numbers; empty: they are not."""
+    """Why two expressions that math-verify takes for equal are different, by exact or precise numbers; "" if equal."""
     import sympy
 
     if not (isinstance(expected, sympy.Expr) and isinstance(answer, sympy.Expr)):
@@ -60,6 +61,7 @@ def _percent(left: Any, right: Any) -> bool:
 
 
 def _differ_somewhere(expected: Any, answer: Any, symbols: list[Any]) -> str:
+    """A reason where the two differ at a random point; "" where they agree, or a point has no finite value."""
     for number in range(POINTS):
         pair = _values(expected, answer, symbols, number, 30)
         if pair is None:
@@ -75,7 +77,7 @@ def _values(expected: Any, answer: Any, symbols: list[Any], number: int, digits:
 
     import sympy
 
-    rng = random.Random(number)
+    rng = random.Random(number)  # the same points in every process: a verdict must not depend on luck
     point = {symbol: sympy.Rational(rng.randint(101, 997), 173) for symbol in symbols}
     try:
         left, right = (_number(part.subs(point).evalf(digits)) for part in (expected, answer))

@@ -44,7 +44,7 @@ class SeveralError(ValueError):
 
 @dataclass(frozen=True)
 class NumberSpec:
-    """What a problem wants: a number in a unit, and how near an answer must come."""
+    """What a problem expects: a number in a unit, and how near an answer must come."""
 
     value: Fraction
     unit: str  # cleaned text, "" when none is named
@@ -52,6 +52,7 @@ class NumberSpec:
     absolute: Fraction
 
     def accepts(self, value: Fraction) -> bool:
+        """As `math.isclose`, in exact fractions: the tolerance is relative to the larger of the two numbers."""
         reach = max(self.relative * max(abs(value), abs(self.value)), self.absolute)
         return abs(value - self.value) <= reach
 
@@ -83,6 +84,7 @@ def readable(case: Case) -> str:
 
 
 def _spec(case: Case) -> NumberSpec:
+    """The problem's number, unit and tolerances; ValueError says which of them cannot be used."""
     if case.gold is None or not case.gold.strip():
         raise ValueError("there is no gold answer")
     unit = case.details.get("unit")
@@ -104,6 +106,7 @@ def _read_gold(gold: str, unit: str, relative: Fraction, absolute: Fraction) -> 
 
 
 def _tolerance(case: Case, name: str) -> Fraction:
+    """A tolerance of the details; 0 where none is given. Read by its digits: 0.05 is 1/20, not the float near it."""
     value = case.details.get(name)
     if value is None:
         return Fraction(0)
@@ -118,7 +121,7 @@ def _unit_text(unit: str) -> str:
 
 
 def _right_side(text: str) -> str:
-    """What stands after the last equals sign, when all before it leads up to that."""
+    """What follows the last equals sign, when all before it leads up to that: `v = d/t = 5 m/s` is `5 m/s`."""
     *before, last = text.split("=")
     if not before:
         return text
@@ -157,11 +160,16 @@ def _stated(text: str, unit: str) -> Quantity | None:
 
 
 def _operates(text: str) -> bool:
+    """Whether a text between two numbers computes with them, rather than listing them."""
     return bool(re.search(r"[-+*/^()\\]", text)) and not SEPARATOR.search(text)
 
 
 def _single_quantity(text: str, unit: str) -> Quantity | None:
-    """The one quantity of a cleaned text; None when it has no number."""
+    """The one quantity of a cleaned text; None when it has no number.
+
+    Several numbers are one quantity when they say the same (`1/2 = 0.5`, `72 km/h (20 m/s)`): otherwise a model could
+    list candidates and be right by one of them.
+    """
     numbers = quantities(text)
     if not numbers:
         return None
@@ -212,9 +220,10 @@ def _same(first: Quantity, second: Quantity) -> bool:
 
 
 def _compare(quantity: Quantity, spec: NumberSpec) -> Judgement:
+    """The verdict on a quantity, in any of the readings that its unit allows."""
     values = _in_expected_unit(quantity, spec)
     if not values:
-        return Judgement(Verdict.WRONG, f"measured in {quantity.unit[:30]!r}, asked for in {spec.unit[:30]!r}")
+        return Judgement(Verdict.WRONG, f"measured in {quantity.unit[:30]!r}, expected in {spec.unit[:30]!r}")
     if any(spec.accepts(value) for value in values):
         # an accepted number is the gold one, rounded: all of them are one solution
         return Judgement(Verdict.CORRECT, solution=canonical(spec.value))
@@ -222,7 +231,7 @@ def _compare(quantity: Quantity, spec: NumberSpec) -> Judgement:
 
 
 def _in_expected_unit(quantity: Quantity, spec: NumberSpec) -> list[Fraction]:
-    """What the answer's number may be in the unit asked for; empty when it measures something else."""
+    """What the answer's number may be in the expected unit; empty when it measures something else."""
     text = leading(quantity.unit.strip(" .,;:()≈"))
     wanted, given = readings(spec.unit), readings(text)
     named = [unit for unit in wanted if unit.size != unit.scale or any(unit.dimensions)]

@@ -155,6 +155,7 @@ def canonical(value: Fraction) -> str:
 
 
 def _short(number: int) -> str:
+    """An integer as text; in hexadecimal where it nears the number of digits that Python refuses to write."""
     return str(number) if number.bit_length() < 2 * BITS else hex(number)
 
 
@@ -168,6 +169,7 @@ def _check_sign(match: re.Match[str], text: str) -> None:
 
 
 def _value(match: re.Match[str]) -> Fraction:
+    """The exact value of a numeral: mixed number, or mantissa with powers, over a denominator if there is one."""
     sign = -1 if (match["sign"] or "").startswith("-") else 1
     scale = Fraction(10) ** SCALES[match["scale"]] if match["scale"] else Fraction(1)
     if match["units"]:
@@ -213,6 +215,7 @@ def _integer(text: str, most: int = DIGITS) -> int:
 
 
 def _power(base: Fraction, exponent: int) -> Fraction:
+    """A power, computed only once its size is known to be within BITS."""
     bits = max(base.numerator.bit_length(), base.denominator.bit_length()) * abs(exponent)
     if bits > BITS:
         raise NotANumberError("a power too large to write out")

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 
 # Exponents of metre, kilogram, second, ampere, kelvin, mole, radian and dollar.
 BASES = ("m", "kg", "s", "A", "K", "mol", "rad", "$")
-FORGIVEN = (5, 6)
+FORGIVEN = (5, 6)  # places of mole and radian among BASES
 
 # Symbols that take an SI prefix, each with its size in base units (CODATA 2018 where measured).
 PREFIXED: dict[str, tuple[str, str]] = {
@@ -45,6 +45,7 @@ PREFIXED: dict[str, tuple[str, str]] = {
     "pc": ("3.0856775814913673e16", "m"),
 }
 PREFIXES = {"f": -15, "p": -12, "n": -9, "µ": -6, "u": -6, "m": -3, "c": -2, "d": -1, "k": 3, "M": 6, "G": 9, "T": 12}
+# Units that take no prefix: `mmin` or `kft` is no unit but a misread word.
 ALONE: dict[str, tuple[str, str]] = {
     "min": ("60", "s"),
     "h": ("3600", "s"),
@@ -92,6 +93,7 @@ WORDS_ALONE = {
 }  # fmt: skip
 PREFIX_WORDS = {"femto": "f", "pico": "p", "nano": "n", "micro": "µ", "milli": "m", "centi": "c", "deci": "d"}
 PREFIX_WORDS |= {"kilo": "k", "mega": "M", "giga": "G"}
+# Letters in the wrong case, as textbooks and models write them.
 MISSPELT = {"KJ": "kJ", "Kg": "kg", "KG": "kg", "KM": "km", "Km": "km", "kPA": "kPa", "KPa": "kPa", "ML": "mL"}
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 ZERO_POINTS = {"°C": Fraction("273.15"), "°F": Fraction("459.67")}  # what to add to reach absolute zero
@@ -206,6 +208,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _exponent(raised: str) -> int:
+    """An exponent in raised digits; 1 where there is none, 99 where it cannot be read, which no unit has."""
     digits = raised.translate(LOWER)
     return int(digits) if re.fullmatch(r"[-+]?[0-9]{1,2}", digits) else 1 if not digits else 99
 
@@ -272,5 +275,6 @@ def _symbol(word: str) -> tuple[Fraction, tuple[int, ...]] | None:
 
 @cache
 def _size(text: str) -> Fraction:
+    """A size of the tables as an exact fraction: `101325/760`, `1.602176634e-19`."""
     above, _, below = text.partition("/")
     return Fraction(above) / Fraction(below or "1")

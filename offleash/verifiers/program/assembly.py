@@ -79,6 +79,7 @@ def _before(prompt: str, entry: str) -> str:
 
 
 def _defines(source: str, name: str) -> bool:
+    """Whether a source defines the name at its top level, by `def`, `class` or assignment."""
     tree = _parsed(source)
     for node in tree.body if tree else []:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:

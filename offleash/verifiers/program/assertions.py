@@ -5,6 +5,12 @@ proxies that send the arguments over and bring the result back. So a program can
 replacing `check`, `len` or `assert`, by walking the stack, or by returning an object that equals everything: only plain
 values come back (unpickle.PLAIN_VALUES).
 
+    runner.py --fork--> program's process   (model's code; reads calls, writes answers)
+              --fork--> tests' process      (assertions on proxies; writes calls, reads answers, writes the result)
+
+The program's process is forked before the tests are read from the pipe, so their text and the token of success are not
+in its memory. The tests' process is never entered by model-written code, except in the case below.
+
 Not covered: tests that use a class or a constant which the problem's reference program defines (a few of MBPP's) must
 run in the program's own process. There the tests have their own copy of the builtins and success needs a secret that is
 not in any namespace of the program, but code that searches the stack or the memory for it can pass itself. A program
@@ -30,6 +36,7 @@ from offleash.verifiers.sandbox.limits import bury
 from offleash.verifiers.sandbox.messages import receive, send
 
 LENGTH = struct.Struct(">Q")
+# Values that tests only iterate over: pickle cannot carry them, an iterator over their elements can.
 LAZY: tuple[type, ...] = (
     GeneratorType,
     map,
@@ -46,7 +53,16 @@ Job = dict[str, Any]  # a message: see program.decide
 
 
 def run_tests(codes: list[CodeType], job: Job, read_tests: Callable[[], object]) -> dict[str, object]:
-    """Run the program and its tests; `passed` with the job's token, or `wrong` with the reason."""
+    """Run the program and its tests.
+
+    Args:
+        codes: the program, compiled.
+        job: kind, prompt and entry point; `alone` when the process namespace is our own.
+        read_tests: reads the second message of the job: assertions and the token of success.
+
+    Returns:
+        `{"passed": token}`, or `{"wrong": reason}`. The token proves that the message comes from the tests' process.
+    """
     calls_out, calls_in = os.pipe()
     answers_out, answers_in = os.pipe()
     result_out, result_in = os.pipe()
@@ -70,13 +86,14 @@ def _forked(fds: tuple[int, ...], act: Callable[..., None]) -> int:
     if child:
         return child
     os.setsid()
+    # moved out of the way first: closing all others would otherwise have to step around them
     high = [os.dup2(fd, 200 + place) for place, fd in enumerate(fds)]
     os.closerange(3, 200)
     os.closerange(200 + len(fds), 256)
     try:
         act(*high)
     finally:
-        os._exit(0)
+        os._exit(0)  # no cleanup: handlers that the program registered must not run, nor those of our parent
 
 
 # The program's process: runs the model's code and answers calls of its functions.
@@ -101,6 +118,7 @@ def _serve(codes: list[CodeType], calls: int, answers: int) -> None:
 
 
 def _executed(codes: list[CodeType]) -> Names:
+    """The names that the program defines, after running it as a module."""
     module = ModuleType("solution")
     sys.modules["solution"] = module
     for code in codes:
@@ -109,13 +127,18 @@ def _executed(codes: list[CodeType]) -> Names:
 
 
 def _kind(value: object) -> str:
+    """What the tests' process is told about a name: functions become proxies, modules are imported there."""
     if isinstance(value, ModuleType):
         return "module " + value.__name__
     return "function" if callable(value) and not isinstance(value, type) else "other"
 
 
 class _Carrier(pickle.Pickler):
-    """Pickles values; those that equal plain ones become plain."""
+    """Pickles values; those that equal plain ones become plain: named tuples, NumPy scalars, iterators.
+
+    Pickling runs in the program's process and may run its code; nothing is decided there. Unpickling, in the tests'
+    process, allows plain types only.
+    """
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, LAZY):
@@ -138,6 +161,7 @@ def _carried(value: object) -> bytes:
 
 
 def _test(codes: list[CodeType], job: Job, result: int, calls: int, answers: int) -> None:
+    """Run the tests and write the result; the token leaves the job before any test can see it."""
     token = job.pop("token")
     try:
         (_check if job["kind"] == "check" else _asserts)(codes, job, calls, answers)
@@ -167,6 +191,8 @@ def _asserts(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
     defined = _defined(answers)
     tests = [job["setup"], *job["tests"]]
     used = names_in(tests) & set(defined)
+    # `values` are what the reference program defines beside functions: a program cannot add to them, and so cannot
+    # choose to have its tests run in a process that executes its code
     if any(defined[name] == "other" for name in used & set(job["values"])):
         names = _fresh(_executed(codes))
     else:
@@ -184,10 +210,11 @@ def _fresh(names: Names) -> Names:
     return names | {"__builtins__": dict(PRISTINE)}
 
 
-PRISTINE = dict(vars(builtins))
+PRISTINE = dict(vars(builtins))  # taken at import, before any model-written code has run in this process
 
 
 def _defined(answers: int) -> dict[str, str]:
+    """What the program says that it defines, name -> kind; an error with its own message where it did not run."""
     reply = plain(_get(answers) or _carried(("broken", "the program ended before its tests")), PLAIN_VALUES)
     if isinstance(reply, dict):
         return reply
@@ -225,6 +252,7 @@ def _changed(old: object, new: object) -> None:
 
 
 def _exception(name: str, message: str) -> BaseException:
+    """The exception that the program raised, for tests that expect one; only builtin kinds can be rebuilt."""
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:

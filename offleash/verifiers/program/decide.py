@@ -8,7 +8,7 @@ The problem's details say how (`kind`):
 `private` holds more tests of the last two, as LiveCodeBench stores them.
 
 A program that exceeds a limit of time, memory or output has failed its tests and is wrong; `failed` is for our own
-trouble only: the sandbox did not start. A program cannot pass by exiting, printing or changing builtins: expected
+errors only: the sandbox did not start. A program cannot pass by exiting, printing or changing builtins: expected
 outputs of `stdin` and `call` never enter the sandbox, and assertions run in a separate process (assertions.py says what
 that does not cover).
 """
@@ -28,6 +28,7 @@ from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
 from offleash.verifiers.sandbox.run import POLICY, CompletedCommand, ProcessEnd, ResourceLimits, chosen_route, run
 from offleash.verifiers.verifier import Case, Judgement
 
+# kind of test -> details that must be texts
 FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
 
 
@@ -41,7 +42,7 @@ def decide(case: Case) -> Judgement:
     hearing = _Session(case)
     limits = ResourceLimits(
         seconds=policy.limits.seconds,
-        processor=int(policy.limits.seconds) + 1,
+        processor=int(policy.limits.seconds) + 1,  # a second more: the wall clock is to act first and name the reason
         memory=policy.limits.memory,
         output=hearing.most * (len(hearing.expected) + 1) + (1 << 20),
     )
@@ -110,7 +111,11 @@ def _not_json(given: str, expected: str) -> str:
 
 
 class _Session:
-    """What is asked of the sandbox about one case, and what has been heard from it."""
+    """One case in the sandbox: what is sent, and the verdict that follows from the messages that come back.
+
+    Messages come from the runner, which the program cannot write to; still, none is believed without a check. Correct
+    takes the token (assertions), or an output for every test that equals the expected one, which never leaves here.
+    """
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -124,6 +129,8 @@ class _Session:
         self._asserts = [str(test) for test in tests] if self._kind == "asserts" else []
         self._io: list[dict[str, str]] = [dict(test) for test in tests if isinstance(test, dict)]
         self.expected = [test["output"] for test in self._io]
+        # bytes of output per test: sixteen times the longest expected one leaves room for a chatty program, and a
+        # program that prints for ever is stopped
         self.most = 16 * max((len(text.encode("utf-8", "replace")) for text in self.expected), default=0) + (64 << 10)
 
     def job(self) -> bytes:
@@ -165,6 +172,7 @@ class _Session:
         return Judgement(Verdict.WRONG, reasons.get(finished.ended, "the program ended the run before its tests had"))
 
     def _take(self, message: dict[str, object]) -> None:
+        """Act on one message; the first that settles the verdict wins, so later ones cannot take it back."""
         if not self._ready:
             self._ready = message.get("ready") is True
         elif "wrong" in message:
@@ -177,6 +185,7 @@ class _Session:
             self._verdict = Judgement(Verdict.WRONG, "the program ended before its tests had")
 
     def _compare(self, message: dict[str, object]) -> None:
+        """The output or result of one test against the expected one; correct once every test has passed."""
         index = message["test"]
         if not isinstance(index, int) or not 0 <= index < len(self.expected):
             return

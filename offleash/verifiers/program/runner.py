@@ -21,7 +21,7 @@ from offleash.verifiers.sandbox.limits import DUMPABLE, bury, prctl
 from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
 
 Job = dict[str, Any]  # a message: see program.decide
-RAISED = 70  # exit code of a program that ended in an exception
+RAISED = 70  # exit code of a program that ended in an exception: EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: list[str]) -> None:
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    prctl(DUMPABLE, 0)
+    prctl(DUMPABLE, 0)  # before the first fork: forks of the same user could otherwise write into this process
     job = receive(requests)
     assert isinstance(job, dict)
     job |= {"alone": arguments == ["alone"], "tests_follow": requests}
@@ -63,7 +63,7 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
         output, whole_output = _output(reading, int(job["most"]))
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if whole_output else 0
         bury(child, job["alone"])
-        error = "" if whole_output else "it prints far more than was asked for"
+        error = "" if whole_output else "it prints far more than is expected"
         if whole_output and (code == RAISED or code < 0):
             error = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
         say({"test": index, "output": output.decode("utf-8", "replace"), "trouble": error})
@@ -97,6 +97,7 @@ def _call(job: Job, say: Callable[[object], None]) -> None:
 
 
 def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, fd: int) -> None:
+    """In the fork: run the program, call its function for each input, write every result as JSON."""
     index = 0
     try:
         module = _module("solution", prelude)

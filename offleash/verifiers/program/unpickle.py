@@ -16,7 +16,7 @@ from offleash.errors import OffleashError
 
 LARGEST = 512 << 20  # bytes after decompression: the largest real ones are below a fifth of this
 
-HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of types in CPython
+HEAP, IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS of CPython: made at run time; attributes cannot be set
 # Types whose values are nothing but values: building one runs no code of anybody's.
 PLAIN_VALUES = frozenset(
     [("builtins", name) for name in ("bool", "bytearray", "complex", "dict", "float", "frozenset", "int", "iter")]
@@ -79,6 +79,8 @@ def _json(text: str) -> object:
 
 
 class _Restricted(pickle.Unpickler):
+    """An unpickler that resolves no name but those admitted: resolving is how a pickle reaches code."""
+
     def __init__(self, data: bytes, admitted: Collection[tuple[str, str]]) -> None:
         super().__init__(io.BytesIO(data))
         self._admitted = admitted

@@ -43,6 +43,7 @@ def prepared(case: Case) -> tuple[str, dict[str, Any], Mapping[str, object]]:
 
 
 def __getattr__(name: str) -> Any:
+    """`decide`, imported when it is looked up (PEP 562)."""
     if name == "decide":
         return import_module("offleash.verifiers.reasoning_gym.scorer").decide
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,9 @@
 """Guards before a Reasoning Gym scorer runs: texts it would evaluate, or that would keep it busy for hours.
 
 A guard returns a reason, or nothing, and never credits. Found by reading the scorers of version 0.1.25. The second half
-checks literals and formulas as syntax trees; guards that apply after scoring are in scorer.py.
+checks literals and formulas as syntax trees; guards that apply after scoring are in scorer.py. The sandbox would stop
+most of what is refused here too, but by a limit: as `failed`, after seconds. A guard says `wrong` at once, which is
+what such a text is. Each guard's docstring says what its scorer does with a text that is no answer.
 """
 
 import ast
@@ -20,13 +22,13 @@ from offleash.verifiers.repairs import repaired
 Entry = Mapping[str, Any]
 Guard = Callable[[str, Entry], str]
 
-LONGEST_ANSWER = 100_000  # characters beyond four times the gold answer: above it no scorer is asked
+LONGEST_ANSWER = 100_000  # characters beyond four times the gold answer: above it no scorer is run
 MOVES = 5_000  # characters of moves of a cube, a car or a player
 NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:,\d{3}){0,100}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 
 def unfit(task: str, answer: str, entry: Entry) -> str:
-    """Why the scorer is not asked about this text, or nothing."""
+    """Why this text is wrong without asking the scorer; "" where the scorer may see it."""
     gold = entry["answer"]
     if len(answer) > LONGEST_ANSWER + 4 * len(gold or ""):
         return f"{len(answer)} characters are no answer"
@@ -108,7 +110,7 @@ def _statement(answer: str, entry: Entry) -> str:
         elif not operand_next and character in "∧∨→↔":
             operand_next = True
         else:
-            return f"{character!r} cannot stand where it does"
+            return f"{character!r} is out of place"
     return "" if not operand_next and not depth and answer.count("(") + answer.count("¬") <= 100 else "not a statement"
 
 
@@ -195,7 +197,7 @@ LONGEST_FORMULA = 8_000  # characters; the longest product of polynomials has 2,
 DEEPEST = 60  # levels of the tree beside chains of sums and products
 NODES = 20_000
 DIGITS = 200  # of one number
-BITS = 8192  # of a power of numbers; for a power of symbols its degree counts
+BITS = 8192  # of a power of numbers, some 2,500 digits; for a power of symbols its degree counts
 
 # fmt: off
 FUNCTIONS = frozenset((
@@ -248,7 +250,7 @@ def not_a_formula(text: str, symbols: Collection[str], functions: Collection[str
 
 
 class _RefusedError(Exception):
-    pass
+    """The formula holds something that no answer needs; the message says what."""
 
 
 def _tree(text: str, longest: int) -> ast.expr | str:
@@ -273,6 +275,7 @@ def _tree(text: str, longest: int) -> ast.expr | str:
 
 
 def _nesting(text: str) -> int:
+    """The depth of brackets, counted in the text, before a parser that recurses sees it."""
     depth = deepest = 0
     for character in text:
         if character in "([{":
@@ -324,7 +327,7 @@ def _bits(node: ast.expr, bits: dict[int, int]) -> int:
         case ast.Constant(value=float() as number):
             return max(1, int(number).bit_length()) if isfinite(number) else BITS + 1
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            exponent = bits[id(right)]
+            exponent = bits[id(right)]  # below 2^exponent, so the power has at most bits(left) * 2^exponent bits
             return BITS + 1 if exponent > 12 and _numeric(right) else bits[id(left)] * 2 ** min(exponent, 12)
         case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
             return bits[id(left)] + bits[id(right)]

@@ -3,6 +3,9 @@
 The better of both readings counts, for every model alike. Correct is a score of at least 0.99; the graded score is
 kept. A scorer that cannot read a text calls it wrong; one that runs out of memory or stack has failed. Runs in the
 sandbox: some scorers evaluate what a model wrote.
+
+The order: guards.unfit (before), the library's scorer, `uncredited` (after). The scorer's own verdict is never raised,
+only lowered: offleash measures what a model can solve, and scorers were written to give partial rewards in training.
 """
 
 import io
@@ -27,7 +30,7 @@ from offleash.verifiers.reasoning_gym.guards import NUMBER, Entry, Guard, as_sco
 from offleash.verifiers.repairs import repaired
 from offleash.verifiers.verifier import Case, Judgement
 
-CORRECT = 0.99
+CORRECT = 0.99  # scorers that round give 0.99 to what agrees to their precision; see ROUNDED
 SUMS = frozenset({"countdown", "puzzle24"})
 BUILT = frozenset({"sokoban"})  # its scorer needs what the constructor makes; most need the settings only
 SIGNS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-"})
@@ -64,6 +67,7 @@ def _readings(task: str, answer: str) -> list[str]:
 
 
 def _judged(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
+    """The judgement of one reading of the answer: guard, score, guard."""
     if why := unfit(task, text, entry):
         return Judgement(Verdict.WRONG, why, score=0.0)
     try:
@@ -120,6 +124,7 @@ def _same_word(answer: str, entry: Entry) -> str:
 
 
 def _bare(text: str) -> str:
+    """A text without white space and case."""
     return re.sub(r"\s", "", text).lower()
 
 
@@ -199,7 +204,7 @@ def _grid(answer: str, entry: Entry) -> str:
 
 
 def _rows(answer: str, entry: Entry) -> str:
-    """pool_matrix cannot tell a row from a column."""
+    """pool_matrix takes a row for a column."""
     rows, expected = (
         [line.split() for line in text.splitlines() if line.strip()] for text in (answer, entry["answer"])
     )

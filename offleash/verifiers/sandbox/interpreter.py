@@ -28,6 +28,7 @@ BOOT = (
 # Without the package's public face, whose imports take longer than all that a launcher or a runner does.
 BARE = "import sys; face = type(sys)('offleash'); face.__path__ = [sys.argv.pop(1)]; sys.modules['offleash'] = face; "
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+# The dynamic linker's own files, without which shared libraries outside of the standard folders are not found.
 LINKER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 
 
@@ -118,7 +119,11 @@ def module_paths() -> list[str]:
 
 
 def needed_files(modules: tuple[str, ...] = ()) -> list[str]:
-    """What a sandbox holds: the system, this Python, its libraries, and the packages of the modules. Nothing else."""
+    """What a sandbox holds: the system, this Python, its libraries, and the packages of the modules. Nothing else.
+
+    Folders inside another one are left out: a bind is recursive. Of a source checkout only the package is there, never
+    the folder around it, which may hold data and keys.
+    """
     prefix = Path(os.path.realpath(sys.base_prefix))
     wanted = [Path(place) for place in (*SYSTEM, *LINKER) if not Path(place).is_symlink()]
     wanted += [Path(PROGRAM), *(prefix / name for name in ("bin", "lib", "lib64"))]

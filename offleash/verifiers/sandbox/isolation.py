@@ -1,5 +1,16 @@
 """Isolation by Linux namespaces or by bubblewrap: no network, no other processes, a file system of read-only binds.
 
+What each layer takes away from the code inside:
+
+* user namespace: the caller's identity. Inside it is nobody, with no rights outside, and cannot make namespaces itself;
+* process namespace: sight of other processes; when its first process ends, the kernel ends all the rest;
+* network namespace: every interface, the host's loopback included;
+* mount namespace and pivot_root: every file but the binds of the specification, which are read-only;
+* IPC, UTS and cgroup namespaces: shared memory, the host's name, and the host's cgroup paths.
+
+The order matters: the user namespace comes first, since it gives the rights for all the others; mounts are made before
+the root changes, since the old root is unreachable afterwards; the root is made read-only last.
+
 See user_namespaces(7), mount_namespaces(7), pivot_root(2), bwrap(1). Called in launcher.py. Standard library only; the
 calls go through libc because `os.unshare` is newer than the Python we support.
 """
@@ -11,6 +22,7 @@ import os
 import re
 from pathlib import Path
 
+# Flags of clone(2), mount(2) and umount2(2), which Python does not name.
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     0x00020000,
     0x02000000,
@@ -21,22 +33,32 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     0x40000000,
 )
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
-KEPT = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}  # flags of statvfs that a bind must keep
+# Flags of statvfs(3) -> mount(2) that a remount must repeat: in a user namespace the kernel refuses to clear them.
+KEPT = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}
 DETACH = 2
-NOBODY = 65534
-DEVICES = ("null", "zero", "full", "random", "urandom")
-OLD, NEW = "/old", "/new"
+NOBODY = 65534  # the kernel's overflow user
+DEVICES = ("null", "zero", "full", "random", "urandom")  # all that Python needs; no terminal, no shared memory
+OLD, NEW = "/old", "/new"  # the host's root and the one being built, while both are there
 
 
 def enter_user_namespace(pids: bool = True, as_owner: bool = False) -> bool:
-    """Own user namespace (and process namespace for the children); whether it holds both root and nobody."""
+    """Enter a user namespace of our own, and a process namespace for the children.
+
+    Args:
+        pids: whether the children get a process namespace; bubblewrap makes its own.
+        as_owner: map only the caller, as nobody: where root's Python is closed to the real nobody.
+
+    Returns:
+        Whether the namespace holds both root and nobody, so that the command can become nobody. Otherwise the caller is
+        the one user in it, called nobody.
+    """
     user, group = os.geteuid(), os.getegid()
     several = _unshared_and_mapped(NEWUSER | (NEWPID if pids else 0), ask=user == 0 and not as_owner)
     if several:
         os.setresgid(0, 0, 0)
         os.setresuid(0, 0, 0)
     else:
-        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/setgroups").write_text("deny")  # or the kernel refuses the group map of an unprivileged user
         Path("/proc/self/uid_map").write_text(f"{NOBODY} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{NOBODY} {group} 1")
     if pids or several:
@@ -46,12 +68,16 @@ def enter_user_namespace(pids: bool = True, as_owner: bool = False) -> bool:
 
 
 def build_root(spec: dict[str, object]) -> None:
-    """Own network, IPC, host name and mounts; the root becomes a small file system with only what the command needs."""
+    """Own network, IPC, host name and mounts; the root becomes a small file system with only what the command needs.
+
+    Two pivots: the first moves the host's root to /old, so that binds have a source that nothing mounted later can
+    hide; the second makes /new the root and drops the scratch file system that held both.
+    """
     _unshare(NEWNS | NEWNET | NEWIPC | NEWUTS)
     with contextlib.suppress(OSError):
         _unshare(NEWCGROUP)
     disk = int(spec["limits"]["disk"])  # type: ignore[index]
-    _mount("none", "/", None, REC | PRIVATE)
+    _mount("none", "/", None, REC | PRIVATE)  # nothing mounted from here on shows outside
     _mount("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
     for folder in (OLD, NEW):
         os.mkdir("/tmp" + folder)  # noqa: PTH102
@@ -61,12 +87,13 @@ def build_root(spec: dict[str, object]) -> None:
     for folder in ("/tmp", "/proc", "/dev"):
         os.mkdir(NEW + folder)  # noqa: PTH102
     _mount("tmpfs", NEW + "/tmp", "tmpfs", NOSUID | NODEV, f"size={disk},nr_inodes=4096,mode=1777")
+    # files are bounded too: empty ones take memory of the kernel that the size does not count
     _bind_files(spec)
     with contextlib.suppress(OSError):  # where a container masks parts of /proc the kernel refuses a fresh one
         _mount("proc", NEW + "/proc", "proc", NOSUID | NODEV | NOEXEC)
     _call("umount2", OLD.encode(), DETACH)
     os.chdir(NEW)
-    _pivot(".", ".")
+    _pivot(".", ".")  # pivot_root(2): with both the same, the old root lies over the new one and is unmounted at once
     _call("umount2", b".", DETACH)
     os.chdir("/")
     _mount("none", "/", None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
@@ -74,7 +101,11 @@ def build_root(spec: dict[str, object]) -> None:
 
 
 def _unshared_and_mapped(flags: int, ask: bool) -> bool:
-    """Unshare; when asked, a helper maps root and nobody: only from outside may more than one user be mapped."""
+    """Unshare; with `ask`, a helper maps root and nobody. Returns whether it could.
+
+    Only a process outside of the namespace may map more than one user, so a fork that stays outside does it. It waits
+    until this process has unshared: that closes the pipe.
+    """
     if not ask:
         _unshare(flags)
         return False
@@ -99,6 +130,10 @@ def _unshared_and_mapped(flags: int, ask: bool) -> bool:
 
 
 def _bind_files(spec: dict[str, object]) -> None:
+    """Bind what the specification names, read-only, and the devices.
+
+    A bind ignores a read-only flag when it is made: it takes a remount, and one for every mount below it.
+    """
     binds: list[str] = spec["binds"]  # type: ignore[assignment]
     links: dict[str, str] = spec["links"]  # type: ignore[assignment]
     for path in binds:
@@ -122,7 +157,7 @@ def _mounts_under(path: str) -> list[str]:
     """The mount at the path and those below it: a recursive bind takes them all, a remount only the first."""
     places = []
     for line in Path(f"{OLD}/proc/self/mountinfo").read_text().splitlines():
-        place = line.split(" ")[4]
+        place = line.split(" ")[4]  # proc(5): the mount point, with white space and backslash as octal escapes
         for code, sign in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
             place = place.replace(code, sign)
         if place == path or place.startswith(path + "/"):
@@ -158,7 +193,7 @@ def _call(name: str, *arguments: object) -> None:
 # Isolation by bubblewrap, where it is installed: the command line that builds the same as the namespaces above.
 
 
-SIZED = (0, 8)  # from this version --tmpfs surely takes a size; before it the supervisor alone bounds the disk
+SIZED = (0, 8)  # from this version on --tmpfs takes a size; before it the supervisor alone bounds the disk
 
 
 def bubblewrap_version(program: str) -> tuple[int, int] | None:
@@ -174,7 +209,11 @@ def bubblewrap_version(program: str) -> tuple[int, int] | None:
 
 
 def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool) -> list[str]:
-    """The command line; in a user namespace of the launcher's the supervisor starts as its root and lets it go."""
+    """The command line of bwrap, which builds the same as `build_root` and starts the supervisor in it.
+
+    In a user namespace that the launcher made, the supervisor starts as its root and becomes nobody by itself: for that
+    it keeps the two capabilities to change users, and no other.
+    """
     binds: list[str] = spec["binds"]  # type: ignore[assignment]
     links: dict[str, str] = spec["links"]  # type: ignore[assignment]
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]

@@ -1,5 +1,8 @@
 """Started by run.py in a fresh Python: builds the isolation, starts the command in it, and ends all of it.
 
+run.py (our process) -> launcher.py (outside of the sandbox) -> supervisor.py (process 1 inside) -> the command. The
+launcher is a process of its own because one with threads, such as a notebook, may not enter a user namespace.
+
 It holds one end of a lifeline, a pipe that nobody writes to. When the other end closes, because the parent closed it or
 has died, everything it started is killed. Standard library only: it must start in milliseconds.
 """
@@ -42,12 +45,13 @@ def main(arguments: list[str]) -> None:
 
 
 def _in_namespaces(spec: dict[str, object]) -> int:
+    """Build the isolation by system calls; the child is process 1 of its namespace and becomes the supervisor."""
     from offleash.verifiers.sandbox.isolation import build_root, enter_user_namespace
 
     enter_user_namespace(as_owner=bool(spec["as_owner"]))
     child = os.fork()
     if child == 0:
-        os.close(_lifeline(spec))
+        os.close(_lifeline(spec))  # held by the launcher alone: a copy inside could be read, or kept open
         prctl(PDEATHSIG, signal.SIGKILL)
         try:
             build_root(spec)
@@ -58,6 +62,7 @@ def _in_namespaces(spec: dict[str, object]) -> int:
 
 
 def _in_bubblewrap(spec: dict[str, object]) -> int:
+    """Have bwrap build the isolation; it starts the supervisor, also as process 1."""
     from offleash.verifiers.sandbox.isolation import bubblewrap_command
 
     several = False
@@ -79,6 +84,7 @@ def _in_bubblewrap(spec: dict[str, object]) -> int:
 
 
 def _trusted(spec: dict[str, object], folder: str) -> int:
+    """No isolation (--trust-code): the command under limits, in a scratch folder, and no supervisor."""
     child = os.fork()
     if child == 0:
         os.close(_lifeline(spec))
@@ -99,11 +105,12 @@ def _until_its_end(child: int, lifeline: int) -> int:
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
+        # before waiting: a child that ended between two looks has already raised its SIGCHLD
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == child:
             _kill_the_rest(child)
             code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 0
+            return code if code >= 0 else 0  # killed by a signal: the command's affair, not a broken limit
         if pid:
             continue
         ready, _, _ = select.select([lifeline, woken], [], [])
@@ -118,7 +125,11 @@ def _until_its_end(child: int, lifeline: int) -> int:
 
 
 def _kill_the_rest(child: int) -> None:
-    """Everything that was started in the child's session or came back to this process."""
+    """Kill everything that was started in the child's session or came back to this process.
+
+    In namespaces the kernel has done so already. It matters for trusted code, which may have made sessions of its own:
+    as subreaper this process becomes the parent of every orphan, so that killing goes on until there is none.
+    """
     with contextlib.suppress(OSError):
         os.killpg(child, signal.SIGKILL)
     own = os.getpid()

@@ -19,7 +19,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def bound(what: int, most: int) -> None:
-    """Lower one limit of this process, never above what it may have; nothing where the system refuses."""
+    """Lower one limit of this process, soft and hard; never above what it may have; nothing where that is refused."""
     with contextlib.suppress(ValueError, OSError):  # macOS knows RLIMIT_AS and refuses it
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -27,7 +27,7 @@ def bound(what: int, most: int) -> None:
 
 
 def bound_memory(most: int) -> None:
-    """Address space, and no core files."""
+    """Limit the address space, and write no core files: each would be as large as the process."""
     bound(resource.RLIMIT_AS, most)
     bound(resource.RLIMIT_CORE, 0)
 
@@ -37,6 +37,7 @@ def bound_processor(seconds: float) -> None:
     with contextlib.suppress(ValueError, OSError):
         used = resource.getrusage(resource.RUSAGE_SELF)
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        # two seconds above the wall-clock limit, so that the parent's own limit acts first and names the reason
         soft = int(used.ru_utime + used.ru_stime + seconds) + 2
         resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 

@@ -10,7 +10,7 @@ LARGEST = 256 << 20  # a length beyond this is garbage, not a message
 
 
 class GarbledError(Exception):
-    """What came through the pipe is not a message."""
+    """What came through the pipe is not a message: the other process was taken over, or wrote to the wrong place."""
 
 
 def packed(message: object) -> bytes:

@@ -24,11 +24,14 @@ from offleash.verifiers.sandbox.worker_handle import State, VerifierWorker
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
-Key = tuple[str, Isolation, int, float]
+Key = tuple[str, Isolation, int, float]  # workers of verifiers that agree in these are interchangeable
 
 
 class Pool:
-    """Up to `jobs` cases at once; workers stay warm until `close`."""
+    """Judges up to `jobs` cases at once; workers stay warm until `close`.
+
+    Several threads may judge at the same time: each call takes idle workers out of the pool and puts them back.
+    """
 
     def __init__(self, jobs: int = 1, *, trust_code: bool = False) -> None:
         if jobs < 1:
@@ -38,7 +41,7 @@ class Pool:
         self._idle: dict[Key, list[VerifierWorker]] = {}
         self._lock = threading.Lock()
         self._closed = False
-        weakref.finalize(self, _end_all, self._idle)
+        weakref.finalize(self, _end_all, self._idle)  # a pool that nobody closed; must not refer to self
 
     def __enter__(self) -> "Pool":
         return self
@@ -65,18 +68,20 @@ class Pool:
         return self._warm(verifier, cases)
 
     def _here(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+        """In this process, one after the other."""
         module = _module(verifier)
         for index, case in enumerate(cases):
             yield index, _decided(module, case)
 
     def _alone(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+        """Each case in a sandbox of its own, which `decide` starts; threads, since they only wait for it."""
         module = _module(verifier)
         chosen_route(self._trust_code)  # an error now, not a failure of every case
         limits = ResourceLimits(seconds=verifier.seconds, memory=verifier.memory)
         policy = SandboxPolicy(limits, self._trust_code, threading.Event())
 
         def judge_case(index: int) -> tuple[int, Judgement]:
-            POLICY.set(policy)
+            POLICY.set(policy)  # in the thread: context variables of the caller do not reach it
             started = time.monotonic()
             judgement = _decided(module, cases[index])
             return index, replace(judgement, seconds=time.monotonic() - started)
@@ -86,6 +91,7 @@ class Pool:
         with ThreadPoolExecutor(self._jobs, thread_name_prefix="offleash-verify") as threads:
             try:
                 while True:
+                    # not all at once: a caller that stops early would have to wait for what is queued
                     while len(running) < self._jobs and (index := next(todo, None)) is not None:
                         running.add(threads.submit(judge_case, index))
                     if not running:
@@ -97,6 +103,7 @@ class Pool:
                 policy.stopped.set()  # what still runs is ended, not waited for
 
     def _warm(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+        """In workers that outlive the call, also when the caller stops reading in the middle."""
         with self._lock:
             waiting = self._idle.pop(_key(verifier), [])
         workers = [worker for worker in waiting if worker.alive]
@@ -128,12 +135,13 @@ class _JudgeCall:
             self._selector.register(worker.reads, selectors.EVENT_READ, worker)
 
     def work(self) -> Iterator[tuple[int, Judgement]]:
+        """Judgements as they come, until every case has one."""
         while self._todo or self._busy():
             yield from self._assign()
             yield from self._listen()
 
     def release(self) -> list[VerifierWorker]:
-        """End those that are busy, starting or too many; the others, warm."""
+        """End workers that are busy, starting or too many; return the others, warm."""
         self._selector.close()
         idle = [worker for worker in self._workers if worker.state is State.IDLE]
         for worker in self._workers:
@@ -166,7 +174,7 @@ class _JudgeCall:
                     self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
 
     def _listen(self) -> Iterator[tuple[int, Judgement]]:
-        """Wait for the next word, or the next limit."""
+        """Wait until a worker has answered, can take more of its case, or has reached a limit."""
         if not any(worker.state in (State.BUSY, State.STARTING) for worker in self._workers):
             return
         now = time.monotonic()
@@ -188,6 +196,7 @@ class _JudgeCall:
                 yield from self._outcome(worker, worker.index, "time out")
 
     def _outcome(self, worker: VerifierWorker, index: int, event: str) -> Iterator[tuple[int, Judgement]]:
+        """Read from a worker or time it out, and forget a worker that has ended by that."""
         fds = (worker.reads, worker.writes)
         try:
             judgement = worker.read() if event == "read" else worker.time_out()

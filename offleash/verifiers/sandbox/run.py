@@ -33,7 +33,7 @@ from offleash.verifiers.sandbox.supervisor import DISK, MEMORY, PROCESSES
 class ResourceLimits:
     """What a command may use."""
 
-    seconds: float = 9.0  # of wall clock
+    seconds: float = 9.0  # of wall clock, the start of the sandbox included
     processor: int = 0  # seconds of one process; 0: no limit of its own
     memory: int = 2 << 30  # bytes: address space of each process, and resident memory of all
     processes: int = 48  # and threads
@@ -44,10 +44,10 @@ class ResourceLimits:
 
 @dataclass(frozen=True)
 class SandboxPolicy:
-    """Under which policy the verifier in this thread may run model-written code."""
+    """Under which limits and in which isolation the verifier in this thread may run model-written code."""
 
     limits: ResourceLimits = ResourceLimits()
-    trust_code: bool = False
+    trust_code: bool = False  # run without isolation where the machine offers none
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
@@ -69,6 +69,8 @@ class ProcessEnd(StrEnum):
 
 @dataclass(frozen=True)
 class CompletedCommand:
+    """What a command left behind."""
+
     output: bytes
     errors: str  # the last of its standard error
     ended: ProcessEnd
@@ -88,12 +90,27 @@ def run(
     watch: Callable[[bytes], bool] | None = None,
     stopped: threading.Event | None = None,
 ) -> CompletedCommand:
-    """Run a command to its end or to its first broken limit; `watch` sees the output as it comes and may end it."""
+    """Run a command to its end or to its first broken limit.
+
+    Args:
+        command: program and arguments; the program must be among what the sandbox holds, such as this Python.
+        limits: of time, memory, processes, disk and output.
+        stdin: what the command gets as its standard input.
+        trust_code: run without isolation where the machine offers none.
+        route: `bwrap`, `namespaces` or `trusted`; None: the best that works here.
+        modules: packages that the command imports beside the standard library and site-packages.
+        watch: gets the output as it comes, and ends the command by returning true.
+        stopped: ends the command when it is set, from any thread.
+
+    Returns:
+        Its output, the last line of its standard error, and how it ended. A broken limit is no error.
+    """
     deadline = time.monotonic() + limits.seconds
     with SandboxedProcess(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
         output, ended = _pump(isolated, stdin, limits, deadline, watch, stopped)
         if ended is ProcessEnd.DONE:
             left = max(0.1, deadline - time.monotonic())
+            # the supervisor says by its exit code which limit it enforced: the command itself was killed silently
             ended = BROKEN.get(isolated.wait(left), ProcessEnd.DONE)
         isolated.end()
         if isolated.process.returncode == CANNOT:
@@ -114,7 +131,10 @@ class SandboxedProcess:
         modules: Sequence[str] = (),
     ) -> None:
         chosen = route or chosen_route(trust_code)
+        # Nobody writes to the lifeline. The launcher reads it, and the kernel closes our end however we die.
+        # PR_SET_PDEATHSIG would not do: it is sent when the starting thread ends, and a change of user clears it.
         held, self._lifeline = os.pipe()
+        # A file, not a pipe: a command that writes gigabytes of errors must not block, and nobody reads it meanwhile.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
         spec = interpreter.specification(chosen, command, asdict(limits), held, modules)
         try:
@@ -172,7 +192,10 @@ class SandboxedProcess:
 
 @cache
 def refusal(route: str) -> str:
-    """Why a route to isolation is closed on this machine; "" when it is open. Tried once in a process."""
+    """Why a route to isolation is closed on this machine; "" when it is open. Tried once per process.
+
+    A trial is the only reliable test: containers, sysctls, AppArmor and old kernels refuse in as many ways.
+    """
     if not interpreter.LINUX:
         return "only Linux has namespaces"
     if route == "bwrap" and interpreter.bubblewrap() is None:
@@ -192,7 +215,7 @@ def chosen_route(trust_code: bool) -> str:
     if trust_code:
         return "trusted"
     raise OffleashError(
-        "Model-written code is run only in isolation, and this machine offers none: it would see the network, the "
+        "Model-written code runs only in isolation, and this machine offers none: it would see the network, the "
         f"user's files, the environment and other processes. bwrap: {refusal('bwrap')}. User namespaces: "
         f"{refusal('namespaces')}. Install bubblewrap or allow user namespaces; or pass --trust-code to run it "
         "unprotected, under limits of time and memory only."
@@ -230,7 +253,10 @@ def _pump(
     watch: Callable[[bytes], bool] | None,
     stopped: threading.Event | None,
 ) -> tuple[bytes, ProcessEnd]:
-    """Feed the input and collect the output, never blocking, until its end or a limit."""
+    """Feed the input and collect the output, never blocking, until its end or a limit.
+
+    Both at once: a command that prints before it has read its input would otherwise wait for us, and we for it.
+    """
     source, sink = isolated.process.stdout, isolated.process.stdin
     assert source is not None
     assert sink is not None
@@ -244,7 +270,7 @@ def _pump(
                 return bytes(output), ProcessEnd.STOPPED
             if (time_left := deadline - time.monotonic()) <= 0:
                 return bytes(output), ProcessEnd.TIME
-            for key, _ in ready.select(min(time_left, 0.1)):
+            for key, _ in ready.select(min(time_left, 0.1)):  # a tenth of a second: how soon `stopped` is noticed
                 if key.fileobj is sink:
                     left = _fed(sink.fileno(), left)
                     if not left:

@@ -2,6 +2,10 @@
 
 Reached from launcher.py, directly or through bwrap. As process 1 of its namespace it cannot be signalled from inside,
 and when it ends the kernel ends all others with it. Standard library only.
+
+Limits are of two kinds. The kernel enforces those of a single process (`become`: setrlimit), at once and without fail.
+What all processes hold together it does not bound without cgroups, which need rights we may not have: the supervisor
+adds it up every 50 ms (`_broken`), so that a command can exceed these for that long.
 """
 
 import contextlib
@@ -25,7 +29,7 @@ from offleash.verifiers.sandbox.limits import (
 
 MEMORY, PROCESSES, DISK = 91, 92, 93  # exit codes: which limit was broken
 NOBODY = 65534
-INTERVAL = 0.05  # seconds between two looks
+INTERVAL = 0.05  # seconds between two looks at what all processes hold
 PAGE = resource.getpagesize()
 
 
@@ -39,14 +43,14 @@ def supervise(spec: dict[str, object]) -> None:
     prctl(PDEATHSIG, signal.SIGKILL)
     prctl(DUMPABLE, 0)  # nobody inside reads or writes its memory
     with contextlib.suppress(OSError):
-        os.chmod("/tmp", 0o1777)  # noqa: PTH101
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        os.chmod("/tmp", 0o1777)  # noqa: PTH101  (bwrap's tmpfs belongs to root; the command is nobody)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # for sigtimedwait below: none is lost in between
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         become(spec, "/tmp")
     null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
+    for standard in (0, 1, 2):  # the command alone holds the pipes: their end is its end
         os.dup2(null, standard)
     while _runs(child):
         if broken := _broken(spec):
@@ -56,7 +60,11 @@ def supervise(spec: dict[str, object]) -> None:
 
 
 def become(spec: dict[str, object], folder: str) -> None:
-    """Turn this process into the command, with its limits and nothing else; never returns."""
+    """Turn this process into the command, with its limits and nothing else; never returns.
+
+    The order matters: the user is changed while that is still allowed, then privileges are given up for good, and the
+    limit of memory comes last, because everything before it allocates.
+    """
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
     command: list[str] = spec["command"]  # type: ignore[assignment]
     environment: dict[str, str] = spec["environment"]  # type: ignore[assignment]
@@ -82,7 +90,7 @@ def become(spec: dict[str, object], folder: str) -> None:
 
 
 def _runs(child: int) -> bool:
-    """Whether the command still runs; buries orphans on the way."""
+    """Whether the command still runs; reaps orphans on the way, as process 1 must."""
     with contextlib.suppress(ChildProcessError):
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
             if pid == child:

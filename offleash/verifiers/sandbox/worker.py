@@ -3,6 +3,9 @@
 Started by worker_handle.py in a fresh Python. What libraries or answers print is discarded: the pipes to the parent
 are moved away from standard output first. Where the verifier evaluates model-written text, every case is judged in its
 own fork, so that nothing a text does to the interpreter outlives its case.
+
+Three manners: `plain` decides in this process (our own code, trusted); `forks` decides each case in a fork, killed with
+its process group; `alone` also kills whatever left that group, which is safe only in a process namespace of our own.
 """
 
 import fcntl
@@ -20,7 +23,7 @@ from offleash.verifiers.sandbox.supervisor import MEMORY
 from offleash.verifiers.verifier import Case, Judgement
 
 Decide = Callable[[Case], Judgement]
-LARGEST_REPLY = 64 << 20
+LARGEST_REPLY = 64 << 20  # bytes from a fork: it may have been taken over, and must not fill this process's memory
 
 
 def main(arguments: list[str]) -> None:
@@ -38,7 +41,7 @@ def main(arguments: list[str]) -> None:
     except BaseException as error:
         send(replies, {"trouble": describe(error), "missing": isinstance(error, ModuleNotFoundError)})
         return
-    os.dup2(null, 2)
+    os.dup2(null, 2)  # only now: an import that fails explains itself on the standard error
     bound_memory(memory)
     if manner != "plain":
         prctl(DUMPABLE, 0)  # a fork cannot reach into this process

@@ -1,6 +1,7 @@
 """The parent's side of a warm worker (worker.py): start it, send cases, read judgements, end it, never blocking.
 
-Used by pool.py. A worker runs in a sandbox, or outside of one but tied to this process.
+Used by pool.py. A worker runs in a sandbox, or outside of one but tied to this process. Nothing that comes from it is
+believed without a check: a worker that evaluates model-written text may have been taken over by it.
 """
 
 import contextlib
@@ -20,11 +21,13 @@ from offleash.verifiers.sandbox.run import BROKEN, ResourceLimits, SandboxedProc
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 SECONDS_TO_START = 60.0  # imports on a busy machine; not charged to any case
-CASES = 2000  # before a worker is replaced: libraries keep caches
+CASES = 2000  # before a worker is replaced: libraries keep caches, and its memory must not creep towards its limit
 GRACE = 0.5  # a sandboxed worker ends its own case at the limit; only if it does not, its parent ends it
 
 
 class State(Enum):
+    """Of a worker: STARTING -> IDLE <-> BUSY, and ENDED from any of them, for good."""
+
     STARTING = auto()
     IDLE = auto()
     BUSY = auto()
@@ -32,7 +35,7 @@ class State(Enum):
 
 
 class VerifierWorker:
-    """One worker process of one verifier."""
+    """One worker process of one verifier; all methods return at once, and the pool's selector says when to call."""
 
     def __init__(self, verifier: Verifier, trust_code: bool) -> None:
         self.verifier = verifier
@@ -71,10 +74,12 @@ class VerifierWorker:
 
     @property
     def alive(self) -> bool:
+        """Whether its process runs; asked before an idle one is used again, as it may have been killed meanwhile."""
         return self.state is not State.ENDED and self._held.process.poll() is None
 
     @property
     def has_unsent(self) -> bool:
+        """Whether a part of the case did not fit into the pipe: `write` goes on when the pipe is ready."""
         return bool(self._outbox)
 
     def submit(self, index: int, case: Case) -> None:
@@ -92,7 +97,7 @@ class VerifierWorker:
                 self._outbox = self._outbox[os.write(self.writes, self._outbox[: 1 << 16]) :]
 
     def read(self) -> Judgement | None:
-        """Take what it has said; the judgement when its case is decided."""
+        """Take what has come from it; the judgement when its case is decided, None when it is not yet."""
         while True:
             try:
                 chunk = os.read(self.reads, 1 << 16)
@@ -124,6 +129,7 @@ class VerifierWorker:
         self._held.__exit__()
 
     def _heard(self, message: object) -> Judgement | None:
+        """Act on a whole message, by state; anything unexpected ends the worker."""
         if not isinstance(message, dict):
             return self._lost("its process answered garbage")
         if self.state is State.STARTING:
@@ -142,12 +148,15 @@ class VerifierWorker:
             judgement = self._failed(f"time limit of {self.verifier.seconds:g} s", judgement.seconds)
         peak = message.get("peak")
         self.state, self.since = State.IDLE, time.monotonic()
+        # replaced before it is killed: at half its memory the next case could break the limit by no fault of its own.
+        # Bytes left in the inbox belong to no case: the process has written more than one reply.
         grown = isinstance(peak, int) and peak > self.verifier.memory // 2
         if message.get("worn") or grown or self._cases >= CASES or self._inbox:
             self.end()
         return judgement
 
     def _lost(self, reason: str) -> Judgement | None:
+        """End the worker; its case fails, a worker that never started is an error."""
         busy, starting = self.state is State.BUSY, self.state is State.STARTING
         error, since = self._held.errors() if starting else "", self.since
         self.end()
@@ -172,7 +181,10 @@ class VerifierWorker:
 
 
 class _TiedProcess:
-    """A process outside of any sandbox, in a session of its own, that ends with this one."""
+    """A process outside of any sandbox, in a session of its own, that ends with this one.
+
+    Same methods as SandboxedProcess, where VerifierWorker uses them.
+    """
 
     def __init__(self, verifier: Verifier) -> None:
         held, self._lifeline = os.pipe()
