@@ -1,11 +1,11 @@
-"""Render a prompt with the model's chat template, and tell whether the result ends inside an open <think> block."""
+"""Render a prompt with the model's chat template, and detect whether the result ends inside an open <think> block."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 
 class Tokenizer(Protocol):
-    """What is needed of a model's tokenizer: that of Hugging Face fits."""
+    """What is needed of a model's tokenizer: the part of Hugging Face's that renders chats."""
 
     @property
     def chat_template(self) -> object: ...
@@ -29,8 +29,8 @@ def chat(text: str, tokenizer: Tokenizer) -> RenderedPrompt:
     if not tokenizer.chat_template:
         return RenderedPrompt(text, templated=False, thinking=False)
     message = [{"role": "user", "content": text}]
-    whole = str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
-    return RenderedPrompt(whole, templated=True, thinking=opens_reasoning(whole))
+    rendered = str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
+    return RenderedPrompt(rendered, templated=True, thinking=opens_reasoning(rendered))
 
 
 def opens_reasoning(text: str) -> bool:

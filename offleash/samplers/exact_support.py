@@ -1,7 +1,7 @@
 """Exact support: all completions of a prompt that are more probable than epsilon, for samplers that give probabilities.
 
 The interface that analyses/certificates uses. Only `hf:` models in the shared-prefix engine can do it
-(huggingface/expand.py); other samplers are refused before a model is loaded.
+(huggingface/enumerate_completions.py); other samplers are refused before a model is loaded.
 """
 
 import json
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from offleash.samplers.huggingface.prefix_sampling import WalkLimits
     from offleash.samplers.huggingface.text import PromptEncoder
 
-FREE = (
-    8  # completions down to epsilon / FREE are kept where their last prefix was expanded anyway: at most FREE/epsilon
-)
-AGREE = 1e-6  # how near what was found and what was cut off must come to 1
+# Completions down to epsilon / FREE are kept where their last prefix was expanded anyway: at most FREE / epsilon.
+FREE = 8
+TOLERANCE = 1e-6  # by which the mass of completions and the mass cut off may miss 1 together
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,10 @@ class Completion:
 
 @dataclass(frozen=True)
 class Expansion:
-    """What can become of a prompt: completions, the most probable first, and the mass that is not in them."""
+    """Completions of a prompt, the most probable first, and the probability mass that is not in them."""
 
     completions: tuple[Completion, ...] = ()
-    unexplored: float = 1.0
+    unexplored: float = 1.0  # 1 less the probabilities of the completions: an upper bound for any other
     prefixes: int = 0  # that were expanded: all those more probable than epsilon
     deepest: int = 0  # tokens of the longest of them
     forwarded: int = 0  # tokens that went through the model
@@ -56,29 +55,41 @@ class Expansion:
 
 
 class Expander(Protocol):
-    """Who can tell the probability of every next token, and so of every completion."""
+    """A model that gives the probability of every next token, and so of every completion."""
 
     @property
     def vocabulary(self) -> str:
-        """A hash of what the tokens stand for: completions of two models are the same only where it is the same."""
+        """A hash of the tokenizer: token sequences of two models can be compared only where it is equal."""
         ...
 
     def expand(
         self, request: Request, decoding: SamplingParams, epsilon: float, progress: Progress = silent
-    ) -> Expansion: ...
+    ) -> Expansion:
+        """All completions of a prompt that are more probable than epsilon, each exactly once.
+
+        Args:
+            request: the problem; its `first`, `size` and `seed` do not matter.
+            decoding: the distribution that samples would be drawn from, and the token limit.
+            epsilon: in (0, 1); the work grows as 1 / epsilon times the length.
+            progress: called at every depth.
+
+        Returns:
+            The completions and the mass left over; an `error` and no completions where the prompt cannot be read.
+        """
+        ...
 
 
 def expander_of(sampler: Sampler) -> Expander:
-    """The sampler as one that expands; refused where it cannot."""
+    """The expander of a sampler; an OffleashError where it has none."""
     refuse_sampler(sampler.about.sampler)
     from offleash.samplers.huggingface.sampler import HuggingFace
 
     assert isinstance(sampler, HuggingFace)
     if sampler.network is None:
-        why = f"it runs by transformers' generate ({sampler.why_generate})"
+        reason = f"it runs by transformers' generate ({sampler.why_generate})"
         step = "leave out --set engine=generate" if sampler.why_generate == "as requested" else "draw samples instead"
-        raise OffleashError(f"hf:{sampler.about.model} cannot be expanded: {why}; {step}.")
-    return _Shared(sampler.loaded, sampler.network, sampler.prompt_encoder, sampler.limits)
+        raise OffleashError(f"hf:{sampler.about.model} cannot be expanded: {reason}; {step}.")
+    return _SharedPrefixExpander(sampler.loaded, sampler.network, sampler.prompt_encoder, sampler.limits)
 
 
 def refuse_sampler(name: str) -> None:
@@ -91,7 +102,7 @@ def refuse_sampler(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Shared:
+class _SharedPrefixExpander:
     """A model of transformers in the engine that shares prefixes."""
 
     loaded: "LoadedModel"
@@ -114,13 +125,13 @@ class _Shared:
         from offleash.samplers.huggingface.prefix_tree import Tree
         from offleash.samplers.huggingface.text import stop_finder
 
-        tokens, trouble = self.prompt_encoder.encode(request)
-        room = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
-        if not trouble and room < 1:
-            trouble = f"the prompt has {len(tokens)} tokens and the model reads {self.loaded.context}"
-        if trouble:
-            return Expansion(error=trouble)
-        decoding, before = replace(decoding, max_tokens=min(room, decoding.max_tokens)), self.network.forwarded
+        tokens, error = self.prompt_encoder.encode(request)
+        left = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
+        if not error and left < 1:
+            error = f"the prompt has {len(tokens)} tokens and the model reads {self.loaded.context}"
+        if error:
+            return Expansion(error=error)
+        decoding, before = replace(decoding, max_tokens=min(left, decoding.max_tokens)), self.network.forwarded
         ((layers, logits),) = self.network.read([tokens])
         expansion = PrefixExpansion(
             self.network,
@@ -134,26 +145,26 @@ class _Shared:
             progress,
         )
         leaves = list(expansion.leaves())
-        _refuse_strange(expansion.kept, expansion.cut)
-        found = [one for some in leaves for one in self._completions(some, decoding)]
-        found.sort(key=lambda one: (-one.logprob_sampled, one.tokens))
+        _check_mass(expansion.kept, expansion.cut)
+        completions = [completion for part in leaves for completion in self._completions(part, decoding)]
+        completions.sort(key=lambda completion: (-completion.logprob_sampled, completion.tokens))
         forwarded = self.network.forwarded - before
-        return Expansion(tuple(found), max(0.0, expansion.cut), expansion.prefixes, expansion.deepest, forwarded)
+        return Expansion(tuple(completions), max(0.0, expansion.cut), expansion.prefixes, expansion.deepest, forwarded)
 
     def _completions(self, leaves: "Leaves", decoding: SamplingParams) -> list[Completion]:
         from offleash.samplers.huggingface.prefix_tree import FinishedSamples
         from offleash.samplers.huggingface.text import texts_of
 
-        token_ET, every = leaves.token_ET, np.arange(len(leaves.token_ET))
-        ended = FinishedSamples(every, every, token_ET, token_ET.shape[1], leaves.finish)
+        """Leaves with their texts."""
+        token_ET, sequence_E = leaves.token_ET, np.arange(len(leaves.token_ET))
+        ended = FinishedSamples(sequence_E, sequence_E, token_ET, token_ET.shape[1], leaves.finish)
         texts = texts_of(self.loaded.tokenizer, ended, decoding.stop)
         rows = zip(token_ET.tolist(), texts, leaves.sums_E2.tolist(), strict=True)
         return [Completion(tuple(tokens), text, leaves.finish, *sums) for tokens, text, sums in rows]
 
 
-def _refuse_strange(found: float, cut: float) -> None:
-    if not np.isfinite(found + cut):
-        raise OffleashError(
-            "The model gave probabilities that are not numbers; run it in another precision: --set dtype=float32."
-        )
-    assert abs(found + cut - 1) < AGREE, f"found {found} and cut off {cut} do not make 1: a prefix was lost"
+def _check_mass(kept: float, cut: float) -> None:
+    """Every prefix was kept or cut exactly once: the two masses must add up to 1."""
+    if not np.isfinite(kept + cut):
+        raise OffleashError("The model gave probabilities that are not numbers (NaN). Try --set dtype=float32.")
+    assert abs(kept + cut - 1) < TOLERANCE, f"kept {kept} and cut {cut} do not add up to 1: a prefix was lost"

@@ -41,22 +41,24 @@ class Model:
 
 
 def model_of(text: str, settings: Mapping[str, str] | None = None, raw: bool = False) -> Model:
-    """What a model's name stands for."""
+    """Parse a model's name.
+
+    >>> model_of("hf:org/model@v2+./adapter").adapter
+    './adapter'
+    """
     if not isinstance(text, str):
         raise OffleashError(f"A model is named by a text such as hf:PATH, not by a {type(text).__name__}.")
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in SAMPLERS:
         if Path(text).is_dir():
-            raise OffleashError(f"{text!r} is a folder; say who is to run it: hf:{text} or vllm:{text}.")
+            raise OffleashError(f"{text!r} is a folder. Name the engine before it: hf:{text} or vllm:{text}.")
         if prefix in ("http", "https"):
-            raise OffleashError(f"{text!r} is an address; write endpoint:{text}.")
+            raise OffleashError(f"{text!r} is an address. Write endpoint:{text}.")
         known = [f"{name}:" for name in SAMPLERS]
         raise (
             unknown("sampler", f"{prefix}:" if colon else text, known)
             if colon
-            else OffleashError(
-                f"{text!r} does not say who is to run it; write hf:{text} or vllm:{text}. Known: {', '.join(known)}."
-            )
+            else OffleashError(f"{text!r} names no engine. Write hf:{text} or vllm:{text}; known: {', '.join(known)}.")
         )
     if not rest:
         raise OffleashError(f"{text!r} names no model; write {prefix}:PATH, for example {prefix}:./checkpoints/rl.")
@@ -74,8 +76,8 @@ def open_sampler(model: Model) -> Sampler:
         raise OffleashError(
             f"{model.sampler}: needs more than is installed ({error}); {EXTRAS.get(model.sampler, 'install it')}."
         ) from None
-    opened: Sampler = module.open_sampler(model)
-    return opened
+    sampler: Sampler = module.open_sampler(model)
+    return sampler
 
 
 def _parts(text: str) -> tuple[str, str, str]:
@@ -87,13 +89,15 @@ def _parts(text: str) -> tuple[str, str, str]:
         raise OffleashError(f"{text!r} ends in '+'; write PATH+ADAPTER with the folder or hub name of a PEFT adapter.")
     if Path(head).exists():
         return head, "", adapter
-    found = re.fullmatch(r"(.+)@([^@/]+)", head)
-    return (found[1], found[2], adapter) if found else (head, "", adapter)
+    match = re.fullmatch(r"(.+)@([^@/]+)", head)
+    return (match[1], match[2], adapter) if match else (head, "", adapter)
 
 
-BLOCKS, BLOCK = 64, 1 << 14  # of a file of weights: training moves every one of them
+# Blocks of a file of weights that are hashed, and bytes of each: 1 MB per file. Training changes every weight, so a
+# sample of them is enough to tell checkpoints apart, and a model of 100 GB takes no minute to hash.
+BLOCKS, BLOCK = 64, 1 << 14
 WEIGHTS = (".safetensors", ".bin", ".gguf")
-READ = (".json", ".jinja", ".model", ".txt", *WEIGHTS)
+HASHED = (".json", ".jinja", ".model", ".txt", *WEIGHTS)
 
 
 def fingerprint(folder: str) -> str:
@@ -102,7 +106,7 @@ def fingerprint(folder: str) -> str:
     if not path.is_dir():
         return ""
     digest = blake2b(digest_size=12)
-    for file in sorted(entry for entry in path.iterdir() if entry.suffix in READ and entry.is_file()):
+    for file in sorted(entry for entry in path.iterdir() if entry.suffix in HASHED and entry.is_file()):
         size = file.stat().st_size
         digest.update(f"{file.name} {size} ".encode())
         with file.open("rb") as content:

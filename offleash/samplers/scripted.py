@@ -3,7 +3,7 @@
     {"problems": {"sum": {"It is 2.": 0.75, "It is 3.": 0.25}, "*": {"no idea": 1}}, "tokens": {"no idea": 2}}
 
 A sample is one choice among whole texts, by the same seeds as in huggingface/: it depends only on its run, problem and
-index. "*" stands for all other problems; a text without a token count has one token per word.
+index. "*" covers all other problems; a text without a token count has one token per word.
 """
 
 import json
@@ -38,9 +38,9 @@ class ScriptedAnswers:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How the sampler behaves, for tests of what stands around it."""
+    """How the sampler behaves, for tests of the code around it; --set width and appetite are the last two."""
 
-    delay: float = 0.0  # seconds a request
+    delay: float = 0.0  # seconds per request
     copies: bool = False  # a bad server: every sample of a request is the first one
     fail: float = 0.0  # share of requests that fail
     concurrency: int = 1
@@ -49,7 +49,7 @@ class Behaviour:
 
 @dataclass(frozen=True)
 class Script:
-    """What a file says."""
+    """The content of a file, checked."""
 
     problems: Mapping[str, ScriptedAnswers]
     tokens: Mapping[str, int]
@@ -62,7 +62,7 @@ class Scripted:
 
     def __init__(self, model: Model, script: Script, behaviour: Behaviour) -> None:
         self._script, self._behaviour = script, behaviour
-        # what delays or fails a request changes no sample, so a run may be continued without it
+        # a delay or a failed request changes no sample, so a run may be resumed without them
         settings = {"copies": "yes"} if behaviour.copies else {}
         self._about = About("scripted", model.name, fingerprint=script.fingerprint, raw=model.raw, settings=settings)
         self._forwarded = 0
@@ -85,9 +85,11 @@ class Scripted:
         return self._forwarded
 
     def rendered_prompt(self, prompt: str) -> str | None:
+        """The prompt in the script's template."""
         return self._script.template.replace("{prompt}", prompt)
 
     def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
+        """Every request in order; which of them fail follows from the seed, so a second attempt fails again."""
         for request in requests:
             if self._behaviour.delay:
                 time.sleep(self._behaviour.delay)
@@ -106,22 +108,23 @@ class Scripted:
         """There is nothing to free."""
 
     def _samples(self, request: Request, decoding: SamplingParams) -> Iterator[Sample]:
-        known = self._script.problems
-        whole = known.get(request.problem) or known.get(ANY)
-        if whole is None:
+        problems = self._script.problems
+        answers = problems.get(request.problem) or problems.get(ANY)
+        if answers is None:
             raise OffleashError(
                 f"{self._about.model} says nothing of problem {request.problem!r}; add it, or '*' for all others."
             )
-        sampled_T = sampled(whole.chance_T, decoding)
+        sampled_T = truncate(answers.chance_T, decoding)
         seed_N = sample_seeds(request.seed, request.first, request.size)
-        reach_T = np.cumsum(sampled_T)
-        choice_N = np.searchsorted(reach_T / reach_T[-1], uniform(seed_N, 0), side="right")
+        # the whole text is one token: inversion of its cumulative distribution, as in huggingface/prefix_sampling.py
+        edge_T = np.cumsum(sampled_T)
+        choice_N = np.searchsorted(edge_T / edge_T[-1], uniform(seed_N, 0), side="right")
         if self._behaviour.copies:
             choice_N[:] = choice_N[0]
-        entropies = entropy(whole.chance_T), entropy(sampled_T)
+        entropies = entropy(answers.chance_T), entropy(sampled_T)
         for place, (choice, seed) in enumerate(zip(choice_N.tolist(), seed_N.tolist(), strict=True)):
-            text, tokens, finish = self._cut(whole.texts[choice], decoding)
-            raw, drawn = float(np.log(whole.chance_T[choice])), float(np.log(sampled_T[choice]))
+            text, tokens, finish = self._cut(answers.texts[choice], decoding)
+            raw, drawn = float(np.log(answers.chance_T[choice])), float(np.log(sampled_T[choice]))
             yield Sample(request.first + place, text, tokens, finish, seed, raw, drawn, *entropies)
 
     def _cut(self, text: str, decoding: SamplingParams) -> tuple[str, int, str]:
@@ -138,8 +141,12 @@ def open_sampler(model: Model) -> Scripted:
     return Scripted(model, read_script(Path(model.name)), _behaviour(model.settings))
 
 
-def sampled(chance_T: NDArray[np.float64], decoding: SamplingParams) -> NDArray[np.float64]:
-    """Probabilities as they are drawn from: temperature, then top-k, top-p and min-p, each on what is left."""
+def truncate(chance_T: NDArray[np.float64], decoding: SamplingParams) -> NDArray[np.float64]:
+    """The probabilities that are drawn from: temperature, then top-k, top-p and min-p, each on what is left.
+
+    >>> truncate(np.array([0.5, 0.3, 0.2]), SamplingParams(top_p=0.7)).round(3).tolist()
+    [0.625, 0.375, 0.0]
+    """
     with np.errstate(divide="ignore"):
         log_T = np.log(chance_T)
     if decoding.temperature == 0:
@@ -150,7 +157,7 @@ def sampled(chance_T: NDArray[np.float64], decoding: SamplingParams) -> NDArray[
     out_T /= out_T.sum()
     if decoding.top_p < 1:
         order_T = np.argsort(-out_T, kind="stable")
-        before_T = np.cumsum(out_T[order_T]) - out_T[order_T]
+        before_T = np.cumsum(out_T[order_T]) - out_T[order_T]  # the token that crosses top_p is still kept
         out_T[order_T[before_T >= decoding.top_p]] = 0.0
         out_T /= out_T.sum()
     out_T[out_T < decoding.min_p * out_T.max()] = 0.0
@@ -160,8 +167,8 @@ def sampled(chance_T: NDArray[np.float64], decoding: SamplingParams) -> NDArray[
 
 def entropy(chance_T: NDArray[np.float64]) -> float:
     """Entropy in nats."""
-    some = chance_T[chance_T > 0]
-    return float(-(some * np.log(some)).sum()) + 0.0
+    positive = chance_T[chance_T > 0]
+    return float(-(positive * np.log(positive)).sum()) + 0.0  # + 0.0: never the -0.0 of a certain text
 
 
 def read_script(file: Path) -> Script:
@@ -215,22 +222,22 @@ def _behaviour(settings: Mapping[str, str]) -> Behaviour:
     )
 
 
-def _number(settings: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
+def _number(settings: Mapping[str, str], name: str, default: float, low: float, high: float) -> float:
     text = settings.get(name, str(default))
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if not least <= value <= most:
-        raise OffleashError(f"{name} is a number from {least:g} to {most:g}; found --set {name}={text}.")
+    if not low <= value <= high:
+        raise OffleashError(f"{name} is a number from {low:g} to {high:g}; found --set {name}={text}.")
     return value
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object; a key that stands twice is an error, since one of its values would be lost without a word."""
-    found: dict[str, object] = {}
+    """A JSON object; a repeated key is an error, since json would silently drop one of its values."""
+    entries: dict[str, object] = {}
     for key, value in pairs:
-        if key in found:
+        if key in entries:
             raise OffleashError(f"The script says {key!r} twice in one object; leave one out.")
-        found[key] = value
-    return found
+        entries[key] = value
+    return entries

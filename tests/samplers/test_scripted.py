@@ -11,7 +11,7 @@ from scipy import stats
 from offleash.errors import OffleashError
 from offleash.samplers.registry import model_of
 from offleash.samplers.sampler import Request, Sample, SamplingParams
-from offleash.samplers.scripted import Scripted, open_sampler, sampled
+from offleash.samplers.scripted import Scripted, open_sampler, truncate
 from offleash.samplers.seeds import sample_seeds
 
 CHANCES = {"one": 0.5, "two words": 0.3, "three long words": 0.15, "never seen": 0.0, "rare": 0.05}
@@ -43,7 +43,7 @@ def test_texts_come_as_often_as_the_decoding_says(tmp_path: Path, decoding: Samp
     size = 20_000
     samples = drawn(sampler(tmp_path), 0, size, decoding)
     counts = Counter(sample.text for sample in samples)
-    chance_T = sampled(np.array(list(CHANCES.values())), decoding)
+    chance_T = truncate(np.array(list(CHANCES.values())), decoding)
     expected = {text: chance * size for text, chance in zip(CHANCES, chance_T, strict=True) if chance}
     assert counts.keys() == expected.keys()
     observed = [counts[text] for text in expected]
@@ -58,13 +58,13 @@ def test_texts_come_as_often_as_the_decoding_says(tmp_path: Path, decoding: Samp
 
 def test_decodings_of_a_small_distribution_are_those_computed_by_hand() -> None:
     chance_T = np.array([0.5, 0.3, 0.2])
-    assert sampled(chance_T, SamplingParams(temperature=0.5)) == pytest.approx(np.array([25, 9, 4]) / 38)
-    assert sampled(chance_T, SamplingParams(top_k=2)) == pytest.approx([5 / 8, 3 / 8, 0])
-    assert sampled(chance_T, SamplingParams(top_p=0.5)) == pytest.approx([1, 0, 0])
-    assert sampled(chance_T, SamplingParams(top_p=0.51)) == pytest.approx([5 / 8, 3 / 8, 0])
-    assert sampled(chance_T, SamplingParams(top_k=2, top_p=0.6)) == pytest.approx([1, 0, 0])  # of what top-k left
-    assert sampled(chance_T, SamplingParams(min_p=0.5)) == pytest.approx([5 / 8, 3 / 8, 0])
-    assert sampled(chance_T, SamplingParams(temperature=0)) == pytest.approx([1, 0, 0])
+    assert truncate(chance_T, SamplingParams(temperature=0.5)) == pytest.approx(np.array([25, 9, 4]) / 38)
+    assert truncate(chance_T, SamplingParams(top_k=2)) == pytest.approx([5 / 8, 3 / 8, 0])
+    assert truncate(chance_T, SamplingParams(top_p=0.5)) == pytest.approx([1, 0, 0])
+    assert truncate(chance_T, SamplingParams(top_p=0.51)) == pytest.approx([5 / 8, 3 / 8, 0])
+    assert truncate(chance_T, SamplingParams(top_k=2, top_p=0.6)) == pytest.approx([1, 0, 0])  # of what top-k left
+    assert truncate(chance_T, SamplingParams(min_p=0.5)) == pytest.approx([5 / 8, 3 / 8, 0])
+    assert truncate(chance_T, SamplingParams(temperature=0)) == pytest.approx([1, 0, 0])
 
 
 def test_a_sample_is_the_same_in_every_chunk(tmp_path: Path) -> None:

@@ -1,6 +1,16 @@
-"""The parent's side of the vLLM worker (worker.py): start it, exchange JSON lines, and never leave it running.
+"""The parent's side of the vLLM worker (worker.py): start it, talk to it in JSON lines, and never leave it running.
 
-Replies to different commands may interleave: whichever thread waits reads for all. Errors are looked up in vLLM's log.
+The protocol. Every command has a number; number 0 is the one that starts the engine. Every reply names the number of
+its command in "to", so replies to different commands may interleave: whichever thread waits reads for all.
+
+    start      {"number": 0, "model", "revision", "adapter", "raw", "options"}
+               -> {"ready": version}, {"missing": why} (no vLLM in that Python) or {"refused": why}
+    render     {"do": "render", "prompt"}                   -> {"text"}
+    sample     {"do": "sample", "decoding", "requests"}     -> many {"request", "sample", "text", ...} in any order and
+               {"request", "error"} where one fails, then {"done": true}; or {"refused": why}
+    abandon    {"do": "abandon", "call": number}            -> {"done": true}; no more replies to that call follow
+
+Closing the pipe ends the worker. vLLM's own output goes to a log, where errors of its inner processes are looked up.
 """
 
 import contextlib
@@ -22,13 +32,13 @@ from typing import Any
 from offleash.errors import OffleashError
 
 WORKER = Path(__file__).parent / "worker.py"
-GRACE = 10.0  # seconds for the engine to end in good order, and remove its shared memory
-TIDYING = 3.0  # seconds to remove the shared memory of processes that were killed
-HOW = (
+GRACE = 10.0  # seconds for the engine to shut down and remove its shared memory
+CLEANUP = 3.0  # seconds for the resource tracker to remove the shared memory of processes that were killed
+INSTALL = (
     "Make an environment for it (python -m venv vllm-env; vllm-env/bin/pip install vllm) and name its Python: "
     "--set python=vllm-env/bin/python, or OFFLEASH_VLLM_PYTHON in the environment."
 )
-# what vLLM says of an engine that failed in a process of its own: the reason is in its log
+# What vLLM raises when one of its own processes failed; the reason itself is only in the log.
 VAGUE = ("EngineDead", "EngineCore encountered", "ngine core init", "WorkerProc init", "See root cause", "SystemExit")
 
 Reply = dict[str, Any]
@@ -50,11 +60,11 @@ class WorkerProcess:
             )
         except OSError as error:
             self._log.close()
-            raise OffleashError(f"{python} cannot be run ({error.strerror}). {HOW}") from None
+            raise OffleashError(f"{python} cannot be run ({error.strerror}). {INSTALL}") from None
         self._python = python
-        self._rest = b""
-        self._number = 0
-        self._inbox: dict[int, deque[Reply]] = {0: deque()}
+        self._partial = b""  # the beginning of a line whose end has not come yet
+        self._number = 0  # of the last command
+        self._inbox: dict[int, deque[Reply]] = {0: deque()}  # replies that were read and not yet received, by command
         self._lock = threading.RLock()
         self._ready = self._closed = False
         self._end = weakref.finalize(self, _kill, self._process, os.getpid())
@@ -65,16 +75,16 @@ class WorkerProcess:
         return self._process.pid
 
     def start(self, command: Mapping[str, object], seconds: float) -> str:
-        """The version of vLLM, when its engine is ready."""
+        """Start the engine and wait until it is ready; the version of vLLM."""
         self._write({"number": 0, **command})
         reply = self.receive(0, time.monotonic() + seconds)
         if "missing" in reply:
-            raise OffleashError(f"{self._python} has no vLLM that works ({_short(reply['missing'])}). {HOW}")
+            raise OffleashError(f"{self._python} has no vLLM that works ({_short(reply['missing'])}). {INSTALL}")
         self._ready = True
         return str(reply["ready"])
 
     def send(self, command: Mapping[str, object]) -> int:
-        """Give a command; its number asks for the replies."""
+        """Send a command; its number is what `receive` takes."""
         with self._lock:
             self._number += 1
             self._inbox[self._number] = deque()
@@ -82,7 +92,10 @@ class WorkerProcess:
             return self._number
 
     def receive(self, number: int, deadline: float | None = None) -> Reply:
-        """The next reply to a command. Whoever waits reads for all; replies to other commands are put by."""
+        """The next reply to a command. Whoever waits reads for all; replies to other commands go to their inbox.
+
+        The lock is held for one read at a time (half a second), so waiting threads take turns.
+        """
         while True:
             with self._lock:
                 if self._inbox[number]:
@@ -99,23 +112,24 @@ class WorkerProcess:
             self._inbox.pop(number, None)
 
     def abandon(self, call: int) -> None:
-        """Stop the work on a command, and drop what is still said of it."""
+        """Stop the work on a command, and drop replies to it that are still under way."""
         self.forget(call)
         if self._closed or self._process.poll() is not None:
             return
-        with contextlib.suppress(OffleashError):  # the next command meets the same trouble, and tells it
+        with contextlib.suppress(OffleashError):  # a worker that is gone: the next command reports it
             number = self.send({"do": "abandon", "call": call})
             self.receive(number)
             self.forget(number)
 
     def close(self) -> None:
+        """End the worker: gently where its engine is ready, since only then is there shared memory to remove."""
         if self._closed:
             return
         self._closed = True
         assert self._process.stdin
         assert self._process.stdout
         try:
-            with contextlib.suppress(OSError):  # it may be gone
+            with contextlib.suppress(OSError):  # it may have ended already
                 self._process.stdin.close()
             if self._ready:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -135,24 +149,24 @@ class WorkerProcess:
             raise self._death() from None
 
     def _read(self, deadline: float | None) -> None:
-        """One more piece of what the worker says, if there is one within half a second."""
+        """Read what the worker has written, if anything comes within half a second, into the inboxes."""
         self._check_open()
         assert self._process.stdout
         descriptor = self._process.stdout.fileno()
-        dead = self._process.poll() is not None  # looked at first: after it nothing more is written
+        dead = self._process.poll() is not None  # before `select`: what is readable after it is all there will be
         if not select.select([descriptor], [], [], 0.0 if dead else 0.5)[0]:
-            # no end of file yet: an engine's process may hold the pipe open when the worker is gone
+            # without end of file: a process of the engine may hold the pipe open after the worker has died
             if dead:
                 raise self._death()
             if deadline is not None and time.monotonic() > deadline:
                 raise OffleashError(
-                    f"vLLM was not ready in time; wait longer with --set start=SECONDS.{self._last_words()}"
+                    f"vLLM was not ready in time. Allow more with --set start=SECONDS.{self._log_end()}"
                 )
             return
         data = os.read(descriptor, 1 << 20)
         if not data:
             raise self._death()
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, self._partial = (self._partial + data).split(b"\n")
         for line in lines:
             reply: Reply = json.loads(line)
             if (inbox := self._inbox.get(int(reply["to"]))) is not None:
@@ -160,43 +174,47 @@ class WorkerProcess:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise OffleashError("The vLLM engine is closed; open the model again.")
+            raise OffleashError("The vLLM engine is closed. Open the model again.")
 
     def _death(self) -> OffleashError:
-        """The worker is gone; so is, from now on, what it started."""
+        """The error for a worker that has died; what it started is killed."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
         self._end()
         code = self._process.returncode
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"status {code}"
+        status = f"killed by {signal.Signals(-code).name}" if code < 0 else f"status {code}"
+        # what the kernel's out-of-memory killer sends
         memory = " The system may have run out of memory." if code == -signal.SIGKILL else ""
-        return OffleashError(f"The vLLM process ended ({how}).{memory}{self._last_words()} What was drawn is kept.")
+        return OffleashError(f"The vLLM process ended ({status}).{memory}{self._log_end()} What was drawn is kept.")
 
-    def _reason(self, said: str) -> str:
-        """What vLLM said, or what its log knows better."""
-        vague = any(words in said for words in VAGUE)
-        return (self._logged_error() if vague else "") or _short(said)
+    def _reason(self, message: str) -> str:
+        """vLLM's message, or the error in its log where the message only points there."""
+        vague = any(phrase in message for phrase in VAGUE)
+        return (self._logged_error() if vague else "") or _short(message)
 
-    def _last_words(self) -> str:
-        told = self._logged_error() or " / ".join(_short(line, 200) for line in self._log_lines()[-3:])
-        return f" Its log ends: {told}" if told else ""
+    def _log_end(self) -> str:
+        """The last error of the log, or its last lines, as the end of a message."""
+        end = self._logged_error() or " / ".join(_short(line, 200) for line in self._log_lines()[-3:])
+        return f" Its log ends: {end}" if end else ""
 
     def _logged_error(self) -> str:
-        """The last error in the log that says something."""
-        found = (re.search(r"(?:^|[\s.])(\w+(?:Error|Exception): .+)", line) for line in self._log_lines())
-        telling = [one[1] for one in found if one and not any(words in one[1] for words in VAGUE)]
-        return _short(telling[-1]) if telling else ""
+        """The last error in the log that names a reason; "" where there is none."""
+        matches = (re.search(r"(?:^|[\s.])(\w+(?:Error|Exception): .+)", line) for line in self._log_lines())
+        errors = [match[1] for match in matches if match and not any(phrase in match[1] for phrase in VAGUE)]
+        return _short(errors[-1]) if errors else ""
 
     def _log_lines(self) -> list[str]:
+        """The lines in the last 64 KB of the log."""
         size = os.fstat(self._log.fileno()).st_size
         tail = os.pread(self._log.fileno(), 1 << 16, max(0, size - (1 << 16)))
         return [line.strip() for line in tail.decode("utf-8", "replace").splitlines() if line.strip()]
 
 
 def _kill(process: subprocess.Popen[bytes], owner: int) -> None:
-    """End the worker and all that it started; not from a fork of its parent, which has a copy of this.
+    """Kill the worker and all that it started; not from a fork of its parent, which has a copy of this finalizer.
 
-    Python's tracker of shared memory goes last: it removes what the killed ones left, and then ends by itself.
+    Python's resource tracker is spared: it removes the shared memory that the killed processes left, and then ends by
+    itself. Only if it has not after `CLEANUP` seconds is the whole group killed.
     """
     if os.getpid() != owner:
         return
@@ -204,10 +222,10 @@ def _kill(process: subprocess.Popen[bytes], owner: int) -> None:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     process.poll()
-    end = time.monotonic() + TIDYING
+    deadline = time.monotonic() + CLEANUP
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        while time.monotonic() < end and Path("/proc").is_dir():
-            os.killpg(process.pid, 0)
+        while time.monotonic() < deadline and Path("/proc").is_dir():
+            os.killpg(process.pid, 0)  # sends nothing: raises ProcessLookupError once the group is empty
             time.sleep(0.02)
             process.poll()
         os.killpg(process.pid, signal.SIGKILL)
@@ -215,16 +233,16 @@ def _kill(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def _group(group: int) -> list[int]:
-    """Processes of a group but the tracker of shared memory; none where the system does not list them."""
-    found = []
+    """Processes of a group without the resource tracker; empty where there is no /proc to list them."""
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
             mine = os.getpgid(int(folder.name)) == group
             if mine and b"resource_tracker" not in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-    return found
+                pids.append(int(folder.name))
+    return pids
 
 
-def _short(text: str, most: int = 500) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= most else f"{words[:most]}..."
+def _short(text: str, longest: int = 500) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest]}..."

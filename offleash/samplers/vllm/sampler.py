@@ -19,14 +19,14 @@ from offleash.samplers.vllm.process import Reply, WorkerProcess
 
 START = "1800"  # seconds for the engine to load a model
 OURS = {"python", "start", "cpu_kvcache_space"}  # settings that are no options of the engine
-TAKEN = {  # options that are said elsewhere, or that would make a sample another thing
+TAKEN = {  # options that are set elsewhere, or that would change what a sample is
     "model": "name it after the prefix, vllm:PATH",
     "revision": "write vllm:NAME@REVISION",
     "enable_lora": "write vllm:PATH+ADAPTER",
     "logprobs_mode": "log-probabilities are stored under the model's own distribution, raw_logprobs",
     "skip_tokenizer_init": "samples are texts",
 }
-PLACE = {  # where and how fast a model runs, not who answers: free to change within a run
+PLACEMENT = {  # where and how fast a model runs, not which model: free to change when a run is resumed
     *("tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend", "gpu_memory_utilization"),
     *("kv_cache_memory_bytes", "swap_space", "cpu_offload_gb", "max_num_seqs", "max_num_batched_tokens"),
     *("enforce_eager", "enable_prefix_caching", "disable_log_stats", "download_dir"),
@@ -56,9 +56,9 @@ def open_sampler(model: Model) -> "VllmSampler":
 class VllmSampler:
     """A model in vLLM."""
 
-    concurrency = 1
-    batch_size = 16384
-    forwarded = None
+    concurrency = 1  # the engine batches by itself
+    batch_size = 16384  # enough that it seldom runs empty
+    forwarded = None  # vLLM does not say
 
     def __init__(self, model: Model, process: WorkerProcess, version: str) -> None:
         self.process = process
@@ -69,33 +69,36 @@ class VllmSampler:
             adapter=model.adapter,
             fingerprint=" ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter))))),
             raw=model.raw,
-            settings={name: text for name, text in model.settings.items() if name not in OURS | PLACE},
+            settings={name: text for name, text in model.settings.items() if name not in OURS | PLACEMENT},
             versions={"vllm": version},
         )
 
     def rendered_prompt(self, prompt: str) -> str | None:
-        number = self.process.send({"do": "asked", "prompt": prompt})
+        """The prompt in the model's chat template, rendered by the worker, which has the tokenizer."""
+        number = self.process.send({"do": "render", "prompt": prompt})
         text = str(self.process.receive(number)["text"])
         self.process.forget(number)
         return text
 
     def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
-        """Every request once, as each is done. Only the samples of unfinished requests are in memory."""
+        """Every request once, as soon as it is complete. Only the samples of unfinished requests are in memory."""
         _check(decoding)
         # 63 bits of each seed: vLLM reads signed numbers
-        seeds = [[int(seed) >> 1 for seed in sample_seeds(one.seed, one.first, one.size)] for one in requests]
-        asked = [
-            {"prompt": one.prompt, "images": list(one.images), "seeds": some}
-            for one, some in zip(requests, seeds, strict=True)
+        seeds = [
+            [int(seed) >> 1 for seed in sample_seeds(request.seed, request.first, request.size)] for request in requests
         ]
-        call = self.process.send({"do": "sample", "decoding": decoding.document(), "requests": asked})
+        commands = [
+            {"prompt": request.prompt, "images": list(request.images), "seeds": own}
+            for request, own in zip(requests, seeds, strict=True)
+        ]
+        call = self.process.send({"do": "sample", "decoding": decoding.document(), "requests": commands})
         done = False
         try:
             yield from self._replies(call, requests, seeds, decoding)
             done = True
-        except (GeneratorExit, OffleashError):  # enough, or trouble of the call: the engine can go on
+        except (GeneratorExit, OffleashError):  # the caller has enough, or the call failed: the engine can be used on
             raise
-        except BaseException:  # Ctrl-C
+        except BaseException:  # Ctrl-C: the user waits for the end, not for the samples
             self.close()
             raise
         finally:
@@ -108,6 +111,7 @@ class VllmSampler:
         """Nothing is kept for a problem but vLLM's cache of prefixes, which drops what was used longest ago."""
 
     def close(self) -> None:
+        """End the engine's process."""
         self.process.close()
 
     def _replies(
@@ -118,9 +122,9 @@ class VllmSampler:
         while not (reply := self.process.receive(call)).get("done"):
             number = int(reply["request"])
             request = requests[number]
-            if "trouble" in reply:
+            if "error" in reply:
                 parts.pop(number, None)
-                yield SampleChunk(request, error=str(reply["trouble"]))
+                yield SampleChunk(request, error=str(reply["error"]))
                 continue
             place = int(reply["sample"])
             samples = parts.setdefault(number, {})
@@ -131,11 +135,11 @@ class VllmSampler:
 
 
 def _path(name: str, *signs: str) -> str:
-    """A folder that holds one of the files by which it is known, or a name on the hub."""
+    """The path of a folder that holds one of the files `signs`, or a name on the hub as it is."""
     path = Path(name).expanduser()
     if not path.exists():
         if name.startswith((".", "/", "~")) or name.count("/") > 1:
-            raise OffleashError(f"There is nothing at {name}; give the folder of a saved model, or a name on the hub.")
+            raise OffleashError(f"There is nothing at {name}. Give the folder of a saved model, or a name on the hub.")
         return name
     if path.is_dir() and not any((path / sign).exists() for sign in signs):
         hint = " It is an adapter: write vllm:BASE+ADAPTER." if (path / "adapter_config.json").exists() else ""
@@ -183,7 +187,7 @@ def _value(text: str) -> object:
 
 
 def _check(decoding: SamplingParams) -> None:
-    """Refuse what vLLM would draw from another distribution than the one that is written down."""
+    """Refuse a decoding that vLLM would draw from another distribution than the one stored with the run."""
     if decoding.min_p and decoding.top_p < 1:
         raise OffleashError(
             f"vLLM applies min-p before top-p, which is another distribution than min_p={decoding.min_p:g} after "

@@ -1,8 +1,9 @@
 """The process that holds a vLLM engine: JSON lines in, JSON lines out. Run by path, with the Python that has vLLM.
 
-Started by process.py; imports only the standard library and vLLM. Every sample is a request with its own seed: vLLM
-gives the n samples of one request the seeds s, s + 1, ..., and keeps every token of a sample until the last of them is
-done.
+Started by process.py, which describes the protocol; imports only the standard library and vLLM, since the rest of the
+package may not be installed beside it. Every sample is a vLLM request with its own seed: with n > 1 vLLM would give the
+samples the seeds s, s + 1, ..., which neighbouring chunks would share, and would keep every token of a sample until the
+last of them is done.
 """
 
 import atexit
@@ -23,13 +24,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-OPEN = 4096  # samples of requests that are not done: what is held back until the last sample of a request
-RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters that vLLM makes room for
+MAX_OPEN = 4096  # samples of unfinished requests, whose texts the parent holds until the last sample of the request
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # values of max_lora_rank that vLLM accepts
 GRACE = 10.0  # seconds for the engine to end by itself
 
 
 class Pipe:
-    """Commands from the parent, and replies to it. Standard output is no part of it: vLLM prints there."""
+    """Commands from the parent, and replies to it.
+
+    The pipe is moved away from file descriptors 0 and 1 before vLLM is imported: vLLM and what it starts print to
+    standard output, and a line of theirs among the replies would break the protocol. They now print into the log.
+    """
 
     def __init__(self) -> None:
         self.commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -38,28 +43,30 @@ class Pipe:
         os.dup2(2, 1)
         self._parent = os.getppid()
         self.ready = self.ended = False
-        atexit.register(lambda: end() if self.ended else None)  # the first runs last: after the engine's own end
+        atexit.register(lambda: end() if self.ended else None)  # registered first, so run last: after vLLM's handlers
         threading.Thread(target=self._listen, daemon=True).start()
 
     def reply(self, to: int, **content: object) -> None:
+        """Write one line; a pipe may take it in parts."""
         line = memoryview(json.dumps({"to": to, **content}).encode() + b"\n")
         while line:
             line = line[os.write(self._out, line) :]
 
     def _listen(self) -> None:
-        """Commands as they come; the end of this process when the parent closes the pipe, or is gone.
+        """Queue commands as they come; end this process when the parent closes the pipe, or is gone.
 
-        A process that the parent forked may hold the pipe open after it, so its number is looked at as well. A signal
-        at the parent's death (PR_SET_PDEATHSIG) would not do: it comes when the thread ends that started this process.
+        A process that the parent forked may hold the pipe open after it, so the parent's id is checked as well. A
+        signal at the parent's death (PR_SET_PDEATHSIG) would not do: it comes when the thread that started this process
+        ends.
         """
-        rest = b""
+        partial = b""
         while os.getppid() == self._parent:
             if not select.select([self._in], [], [], 1.0)[0]:
                 continue
             data = os.read(self._in, 1 << 20)
             if not data:
                 break
-            *lines, rest = (rest + data).split(b"\n")
+            *lines, partial = (partial + data).split(b"\n")
             for line in lines:
                 self.commands.put(json.loads(line))
         self.ended = True
@@ -69,7 +76,10 @@ class Pipe:
 
 
 def end() -> None:
-    """Kill what this process started, and end; the tracker of shared memory is left to remove it and then ends too."""
+    """Kill what this process started, and exit; Python's resource tracker is spared, to remove shared memory and end.
+
+    By `os._exit`: interpreter shutdown would wait for vLLM's threads.
+    """
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile
             mine = os.getpgid(int(folder.name)) == os.getpid() != int(folder.name)
@@ -100,7 +110,7 @@ class Engine:
         self.tokenizer = self.llm.get_tokenizer()
         self.processor: Any = None
         self._source = (command["model"], command["revision"] or None, bool(options.get("trust_remote_code")))
-        self.most: int = self.llm.llm_engine.vllm_config.scheduler_config.max_num_seqs
+        self.max_running: int = self.llm.llm_engine.vllm_config.scheduler_config.max_num_seqs
 
     def rendered_prompt(self, prompt: str) -> str:
         """The text that the model reads for a prompt."""
@@ -110,7 +120,7 @@ class Engine:
         return str(self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
 
     def inputs(self, prompt: str, images: list[str]) -> dict[str, Any]:
-        """A prompt as vLLM takes it. A template writes the tokens that begin a text: they are not added again."""
+        """A prompt as vLLM takes it, in tokens. A chat template writes its own first token: none is added then."""
         if images:
             return self._with_images(prompt, images)
         bare = self.raw or not self.tokenizer.chat_template
@@ -132,16 +142,17 @@ class Engine:
         return {"prompt": text, "multi_modal_data": {"image": [Image.open(file).convert("RGB") for file in files]}}
 
     def parameters(self, decoding: dict[str, Any], seed: int) -> Any:
+        """vLLM's SamplingParams for one sample; a ValueError where vLLM would silently change the decoding."""
         from vllm.sampling_params import RequestOutputKind, SamplingParams
 
         # flat: without it a token's log-probability takes 350 bytes, and a sample may have 32,768 tokens
         flat = {"flat_logprobs": True} if "flat_logprobs" in SamplingParams.__struct_fields__ else {}
-        made = SamplingParams(**decoding, seed=seed, logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **flat)
-        if made.temperature != decoding["temperature"]:
+        parameters = SamplingParams(**decoding, seed=seed, logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **flat)
+        if parameters.temperature != decoding["temperature"]:  # it raises small temperatures
             raise ValueError(
-                f"vLLM draws at temperature 0 or from {made.temperature}; {decoding['temperature']} is less."
+                f"vLLM draws at temperature 0 or from {parameters.temperature}; {decoding['temperature']} is less."
             )
-        return made
+        return parameters
 
 
 class Call:
@@ -151,13 +162,13 @@ class Call:
         self.engine, self.pipe, self.number = engine, pipe, int(command["number"])
         self.decoding: dict[str, Any] = command["decoding"]
         self.requests: list[dict[str, Any]] = command["requests"]
-        self.next = 0  # request that is to be given to the engine
-        self.waiting: list[tuple[int, int, Any]] = []  # request, sample, inputs: soon to be given, last first
-        self.left: dict[int, int] = {}  # samples to come of the requests that are open
-        self.running: set[str] = set()
+        self.next = 0  # the first request that is not yet encoded
+        self.waiting: list[tuple[int, int, Any]] = []  # (request, sample, inputs) of the last encoded one, reversed
+        self.left: dict[int, int] = {}  # samples to come, by open request
+        self.running: set[str] = set()  # names of samples in the engine
 
     def step(self) -> bool:
-        """Give the engine what it has room for, and pass on what is done; whether there is more."""
+        """Fill the engine, run it one step, and pass on the samples that ended; whether there is more to do."""
         self._feed()
         if self.running:
             for output in self.engine.llm.llm_engine.step():
@@ -166,34 +177,37 @@ class Call:
         return bool(self.running or self.waiting or self.next < len(self.requests))
 
     def abandon(self) -> None:
+        """Stop the samples that are running; those that wait are dropped with this object."""
         self.engine.llm.llm_engine.abort_request(list(self.running))
 
     def _feed(self) -> None:
-        while len(self.running) < 2 * self.engine.most:
+        """Keep twice as many samples in the engine as run at a time, so that its scheduler never waits for us."""
+        while len(self.running) < 2 * self.engine.max_running:
             if self.waiting:
                 self._add(*self.waiting.pop())
             elif not self._open():
                 return
 
     def _open(self) -> bool:
-        """Make the next request ready; not while too many samples wait for the last ones of their requests."""
+        """Encode the next request; False where there is none, or too many samples of open requests are held already."""
         if self.next == len(self.requests):
             return False
         request, number = self.requests[self.next], self.next
-        size, held = len(request["seeds"]), sum(len(self.requests[one]["seeds"]) for one in self.left)
-        if held and held + size > max(OPEN, 4 * self.engine.most):
+        size, held = len(request["seeds"]), sum(len(self.requests[open_]["seeds"]) for open_ in self.left)
+        if held and held + size > max(MAX_OPEN, 4 * self.engine.max_running):
             return False
         self.next += 1
         try:
             inputs = self.engine.inputs(request["prompt"], request["images"])
-        except Exception as error:  # a template or a picture that does not do spoils its own request alone
-            self.pipe.reply(self.number, request=number, trouble=one_line(error))
+        except Exception as error:  # a template or an image that fails concerns its own request alone
+            self.pipe.reply(self.number, request=number, error=short(error))
             return True
         self.left[number] = size
         self.waiting = [(number, sample, inputs) for sample in reversed(range(size))]
         return True
 
     def _add(self, request: int, sample: int, inputs: Any) -> None:
+        """Give one sample to the engine, under a name that `_pass_on` takes apart."""
         name = f"{self.number}-{request}-{sample}"
         parameters = self.engine.parameters(self.decoding, self.requests[request]["seeds"][sample])
         try:
@@ -201,16 +215,17 @@ class Call:
         except Exception as error:  # of many classes, by version: a prompt that is too long, or empty
             if type(error).__name__ == "EngineDeadError":
                 raise
-            self._fail(request, one_line(error))
+            self._fail(request, short(error))
         else:
             self.running.add(name)
 
     def _pass_on(self, output: Any) -> None:
+        """Reply with a sample that ended; a finish reason other than an end or the limit fails its request."""
         self.running.discard(output.request_id)
         request, sample = (int(part) for part in output.request_id.split("-")[1:])
         done = output.outputs[0]
         if request not in self.left:
-            return  # it failed meanwhile
+            return  # another sample failed it meanwhile
         if done.finish_reason not in ("stop", "length"):
             self._fail(request, f"vLLM ended a sample with {done.finish_reason!r}")
             return
@@ -220,17 +235,19 @@ class Call:
         if not self.left[request]:
             del self.left[request]
 
-    def _fail(self, request: int, trouble: str) -> None:
-        self.pipe.reply(self.number, request=request, trouble=trouble)
+    def _fail(self, request: int, error: str) -> None:
+        """Reply with the error of a request, and stop its other samples."""
+        self.pipe.reply(self.number, request=request, error=error)
         self.left.pop(request, None)
-        self.waiting = [one for one in self.waiting if one[0] != request]
+        self.waiting = [entry for entry in self.waiting if entry[0] != request]
         mine = [name for name in self.running if name.split("-")[1] == str(request)]
         self.engine.llm.llm_engine.abort_request(mine)
         self.running.difference_update(mine)
 
 
 def serve(engine: Engine, pipe: Pipe) -> None:
-    """Answer commands until there are no more."""
+    """Answer commands until the pipe is closed. Between two steps of the engine new commands are looked at, so that a
+    prompt can be rendered, or a call abandoned, while samples are drawn."""
     call: Call | None = None
     while True:
         try:
@@ -239,14 +256,14 @@ def serve(engine: Engine, pipe: Pipe) -> None:
             command = {}
         if command is None:
             return
-        if command.get("do") == "asked":
+        if command.get("do") == "render":
             pipe.reply(command["number"], text=engine.rendered_prompt(command["prompt"]))
         elif command.get("do") == "sample":
             try:
                 engine.parameters(command["decoding"], 0)
                 call = Call(engine, pipe, command)
-            except Exception as error:  # of many classes, by version: a decoding that vLLM does not take
-                pipe.reply(command["number"], refused=one_line(error))
+            except Exception as error:  # of many classes, by version: a decoding that vLLM does not accept
+                pipe.reply(command["number"], refused=short(error))
         elif command.get("do") == "abandon":
             if call is not None and call.number == command["call"]:
                 call.abandon()
@@ -257,11 +274,13 @@ def serve(engine: Engine, pipe: Pipe) -> None:
             call = None
 
 
-def one_line(error: BaseException) -> str:
+def short(error: BaseException) -> str:
+    """An error's message on one line; the name of its class where it has none."""
     return " ".join(str(error).split())[:1000] or type(error).__name__
 
 
 def _check_options(options: dict[str, Any], vllm: Any) -> None:
+    """Refuse options that this version of vLLM does not have, before a model is loaded."""
     known = {field.name for field in dataclasses.fields(vllm.EngineArgs)}
     known.update(inspect.signature(vllm.LLM.__init__).parameters)
     for name in options:
@@ -271,25 +290,26 @@ def _check_options(options: dict[str, Any], vllm: Any) -> None:
 
 
 def _adapter(name: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Options with room for a PEFT adapter, from a folder or the hub, and the adapter."""
+    """Options that let a PEFT adapter in, from a folder or the hub, and the adapter."""
     from huggingface_hub import snapshot_download
     from vllm.lora.request import LoRARequest
 
     folder = Path(name if Path(name).is_dir() else snapshot_download(name))
     rank = int(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["r"])
-    room = next((one for one in RANKS if one >= rank), rank)
-    return {"enable_lora": True, "max_lora_rank": room, **options}, LoRARequest("adapter", 1, str(folder))
+    max_rank = next((allowed for allowed in RANKS if allowed >= rank), rank)
+    return {"enable_lora": True, "max_lora_rank": max_rank, **options}, LoRARequest("adapter", 1, str(folder))
 
 
 def main() -> None:
-    # the folder of this script comes first on the path, and what lies beside it is not to be imported by its bare name
+    """Start the engine by the first command, then serve the others."""
+    # Python puts the folder of a script first on the path: `import sampler` anywhere would then find the file beside it
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
     pipe = Pipe()
     command = pipe.commands.get()
     try:
         engine = Engine(command or {})
     except Exception as error:  # whatever vLLM raises on a model or an option is for the user to read
-        pipe.reply(0, **{"refused" if "vllm" in sys.modules else "missing": one_line(error)})
+        pipe.reply(0, **{"refused" if "vllm" in sys.modules else "missing": short(error)})
         return
     pipe.ready = True
     pipe.reply(0, ready=engine.version)

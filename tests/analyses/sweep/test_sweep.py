@@ -24,7 +24,7 @@ from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model, model_of
 from offleash.samplers.sampler import SamplingParams
-from offleash.samplers.scripted import entropy, sampled
+from offleash.samplers.scripted import entropy, truncate
 from tests.cli.command import offleash, refused
 from tests.drawing.drawn_world import QUIET, problems, samples, script
 
@@ -120,7 +120,7 @@ def test_points_show_what_the_tempered_law_of_the_script_gives(tmp_path: Path, s
     laws = json.loads(Path(scripts[0].partition(":")[2]).read_text())["problems"]
     for point, temperature in zip(found.points, temperatures, strict=True):
         way = SamplingParams(temperature=temperature)
-        law_P = [sampled(np.array(list(law.values())), way) for law in laws.values()]
+        law_P = [truncate(np.array(list(law.values())), way) for law in laws.values()]
         off = five_errors([law[0] * (1 - law[0]) for law in law_P], k)
         assert point.pass_1.value == pytest.approx(np.mean([law[0] for law in law_P]), abs=off)
         # one token, but two in "no idea": the mean over samples of the entropy of a token

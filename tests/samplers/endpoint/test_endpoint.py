@@ -13,7 +13,7 @@ from offleash.errors import OffleashError
 from offleash.samplers.endpoint import sampler
 from offleash.samplers.sampler import FINISHED, TRUNCATED
 from offleash.samplers.seeds import chunk_seed
-from tests.samplers.asking import PLAIN, drawn, opened, texts, wanted
+from tests.samplers.endpoint.chunks import PLAIN, drawn, opened, texts, wanted
 from tests.samplers.endpoint.server import LOGPROB, Answer, Call, World, chat, good, serving, trouble
 
 PAPER = replace(PLAIN, temperature=0.6, top_p=0.95)

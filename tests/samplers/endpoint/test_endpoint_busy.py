@@ -12,7 +12,7 @@ from offleash.samplers.endpoint import sampler
 from offleash.samplers.endpoint import sampler as endpoint
 from offleash.samplers.endpoint.http import EndpointClient
 from offleash.samplers.endpoint.rate_limit import RateLimiter
-from tests.samplers.asking import drawn, opened, texts, wanted
+from tests.samplers.endpoint.chunks import drawn, opened, texts, wanted
 from tests.samplers.endpoint.server import Answer, Call, World, chat, serving, trouble
 
 

@@ -7,7 +7,7 @@ import pytest
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint import sampler
 from offleash.samplers.sampler import SamplingParams
-from tests.samplers.asking import PLAIN, drawn, opened, wanted
+from tests.samplers.endpoint.chunks import PLAIN, drawn, opened, wanted
 from tests.samplers.endpoint.server import World, good, serving
 
 PAPER = replace(PLAIN, temperature=0.6, top_p=0.95)

@@ -9,7 +9,7 @@ import pytest
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint import sampler
 from offleash.samplers.registry import model_of, open_sampler
-from tests.samplers.asking import PLAIN, drawn, opened, texts, wanted
+from tests.samplers.endpoint.chunks import PLAIN, drawn, opened, texts, wanted
 from tests.samplers.endpoint.server import Answer, Call, World, chat, good, serving, trouble
 
 

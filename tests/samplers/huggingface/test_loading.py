@@ -41,9 +41,9 @@ def test_a_models_name_says_who_runs_it_and_which_revision_and_adapter(folder: P
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("org/name", "write hf:org/name or vllm:org/name"),
+        ("org/name", "Write hf:org/name or vllm:org/name"),
         ("hg:org/name", "Did you mean 'hf:'?"),
-        ("http://localhost:8000", "write endpoint:http://localhost:8000"),
+        ("http://localhost:8000", "Write endpoint:http://localhost:8000"),
         ("hf:", "names no model"),
         ("hf:org/name+", "ends in '+'"),
     ],

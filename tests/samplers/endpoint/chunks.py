@@ -1,4 +1,4 @@
-"""Asking an endpoint sampler in tests: a short way to open one, to draw a chunk and to look at its texts."""
+"""Drawing from an endpoint sampler in tests: open one, draw a chunk, look at its texts."""
 
 from typing import Any
 
