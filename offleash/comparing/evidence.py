@@ -17,10 +17,10 @@ from offleash.stats.intervals import REPLICATES
 from offleash.stats.significance import (
     Confirmation,
     Strength,
-    certain,
     confirmation,
-    found,
+    discoveries,
     gains_at_least,
+    holm_rejections,
     lists,
     loss_p_stopped,
     losses_at_least,
@@ -139,10 +139,10 @@ def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_no
     if (pair.budget_R == change.k).all():  # else the records hold successes beyond k
         lost_p, gained_p = (_loss_p(pair, side, other) for side, other in ((BEFORE, AFTER), (AFTER, BEFORE)))
         known |= {
-            "losses_at_least": certain(lost_p),
-            "gains_at_least": certain(gained_p),
-            "lost": _named(pair, found(lost_p)),
-            "gained": _named(pair, found(gained_p)),
+            "losses_at_least": holm_rejections(lost_p),
+            "gains_at_least": holm_rejections(gained_p),
+            "lost": _named(pair, discoveries(lost_p)),
+            "gained": _named(pair, discoveries(gained_p)),
             "strength": strength(pair.correct_PR),
         }
     else:

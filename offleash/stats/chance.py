@@ -239,8 +239,8 @@ def _first(holds: Callable[[Integer], NDArray[np.bool_]], correct_C: Integer, mo
     low_C, high_C = np.zeros_like(correct_C), np.full_like(correct_C, most + 1)
     while (low_C < high_C).any():
         middle_C = np.minimum((low_C + high_C) // 2, most)
-        found_C = holds(middle_C)
+        holds_C = holds(middle_C)
         open_C = low_C < high_C
-        high_C = np.where(open_C & found_C, middle_C, high_C)
-        low_C = np.where(open_C & ~found_C, middle_C + 1, low_C)
+        high_C = np.where(open_C & holds_C, middle_C, high_C)
+        low_C = np.where(open_C & ~holds_C, middle_C + 1, low_C)
     return low_C

@@ -101,14 +101,14 @@ def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZE
 
 def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN) -> SupportChange:
     """The support change at one of the budgets of `sums`."""
-    P, E, S, told = (float(value) for value in sums.estimate_4K[:, position])
+    P, E, S, determined = (float(value) for value in sums.estimate_4K[:, position])
     value, interval = {}, {}
     for name in METRICS:
         estimate_K, replicate_BK = sums.ratio(name, np.array([position]))
         value[name] = float(estimate_K[0])
         interval[name] = percentile_intervals(replicate_BK, estimate_K, LEVEL)[0]
     O = float(sums.out_K[position])  # noqa: E741
-    undetermined = len(pair) - told if pair.per is Per.PROBLEM else 0.0
+    undetermined = len(pair) - determined if pair.per is Per.PROBLEM else 0.0
     k = int(sums.k_K[position])
     return SupportChange(P, E, S, O, undetermined, value, interval, rule, pair.per, k, pair.runs[0], pair.runs[1])
 
@@ -117,11 +117,11 @@ def change_of_table(P: int, E: int, S: int, O: int, seed: int = 0) -> SupportCha
     """The metrics of a bare table of integers, as papers print them; Wilson intervals for SRR and NDR."""
     cell_4 = np.array([P, E, S, O], dtype=np.float64)
     replicate_B4 = np.random.default_rng(seed).standard_gamma(cell_4 + 0.5, (REPLICATES, 4))
-    kept_B, found_B, lost_B, never_B = replicate_B4.T
+    preserved_B, gained_B, lost_B, neither_B = replicate_B4.T
     value, interval = {}, {}
     for name in METRICS:
         value[name] = float(ratio(name, P, E, S, P + E + S + O))
-        replicate_B1 = ratio(name, kept_B, found_B, lost_B, kept_B + found_B + lost_B + never_B)[:, None]
+        replicate_B1 = ratio(name, preserved_B, gained_B, lost_B, preserved_B + gained_B + lost_B + neither_B)[:, None]
         interval[name] = percentile_intervals(replicate_B1, np.array([value[name]]))[0]
     interval |= {"SRR": wilson(P, P + S), "NDR": wilson(E, P + E)}
     return SupportChange(P, E, S, O, 0, value, interval, Rule.SEEN, Per.PROBLEM, 0, "before", "after")
@@ -163,11 +163,13 @@ def _first(pair: Tally, rule: Rule, k: int) -> Integer:
         return pair.correct_PR
     if pair.head != k or (pair.head_PR[longer] < 0).any():
         p, r = np.argwhere(longer)[0]
-        found = f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r} and k is {k}"
+        mismatch = (
+            f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r} and k is {k}"
+        )
         if pair.per is Per.PROBLEM:
             step = f"tally the runs at that k first, with at={k}"
         else:  # the order of the samples of an answer is not kept
             whole = ", or leave out --at" if (pair.drawn_PR == pair.drawn_PR[0, 0]).all() else ""
             step = f"per {pair.per.value}, use --rule seen{whole}; or use --per problem"
-        raise OffleashError(f"{found}: rule {rule.value!r} needs the same number of samples everywhere; {step}.")
+        raise OffleashError(f"{mismatch}: rule {rule.value!r} needs the same number of samples everywhere; {step}.")
     return pair.head_PR

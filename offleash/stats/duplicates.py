@@ -56,8 +56,8 @@ def at_most(log_probability: ArrayLike) -> Float:
 def log_expected_repeats(drawn: ArrayLike, count: ArrayLike, log_probability: ArrayLike) -> Float:
     """Log of C(n,c) p^(c-1): at most so many outcomes of probability p or less are seen c times among n draws."""
     n, c = np.asarray(drawn, dtype=np.float64), np.asarray(count, dtype=np.float64)
-    ways = special.gammaln(n + 1) - special.gammaln(c + 1) - special.gammaln(n - c + 1)
-    return np.asarray(ways + (c - 1) * np.minimum(log_probability, 0.0), dtype=np.float64)
+    log_choices = special.gammaln(n + 1) - special.gammaln(c + 1) - special.gammaln(n - c + 1)
+    return np.asarray(log_choices + (c - 1) * np.minimum(log_probability, 0.0), dtype=np.float64)
 
 
 def log_chance_of_repeats(drawn: int, count: ArrayLike, log_probability: ArrayLike, place: int) -> Float:

@@ -64,7 +64,7 @@ class Means:
     difference_R: Float  # from the first run; 0 for itself
     difference_interval_R: tuple[Interval, ...]
 
-    def way(self, r: int) -> Direction:
+    def direction(self, r: int) -> Direction:
         """Which way run r went from the first."""
         ends = self.difference_interval_R[r]
         if np.isnan(self.difference_R[r]) or np.isnan(ends.low):
@@ -104,8 +104,8 @@ def means(
     problems only a share has an interval; where one small benchmark weighs as much as a large one, its few problems
     decide, and it is their number that counts.
     """
-    told_R = ~np.isnan(value_PR).all(axis=0)
-    known_P = ~np.isnan(value_PR[:, told_R]).any(axis=1) & bool(told_R.any())
+    known_R = ~np.isnan(value_PR).all(axis=0)
+    known_P = ~np.isnan(value_PR[:, known_R]).any(axis=1) & bool(known_R.any())
     value, benchmark = value_PR[known_P], benchmark_P[known_P]
     problems, runs = value.shape
     both = np.concatenate([value, value - value[:, :1]], axis=1)
@@ -114,8 +114,8 @@ def means(
     if usable.size:
         even_P, how = _evened(benchmark), widened or Widened()
         estimate[usable] = (both[:, usable] * even_P[:, None]).mean(axis=0)
-        found = _intervals(both[:, usable], estimate[usable], usable < runs, benchmark, how, (replicates, seed))
-        for place, interval in zip(usable, found, strict=True):
+        intervals = _intervals(both[:, usable], estimate[usable], usable < runs, benchmark, how, (replicates, seed))
+        for place, interval in zip(usable, intervals, strict=True):
             most = 1.0 if how.share else np.inf
             ends[place] = clipped(interval, 0.0 if place < runs else -most, most)
     return Means(problems, estimate[:runs], tuple(ends[:runs]), estimate[runs:], tuple(ends[runs:]))
@@ -125,7 +125,7 @@ def square(token_P2: Float, answer_P2: Float, token: Direction, answer: Directio
     """The four cells of problems that know both entropies in both runs, beside the ways of the means."""
     token_P, answer_P = (value[:, 1] - value[:, 0] for value in (token_P2, answer_P2))
     known_P = ~np.isnan(token_P) & ~np.isnan(answer_P)
-    sign = [np.where(np.abs(one) < LEVEL, 0, np.sign(one))[known_P] for one in (token_P, answer_P)]
+    sign = [np.where(np.abs(change_P) < LEVEL, 0, np.sign(change_P))[known_P] for change_P in (token_P, answer_P)]
     count = {(t, a): int(((sign[0] == t) & (sign[1] == a)).sum()) for t in (1, -1) for a in (1, -1)}
     level = int(known_P.sum()) - sum(count.values())
     return Square(count[1, 1], count[1, -1], count[-1, 1], count[-1, -1], level, token, answer)
@@ -196,8 +196,8 @@ def _intervals(
     size_BS = sums_BQ[:, -member_PS.shape[1] :]
     above_BSQ = sums_BQ[:, : -member_PS.shape[1]].reshape(-1, *above_PSQ.shape[1:])
     mean_BQ = _widened(above_BSQ, size_BS, alone_Q, how, telling, drawn[1])
-    found = percentile_intervals(mean_BQ, estimate_Q)
-    return found if how.share else student(found, estimate_Q, mean_BQ, telling)
+    intervals = percentile_intervals(mean_BQ, estimate_Q)
+    return intervals if how.share else student(intervals, estimate_Q, mean_BQ, telling)
 
 
 def _evened(benchmark_P: Text) -> Float:

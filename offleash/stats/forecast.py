@@ -195,9 +195,12 @@ def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, ...]:
     starts = [[np.log(size * rate), np.log(size * (1 - rate))] for size in (0.1, 1.0, 10.0)]
     fits: list[Mixture] = []
     for share in SHARES * float(np.mean(correct_P == 0)):
-        found = _fit(cases, float(share), starts)
-        fits.append(found)
-        starts = [[np.log(found.a), np.log(found.b)], starts[-1]]  # the next share's fit is near; a and b share a ridge
+        mixture = _fit(cases, float(share), starts)
+        fits.append(mixture)
+        starts = [
+            [np.log(mixture.a), np.log(mixture.b)],
+            starts[-1],
+        ]  # the next share's fit is near; a and b share a ridge
     best = max(fit.log_likelihood for fit in fits)
     return tuple(fit for fit in fits if fit.log_likelihood >= best - PLAUSIBLE)
 
@@ -206,11 +209,11 @@ def _fit(cases: _Cases, never: float, starts: list[list[float]]) -> Mixture:
     from scipy.optimize import minimize  # a third of a second of start-up
 
     low, high = LOGS
-    found = [
+    results = [
         minimize(_loss, np.clip(np.array(start), low, high), args=(cases, never), method="L-BFGS-B", bounds=[LOGS] * 2)
         for start in starts
     ]
-    best = min(found, key=lambda result: float(result.fun))
+    best = min(results, key=lambda result: float(result.fun))
     return Mixture(float(np.exp(best.x[0])), float(np.exp(best.x[1])), never, -float(best.fun))
 
 

@@ -241,10 +241,10 @@ def student(
     least_Q = t_Q * np.sqrt(square_BQ.sum(axis=0) / count_Q)
     return [
         Interval(
-            float(value - np.maximum(factor * (value - one.low), least)),
-            float(value + np.maximum(factor * (one.high - value), least)),
+            float(value - np.maximum(factor * (value - interval.low), least)),
+            float(value + np.maximum(factor * (interval.high - value), least)),
         )
-        for one, value, factor, least in zip(ends, value_Q, factor_Q, least_Q, strict=True)
+        for interval, value, factor, least in zip(ends, value_Q, factor_Q, least_Q, strict=True)
     ]
 
 
@@ -268,4 +268,4 @@ def ratios(
     ratio_BQ = np.divide(above_BQ, below_BQ, out=np.full_like(above_BQ, np.nan), where=below_BQ > 0)
     plain = percentile_intervals(ratio_BQ, estimate_Q)
     wide = student(plain, estimate_Q, ratio_BQ, telling_Q, among=len(above_PQ))
-    return estimate_Q, [one if telling >= FEW else NONE for one, telling in zip(wide, telling_Q, strict=True)]
+    return estimate_Q, [interval if telling >= FEW else NONE for interval, telling in zip(wide, telling_Q, strict=True)]

@@ -66,7 +66,7 @@ def weighed_mass(
     of all draws, not of those that were chosen because they succeeded.
     A sample that one of the laws excludes weighs nothing, which can only lower the estimate.
     """
-    other_S, finder_S = (np.asarray(one, dtype=np.float64) for one in (log_other_S, log_finder_S))
+    other_S, finder_S = (np.asarray(log_p, dtype=np.float64) for log_p in (log_other_S, log_finder_S))
     n_P = np.asarray(drawn_P, dtype=np.float64)
     possible_S = np.isfinite(other_S) & np.isfinite(finder_S)
     log_S = np.subtract(other_S, finder_S, out=np.full_like(other_S, -np.inf), where=possible_S)
@@ -86,9 +86,9 @@ def mass_of_both(
     The balance heuristic (Veach and Guibas 1995): unbiased, and never far worse than q's own samples alone. For
     problems that were not chosen by what came out.
     """
-    q_S, pi_S = (np.asarray(one, dtype=np.float64) for one in (log_q_S, log_pi_S))
+    q_S, pi_S = (np.asarray(log_p, dtype=np.float64) for log_p in (log_q_S, log_pi_S))
     place_S = np.asarray(problem_S, dtype=np.int64)
-    n_q_P, n_pi_P = (np.asarray(one, dtype=np.float64) for one in (drawn_q_P, drawn_pi_P))
+    n_q_P, n_pi_P = (np.asarray(drawn_P, dtype=np.float64) for drawn_P in (drawn_q_P, drawn_pi_P))
     with np.errstate(divide="ignore"):
         mixed_S = np.logaddexp(np.log(n_q_P)[place_S] + q_S, np.log(n_pi_P)[place_S] + pi_S)
     possible_S = np.isfinite(q_S) & np.isfinite(mixed_S)

@@ -112,16 +112,18 @@ def portfolio_curve(
         fewest = int(drawn.min(initial=1 << 40)) if drawn.size else 0
         budgets_K = 2 ** np.arange(fewest.bit_length())
     budget_K = np.atleast_1d(np.asarray(budgets_K, dtype=np.int64))
-    told = [portfolio(drawn, correct_P2, int(k), halvings=halvings, replicates=replicates, seed=seed) for k in budget_K]
+    portfolios = [
+        portfolio(drawn, correct_P2, int(k), halvings=halvings, replicates=replicates, seed=seed) for k in budget_K
+    ]
     return PortfolioCurve(
         budget_K,
-        np.array([np.nan if one.best is None else one.best / one.k for one in told]),
-        np.array([one.value for one in told]),
-        np.array([one.all_base for one in told]),
-        np.array([one.all_rl for one in told]),
-        np.array([one.gain for one in told]),
-        np.array([one.gain_low for one in told]),
-        np.array([one.gain_high for one in told]),
+        np.array([np.nan if result.best is None else result.best / result.k for result in portfolios]),
+        np.array([result.value for result in portfolios]),
+        np.array([result.all_base for result in portfolios]),
+        np.array([result.all_rl for result in portfolios]),
+        np.array([result.gain for result in portfolios]),
+        np.array([result.gain_low for result in portfolios]),
+        np.array([result.gain_high for result in portfolios]),
     )
 
 
@@ -164,10 +166,10 @@ def _cross_fit(weight_BP: Floats, reach_PS: Floats, base_S: Ints, half_HP: NDArr
     ends = np.array([0, base_S.size - 1])
     for half_P in half_HP:
         part_BS, part_B = weight_BP[:, half_P] @ reach_PS[half_P], weight_BP[:, half_P].sum(axis=1)
-        one_BS, other_BS = part_BS / part_B[:, None], (total_BS - part_BS) / (weight_B - part_B)[:, None]
+        first_BS, second_BS = part_BS / part_B[:, None], (total_BS - part_BS) / (weight_B - part_B)[:, None]
         for learn_BS, test_BS, share_B in (
-            (one_BS, other_BS, 1 - part_B / weight_B),
-            (other_BS, one_BS, part_B / weight_B),
+            (first_BS, second_BS, 1 - part_B / weight_B),
+            (second_BS, first_BS, part_B / weight_B),
         ):
             valued_B = test_BS[row_B, _choice(learn_BS, base_S)]
             pure_B = test_BS[row_B, ends[_choice(learn_BS[:, ends], ends)]]

@@ -46,7 +46,7 @@ def losses_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = 
     By problem: Holm over all problems. Each bound takes half of the error.
     """
     alpha = (1 - confidence) / 2
-    return max(_bound_by_count(drawn_P2, correct_P2, alpha), certain(loss_p(drawn_P2, correct_P2), alpha))
+    return max(_bound_by_count(drawn_P2, correct_P2, alpha), holm_rejections(loss_p(drawn_P2, correct_P2), alpha))
 
 
 def gains_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
@@ -79,16 +79,16 @@ def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = RATE) -> Lists:
     """Lost, gained, fallen and risen problems at a false discovery rate, each list over all problems."""
     swapped = drawn_P2[:, ::-1], correct_P2[:, ::-1]
     tests = loss_p(drawn_P2, correct_P2), loss_p(*swapped), fall_p(drawn_P2, correct_P2), fall_p(*swapped)
-    return Lists(*(found(p_P, rate) for p_P in tests))
+    return Lists(*(discoveries(p_P, rate) for p_P in tests))
 
 
-def found(p_P: Float, rate: float = RATE) -> Integer:
+def discoveries(p_P: Float, rate: float = RATE) -> Integer:
     """Rows that Benjamini-Hochberg finds, surest first."""
     rows = np.flatnonzero(benjamini_hochberg(p_P) <= rate * TIE)
     return rows[np.argsort(p_P[rows], kind="stable")]
 
 
-def certain(p_P: Float, alpha: float = 1 - CONFIDENCE) -> int:
+def holm_rejections(p_P: Float, alpha: float = 1 - CONFIDENCE) -> int:
     """How many problems Holm finds: all of them are real, with confidence 1-alpha."""
     return int((holm(p_P) <= alpha * TIE).sum())
 
@@ -138,14 +138,14 @@ def confirmation(drawn_P2: Integer, correct_P2: Integer) -> dict[str, Confirmati
     return {"S": _confirmed(drawn_P2, correct_P2), "E": _confirmed(*swapped)}
 
 
-def tipping_rate(found: float, neither: float, k: int) -> float:
+def tipping_rate(reached_alone: float, neither: float, k: int) -> float:
     """False-positive rate a sample that would explain all `found` of the problems that one run alone reached.
 
     The candidates are the found ones and those that neither reached; NaN when there is no such rate below 1.
     """
-    if found <= 0 or neither <= 0 or k <= 0:
+    if reached_alone <= 0 or neither <= 0 or k <= 0:
         return float("nan")
-    return float(-np.expm1(np.log1p(-found / (found + neither)) / k))
+    return float(-np.expm1(np.log1p(-reached_alone / (reached_alone + neither)) / k))
 
 
 def reached_by_error(rate: float, k: int) -> float:

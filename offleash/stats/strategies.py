@@ -48,9 +48,9 @@ class StrategyNovelty:
     basis: Basis
     n: float  # samples of each side, drawn or correct; mean over problems
     problems: int
-    ways: Estimate  # share of the ways of the run after that are new
-    ways_redraw: Estimate
-    ways_excess: Estimate  # the difference of the two: 0 for the same model
+    strategies: Estimate  # share of the ways of the run after that are new
+    strategies_redraw: Estimate
+    strategies_excess: Estimate  # the difference of the two: 0 for the same model
     mass: Estimate  # share of the correct samples of the run after that were solved in a new way
     mass_redraw: Estimate
     mass_excess: Estimate
@@ -95,11 +95,11 @@ def novelty(
     value_P8 = _novelty_columns(counts, total_P2, np.where(kept_P, n_P, 0))[kept_P]
     sample_2 = (1 / total_P2[kept_P]).mean(axis=0)
     estimate_Q, interval = _shares(value_P8, sample_2, counts.stratum_P[kept_P], replicates, seed)
-    ways, again, more, mass, mass_again, mass_more = (
+    share, again, more, mass, mass_again, mass_more = (
         Estimate(float(value), ends) for value, ends in zip(estimate_Q, interval, strict=True)
     )
     n, problems = float(n_P[kept_P].mean()), int(kept_P.sum())
-    return StrategyNovelty(basis, n, problems, ways, again, more, mass, mass_again, mass_more)
+    return StrategyNovelty(basis, n, problems, share, again, more, mass, mass_again, mass_more)
 
 
 def richness(
@@ -115,13 +115,13 @@ def richness(
         return None
     n_W, total_W2 = n_P[counts.problem_W], total_P2[counts.problem_W]
     seen_PR = [_per_problem(counts, _seen(total_W2[:, r], counts.count_W2[:, r], n_W)) for r in (BEFORE, AFTER)]
-    before_P, after_P = (one[kept_P] for one in seen_PR)
+    before_P, after_P = (seen_P[kept_P] for seen_P in seen_PR)
     value_P4 = np.stack([before_P, after_P, after_P - before_P, np.ones_like(after_P)], axis=1)
     sums_B4 = replicate_sums(value_P4, _moved(value_P4), counts.stratum_P[kept_P], replicates, seed)
     estimate_3 = value_P4[:, :3].mean(axis=0)
     ends = percentile_intervals(sums_B4[:, :3] / sums_B4[:, 3:], estimate_3)
-    found = (Estimate(float(value), interval) for value, interval in zip(estimate_3, ends, strict=True))
-    return Richness(basis, float(n_P[kept_P].mean()), int(kept_P.sum()), *found)
+    estimates = (Estimate(float(value), interval) for value, interval in zip(estimate_3, ends, strict=True))
+    return Richness(basis, float(n_P[kept_P].mean()), int(kept_P.sum()), *estimates)
 
 
 def _moved(value_P4: Float) -> Float:
@@ -150,7 +150,7 @@ def _novelty_columns(counts: StrategyCounts, total_P2: Integer, n_P: Integer) ->
         (share_W2[:, AFTER] * unseen_W, share_W2[:, AFTER]),
         (share_W2[:, BEFORE] * alone_W, share_W2[:, BEFORE]),
     )
-    return np.stack([_per_problem(counts, np.nan_to_num(one)) for pair in columns for one in pair], axis=1)
+    return np.stack([_per_problem(counts, np.nan_to_num(column_W)) for pair in columns for column_W in pair], axis=1)
 
 
 def _shares(

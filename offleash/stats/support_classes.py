@@ -68,13 +68,17 @@ def confident(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: floa
 
 
 def certified(
-    found: ArrayLike, unexplored: ArrayLike, largest: ArrayLike, threshold: float, question: Certified = Certified.MASS
+    correct_mass: ArrayLike,
+    unexplored: ArrayLike,
+    largest: ArrayLike,
+    threshold: float,
+    question: Certified = Certified.MASS,
 ) -> State:
     """From a certificate: correct mass `found`, mass `unexplored`, the `largest` probability of a correct completion.
 
     The two questions differ: ten correct completions of epsilon/2 each are in by mass and out by completion.
     """
-    mass, rest, top = (np.asarray(value, dtype=np.float64) for value in (found, unexplored, largest))
+    mass, rest, top = (np.asarray(value, dtype=np.float64) for value in (correct_mass, unexplored, largest))
     if question is Certified.COMPLETION:  # prefixes above the threshold are all expanded: nothing unexplored is
         return np.where(top > threshold, IN, OUT).astype(np.int8)
     return np.where(mass > threshold, IN, np.where(mass + rest <= threshold, OUT, UNDETERMINED)).astype(np.int8)
@@ -124,7 +128,7 @@ RATIOS: dict[str, Callable[[Float, Float, Float, Float], tuple[Float, Float]]] =
 
 # Of the pseudo-problems in P, E, S, O, pass@k of one run has use for two, reached and not: all four would weigh twice
 # as much and pull an interval near 0 or 1 away from the truth.
-_ONE_RUN = np.array([1.0, 0, 0, 1])
+_REACHED_OR_NOT = np.array([1.0, 0, 0, 1])
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ class CellSums:
         """
         P, E, S, total = self.estimate_4K[:, place]
         alone = name in ("before", "after") and not paired
-        pseudo_4B1 = (self.pseudo_B4 * (_ONE_RUN if alone else 1.0)).T[:, :, None]
+        pseudo_4B1 = (self.pseudo_B4 * (_REACHED_OR_NOT if alone else 1.0)).T[:, :, None]
         P_BK, E_BK, S_BK = (self.replicate_4BK[cell][:, place] + pseudo_4B1[cell] for cell in range(3))
         total_BK = self.replicate_4BK[3][:, place] + pseudo_4B1.sum(axis=0)
         return ratio(name, P, E, S, total), ratio(name, P_BK, E_BK, S_BK, total_BK)
@@ -237,16 +241,16 @@ def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
 def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
     """Cells of a tally of two runs under a rule that sorts every target into in, out or undetermined."""
     before, after = state_PR[:, BEFORE, None], state_PR[:, AFTER, None]
-    told = (before != UNDETERMINED) & (after != UNDETERMINED)
+    determined = (before != UNDETERMINED) & (after != UNDETERMINED)
     wanted = ((True, True), (False, True), (True, False))
-    P, E, S = ((told & ((before == IN) == b) & ((after == IN) == a)).astype(np.float64) for b, a in wanted)
-    return _gather(tally, np.array([k]), P, E, S, told.astype(np.float64))
+    P, E, S = ((determined & ((before == IN) == b) & ((after == IN) == a)).astype(np.float64) for b, a in wanted)
+    return _gather(tally, np.array([k]), P, E, S, determined.astype(np.float64))
 
 
-def _gather(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, told: Float) -> Cells:
+def _gather(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, determined: Float) -> Cells:
     """Sum targets into their problems, since problems are what is resampled."""
     if tally.per is Per.PROBLEM:
-        return Cells(k_K, P, E, S, told, strata(tally.benchmark_P), True)
+        return Cells(k_K, P, E, S, determined, strata(tally.benchmark_P), True)
     label_P, first, row_T = np.unique(tally.problem_P, return_index=True, return_inverse=True)
 
     def summed(value_TK: Float) -> Float:
@@ -254,4 +258,4 @@ def _gather(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, told: Floa
         np.add.at(out, row_T, value_TK)
         return out
 
-    return Cells(k_K, summed(P), summed(E), summed(S), summed(told), strata(tally.benchmark_P[first]), False)
+    return Cells(k_K, summed(P), summed(E), summed(S), summed(determined), strata(tally.benchmark_P[first]), False)

@@ -90,7 +90,7 @@ def test_a_run_that_knows_nothing_leaves_out_no_problem_of_the_others() -> None:
     assert found.problems == 2
     np.testing.assert_array_equal(found.value_R, [2.0, np.nan, 3.5])
     np.testing.assert_array_equal(found.difference_R, [0.0, np.nan, 1.5])
-    assert found.way(1) is Direction.UNKNOWN
+    assert found.direction(1) is Direction.UNKNOWN
     nothing = means(np.full((3, 2), np.nan), np.array(["a"] * 3), replicates=200)
     assert np.isnan(nothing.value_R).all()
     assert nothing.problems == 0
@@ -123,10 +123,10 @@ def test_few_problems_have_no_interval_unless_of_a_share_and_neither_have_few_th
         benchmark_P = np.repeat([f"b{place}" for place in range(len(sizes))], sizes)
         value_PR = rng.normal(5.0, 1.0, (benchmark_P.size, 2))
         found = means(value_PR, benchmark_P, widened, 200)
-        assert found.way(1) is Direction.UNKNOWN
+        assert found.direction(1) is Direction.UNKNOWN
         assert np.isnan([end.low for end in found.interval_R]).all()
         assert not np.isnan(found.difference_R).any()
-        assert means(value_PR / 10, benchmark_P, Widened(share=True), 200).way(1) is not Direction.UNKNOWN
+        assert means(value_PR / 10, benchmark_P, Widened(share=True), 200).direction(1) is not Direction.UNKNOWN
 
 
 @pytest.mark.parametrize("problems", [8, 10, 30])
@@ -140,18 +140,18 @@ def test_a_mean_that_did_not_move_is_said_to_have_moved_at_most_about_as_often_a
         after_P = 5.0 + rng.normal(0.0, spread, problems)
         value_PR = np.stack([np.full(problems, 5.0), after_P], axis=1)
         found = means(value_PR, np.array(["a"] * problems), Widened(by), 400, seed=world)
-        assert found.way(1) is not Direction.UNKNOWN
-        false += found.way(1) in (Direction.UP, Direction.DOWN)
+        assert found.direction(1) is not Direction.UNKNOWN
+        false += found.direction(1) in (Direction.UP, Direction.DOWN)
     assert false / worlds <= 0.08
     sure = np.stack([np.full(problems, 5.0), 5.0 + 6 * spread + rng.normal(0.0, spread, problems)], axis=1)
-    assert means(sure, np.array(["a"] * problems), Widened(by), 400).way(1) is Direction.UP
+    assert means(sure, np.array(["a"] * problems), Widened(by), 400).direction(1) is Direction.UP
 
 
 def test_changes_of_few_problems_all_one_way_by_chance_are_no_finding() -> None:
     change_P = np.zeros(12)
     change_P[:2] = 0.5  # two problems that moved are up both by chance one time in two
     value_PR = np.stack([np.full(12, 1.0), 1.0 + change_P], axis=1)
-    assert means(value_PR, np.array(["a"] * 12), replicates=1000).way(1) is Direction.UNRESOLVED
+    assert means(value_PR, np.array(["a"] * 12), replicates=1000).direction(1) is Direction.UNRESOLVED
 
 
 def counts() -> st.SearchStrategy[list[list[int]]]:

@@ -12,10 +12,10 @@ from scipy import stats
 
 from offleash.stats.significance import (
     Strength,
-    certain,
+    discoveries,
     fall_p,
-    found,
     gains_at_least,
+    holm_rejections,
     lists,
     loss_p,
     loss_p_stopped,
@@ -123,7 +123,7 @@ def test_a_count_below_chance_can_still_hold_a_certain_gain() -> None:
 
 def test_many_weak_losses_are_real_together_though_none_is_alone() -> None:
     drawn, correct = np.full((40, 2), 64), np.array([[2, 0]] * 40)
-    assert certain(loss_p(drawn, correct)) == 0
+    assert holm_rejections(loss_p(drawn, correct)) == 0
     assert losses_at_least(drawn, correct) == bound_by_count(drawn, correct, Fraction(1, 40)) > 15
 
 
@@ -147,8 +147,8 @@ def test_lists_hold_the_surest_first_and_count_all_problems_as_tests() -> None:
 def test_the_lists_follow_benjamini_and_hochberg(p: list[float], rate: float) -> None:
     order = sorted(range(len(p)), key=lambda i: p[i])
     last = max((r + 1 for r, i in enumerate(order) if p[i] <= rate * (r + 1) / len(p) * (1 - 1e-12)), default=0)
-    assert set(order[:last]) <= set(found(np.array(p), rate).tolist())
-    assert all(p[i] <= rate * (1 + 1e-9) for i in found(np.array(p), rate))  # TIE of losses
+    assert set(order[:last]) <= set(discoveries(np.array(p), rate).tolist())
+    assert all(p[i] <= rate * (1 + 1e-9) for i in discoveries(np.array(p), rate))  # TIE of losses
 
 
 def test_strength_sorts_by_the_successes_of_the_side_that_has_them() -> None:

@@ -9,7 +9,7 @@ from offleash.stats.change import support_change
 from offleash.stats.curves import curve
 from offleash.stats.forecast import forecast
 from offleash.stats.pass_at_k import pass_at_k
-from offleash.stats.significance import certain, lists, loss_p, tipping_rate
+from offleash.stats.significance import holm_rejections, lists, loss_p, tipping_rate
 from offleash.stats.support_classes import thinned_cells
 
 
@@ -37,7 +37,7 @@ def test_a_p_value_at_its_threshold_is_found(n: int, c: int, ties: int, problems
 
 def test_holm_finds_a_p_value_at_its_threshold() -> None:
     drawn, correct = np.array([[3, 3]]), np.array([[3, 0]])
-    assert certain(loss_p(drawn, correct), 0.05) == 1
+    assert holm_rejections(loss_p(drawn, correct), 0.05) == 1
 
 
 def test_a_band_is_never_narrower_than_the_intervals_inside_it() -> None:

@@ -41,7 +41,7 @@ def test_novelty_at_equal_draws_equals_enumeration_of_all_subsets() -> None:
     second = list(combinations(samples(rl, 5), n))
     new = np.mean([len(right(b) - right(a)) for a in first for b in second])
     seen = np.mean([len(right(b)) for b in second])
-    assert found.ways.value == pytest.approx(new / seen)
+    assert found.strategies.value == pytest.approx(new / seen)
     unseen = [np.mean([way not in right(a) for a in first]) for way in range(3)]
     assert found.mass.value == pytest.approx(np.dot(rl, unseen) / sum(rl))
 
@@ -59,7 +59,7 @@ def test_the_redraw_value_equals_enumeration_of_all_pairs_of_disjoint_draws() ->
             b = [told[place] for place in second if told[place] != WRONG]
             new, seen = new + len(set(b) - a), seen + len(set(b))
             new_mass, mass = new_mass + sum(way not in a for way in b), mass + len(b)
-    assert found.ways_redraw.value == pytest.approx(new / seen)
+    assert found.strategies_redraw.value == pytest.approx(new / seen)
     assert found.mass_redraw.value == pytest.approx(new_mass / mass)
 
 
@@ -112,8 +112,8 @@ def test_a_second_draw_of_the_same_model_is_as_new_as_its_redraw_value_says(basi
         draws = [[rng.multinomial(60, [*one, 1 - one.sum()])[:-1].tolist() for one in law] for _ in range(2)]
         found = novelty(counts(draws[0], draws[1], (60, 60)), basis, 60, replicates=400)
         assert found is not None
-        excess.append((found.ways_excess.value, found.mass_excess.value))
-        covered += [holds(one.interval, 0.0) for one in (found.ways_excess, found.mass_excess)]
+        excess.append((found.strategies_excess.value, found.mass_excess.value))
+        covered += [holds(one.interval, 0.0) for one in (found.strategies_excess, found.mass_excess)]
     mean, error = np.mean(excess, axis=0), np.std(excess, axis=0) / np.sqrt(len(excess))
     assert (np.abs(mean) < 3.5 * error + 0.003).all()
     assert (covered >= 33).all()  # of 40 intervals of 95%
@@ -128,8 +128,8 @@ def test_a_new_way_in_every_problem_is_found_as_excess() -> None:
     found = novelty(table, Basis.CORRECT, 60, replicates=500)
     assert found is not None
     assert found.mass.value == pytest.approx(0.5)
-    assert found.ways_redraw.value == pytest.approx(0)
-    assert found.ways_excess.interval.low > 0.3
+    assert found.strategies_redraw.value == pytest.approx(0)
+    assert found.strategies_excess.interval.low > 0.3
 
 
 @pytest.mark.parametrize("problems", [10, 30, 100])
@@ -152,7 +152,7 @@ def test_the_same_ways_at_twice_the_accuracy_are_seldom_called_poorer_or_newer(p
         if isinstance(rich, Richness):
             false[0] += not holds(rich.difference.interval, 0.0)
         if isinstance(new, StrategyNovelty):
-            false[1:] += [not holds(one.interval, 0.0) for one in (new.ways_excess, new.mass_excess)]
+            false[1:] += [not holds(one.interval, 0.0) for one in (new.strategies_excess, new.mass_excess)]
     assert (false / worlds <= 0.08).all()
 
 
@@ -173,7 +173,7 @@ def test_a_loss_in_every_one_of_many_problems_is_resolved() -> None:
 def test_equal_runs_of_one_way_have_intervals_of_some_width() -> None:
     found = novelty(counts([[20]] * 12, [[20]] * 12, (20, 20)), Basis.CORRECT, 20)
     assert found is not None
-    for excess in (found.ways_excess, found.mass_excess):
+    for excess in (found.strategies_excess, found.mass_excess):
         assert excess.interval.low < 0 == excess.value < excess.interval.high
 
 

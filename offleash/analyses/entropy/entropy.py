@@ -285,7 +285,7 @@ def _square(measures: Mapping[str, Measure], r: int) -> Square | None:
     pair = [one.value_PR[:, [0, r]] for one in (token, answer)]
     if any(np.isnan(one).any(axis=1).all() for one in pair):
         return None
-    return square(pair[0], pair[1], token.average.way(r), answer.average.way(r))
+    return square(pair[0], pair[1], token.average.direction(r), answer.average.direction(r))
 
 
 def _distinct(told: Sequence[_AnswerTable | None], problems: int) -> Distinct | None:

@@ -212,7 +212,7 @@ def cautions(one: Entropies) -> list[str]:
             "differ, and which way such a mean went is not told."
         )
     for r, name in enumerate(one.runs[1:], 1):
-        paper, equal = one.measures[ANSWER].average.way(r), one.measures[EQUAL].average.way(r)
+        paper, equal = one.measures[ANSWER].average.direction(r), one.measures[EQUAL].average.direction(r)
         if {paper, equal} == {Direction.UP, Direction.DOWN}:
             out.append(
                 f"{name}: with unread samples as one class, as in the paper, answer entropy {MOVED[paper]}, and that "

@@ -69,9 +69,9 @@ def _novelty_section(novelty: StrategyNovelty | None) -> Json | None:
         "n": novelty.n,
         "problems": novelty.problems,
         "enough": novelty.enough,
-        "ways": novelty.ways,
-        "ways_redraw": novelty.ways_redraw,
-        "ways_excess": novelty.ways_excess,
+        "ways": novelty.strategies,
+        "ways_redraw": novelty.strategies_redraw,
+        "ways_excess": novelty.strategies_excess,
         "mass": novelty.mass,
         "mass_redraw": novelty.mass_redraw,
         "mass_excess": novelty.mass_excess,
@@ -169,13 +169,13 @@ def _richness_text(strategies: StrategyComparison) -> str:
 
 def _novelty_text(strategies: StrategyComparison) -> str:
     novelty = strategies.novelty[Basis.CORRECT]
-    if novelty is None or np.isnan(novelty.ways.value) or np.isnan(novelty.ways_redraw.value):
+    if novelty is None or np.isnan(novelty.strategies.value) or np.isnan(novelty.strategies_redraw.value):
         return ""
     base, rl = clean(strategies.comparison.change.before), clean(strategies.comparison.change.after)
-    excess = novelty.ways_excess.interval
+    excess = novelty.strategies_excess.interval
     values = (
-        f"Of the strategies of {rl}, {novelty.ways.value:.1%} are new to as many correct samples of {base}; "
-        f"resampling {base} would show {novelty.ways_redraw.value:.1%}: "
+        f"Of the strategies of {rl}, {novelty.strategies.value:.1%} are new to as many correct samples of {base}; "
+        f"resampling {base} would show {novelty.strategies_redraw.value:.1%}: "
     )
     if reason := _not_interpreted(strategies, novelty):
         return values + reason

@@ -40,7 +40,7 @@ from offleash.loading.load import LoadOptions, load
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
 from offleash.stats.intervals import strata
-from offleash.stats.significance import certain, loss_p
+from offleash.stats.significance import holm_rejections, loss_p
 from offleash.stats.strategies import Basis, Richness, StrategyCounts, StrategyNovelty, novelty, richness
 from offleash.stats.support_classes import AFTER, BEFORE
 from offleash.verifiers.sandbox.pool import Pool
@@ -148,8 +148,8 @@ def compare_solutions(
         novelty={basis: novelty(counts, basis, k, *resampling) for basis in Basis},
         richness={basis: richness(counts, basis, k, *resampling) for basis in Basis},
         coverage_caution=caution,
-        lost_at_least=None if caution else certain(loss_p(drawn_W2, counts.count_W2)),
-        new_at_least=None if caution else certain(loss_p(drawn_W2[:, ::-1], counts.count_W2[:, ::-1])),
+        lost_at_least=None if caution else holm_rejections(loss_p(drawn_W2, counts.count_W2)),
+        new_at_least=None if caution else holm_rejections(loss_p(drawn_W2[:, ::-1], counts.count_W2[:, ::-1])),
         lost=examples(comparison, counts, shown, lost=True),
         new=examples(comparison, counts, shown, lost=False),
     )

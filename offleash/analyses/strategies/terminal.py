@@ -80,7 +80,7 @@ def _novelty(strategies: StrategyComparison) -> Table:
             table.add_row(BASES[basis], "", "0", "", "-", "-", "-", "too few samples to split in two")
             continue
         rows = (
-            ("count", novelty.ways, novelty.ways_redraw, novelty.ways_excess),
+            ("count", novelty.strategies, novelty.strategies_redraw, novelty.strategies_excess),
             ("mass", novelty.mass, novelty.mass_redraw, novelty.mass_excess),
         )
         for number, (what, share, redraw, excess) in enumerate(rows):

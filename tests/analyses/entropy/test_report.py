@@ -182,7 +182,7 @@ def test_cautions_name_unread_samples_and_a_format_that_changed() -> None:
         }
 
     found = entropies([run("base", answers(0.9, 8)), run("rl", answers(0.0, 3))], FEW)
-    assert found.measures[UNREAD].average.way(1) is Direction.DOWN
+    assert found.measures[UNREAD].average.direction(1) is Direction.DOWN
     said = " ".join(cautions(found))
     assert "91% of the samples are unread" in said
     assert "the format changed, too" in said

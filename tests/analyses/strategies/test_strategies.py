@@ -158,7 +158,7 @@ def test_lost_and_new_strategies_are_seen_in_a_known_world(tmp_path: Path) -> No
     assert [(one.strategy, one.seen, one.text) for one in found.lost] == [("3*5", (10, 0), PRODUCT)] * 2
     assert [(one.strategy, one.problem, one.seen, one.index) for one in found.new] == [("20-5", "p0", (0, 5), 15)]
     assert len({one.problem for one in found.lost}) == 2
-    assert new.ways.value == pytest.approx(expected_new(), abs=1e-9)
+    assert new.strategies.value == pytest.approx(expected_new(), abs=1e-9)
 
 
 def expected_new() -> float:
