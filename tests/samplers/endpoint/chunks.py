@@ -1,4 +1,4 @@
-"""Drawing from an endpoint sampler in tests: open one, draw a chunk, look at its texts."""
+"""Drawing from an endpoint sampler in tests: open chunk, draw a chunk, look at its texts."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ def wanted(size: int = 4, first: int = 0, problem: str = "p", **other: Any) -> R
 
 
 def drawn(sampler: Sampler, request: Request, decoding: SamplingParams = PLAIN) -> SampleChunk:
-    (one,) = sampler.sample([request], decoding)
-    assert one.request == request
-    return one
+    (chunk,) = sampler.sample([request], decoding)
+    assert chunk.request == request
+    return chunk
 
 
-def texts(one: SampleChunk) -> list[str]:
-    assert not one.error
-    assert [sample.index for sample in one.samples] == list(
-        range(one.request.first, one.request.first + one.request.size)
+def texts(chunk: SampleChunk) -> list[str]:
+    assert not chunk.error
+    assert [sample.index for sample in chunk.samples] == list(
+        range(chunk.request.first, chunk.request.first + chunk.request.size)
     )
-    return [sample.text for sample in one.samples]
+    return [sample.text for sample in chunk.samples]

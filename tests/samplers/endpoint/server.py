@@ -111,9 +111,9 @@ class World:
     most: int | None = None  # choices a request may ask for; more are refused
     ignores_n: bool = False
     copies: bool = False
-    tells: bool = True  # logprobs, where they are asked for
-    tells_ids: bool = True  # the tokens' ids, where they are asked for
-    tells_end: bool = True  # the end is among the tokens
+    gives_logprobs: bool = True  # where they are requested
+    gives_ids: bool = True  # the tokens' ids, where they are requested
+    gives_end: bool = True  # the end is among the tokens
     refuses: tuple[str, ...] = ()
     thinks: str = ""  # name of the field that holds the reasoning
     usage: bool = True
@@ -128,7 +128,7 @@ class World:
             return trouble(400, f"n must be at most {self.most}, got {n}.")
         places = [0] * n if self.copies else list(range(1 if self.ignores_n else n))
         choices = [self._choice(body, raw, index, place) for index, place in enumerate(places)]
-        tokens = sum(len(one.pop("steps")) for one in choices)
+        tokens = sum(len(choice.pop("steps")) for choice in choices)
         document = {"model": "world-1", "choices": choices}
         return good(document | ({"usage": {"completion_tokens": tokens}} if self.usage else {}))
 
@@ -136,7 +136,7 @@ class World:
         random = Random(f"{body.get('seed', Random().random())}/{place}")
         finish = "length" if self.words > body.get("max_tokens", math.inf) else "stop"
         words = [f" word{random.randrange(self.vocabulary)}" for _ in range(min(self.words, body["max_tokens"]))]
-        steps = words + (["<end>"] if finish == "stop" and self.tells_end else [])
+        steps = words + (["<end>"] if finish == "stop" and self.gives_end else [])
         choice: dict[str, Any] = {"index": index, "finish_reason": finish, "steps": steps, "logprobs": None}
         text = "".join(words)
         if raw:
@@ -145,13 +145,13 @@ class World:
             choice["message"] = {"role": "assistant", "content": text}
             if self.thinks:
                 choice["message"][self.thinks] = "a thought"
-        if self.tells and "logprobs" in body:
+        if self.gives_logprobs and "logprobs" in body:
             choice["logprobs"] = (
                 {"tokens": steps, "token_logprobs": [LOGPROB] * len(steps)}
                 if raw
                 else {"content": [{"token": step, "logprob": LOGPROB} for step in steps]}
             )
-        if self.tells_ids and body.get("return_token_ids"):
+        if self.gives_ids and body.get("return_token_ids"):
             choice["token_ids"] = list(range(len(steps)))
         return choice
 

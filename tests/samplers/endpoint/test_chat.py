@@ -41,7 +41,7 @@ def trouble(status: int, message: str, **headers: str) -> Answer:
 @dataclass
 class Server:
     url: str
-    asked: list[dict[str, Any]]  # the bodies of all requests
+    bodies: list[dict[str, Any]]  # the bodies of all requests
     headers: list[dict[str, str]]
     paths: list[str]
 
@@ -60,8 +60,8 @@ def serving(reply: Callable[[int, dict[str, Any]], Answer]) -> Iterator[Server]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with lock:
-                number = len(server.asked)
-                server.asked.append(body)
+                number = len(server.bodies)
+                server.bodies.append(body)
                 server.headers.append(dict(self.headers))
                 server.paths.append(self.path)
             answer = reply(number, body)
@@ -96,10 +96,10 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
-def test_a_prompt_is_asked_once_at_temperature_zero_and_its_reply_returned() -> None:
+def test_a_prompt_is_sent_once_at_temperature_zero_and_its_reply_returned() -> None:
     with serving(lambda number, body: good("Paris ✓")) as server:
         assert server.chat(tokens=7)("Capital of France? \ud800") == "Paris ✓"
-    assert server.asked == [
+    assert server.bodies == [
         {
             "model": "judge",
             "messages": [{"role": "user", "content": "Capital of France? ?"}],
@@ -112,7 +112,7 @@ def test_a_prompt_is_asked_once_at_temperature_zero_and_its_reply_returned() -> 
 
 
 @pytest.mark.parametrize(
-    ("url", "asked"),
+    ("url", "expected"),
     [
         ("http://h:8000", "http://h:8000/v1/chat/completions"),
         ("http://h:8000/", "http://h:8000/v1/chat/completions"),
@@ -125,21 +125,21 @@ def test_a_prompt_is_asked_once_at_temperature_zero_and_its_reply_returned() -> 
         ("https://h/v1?api-version=2", "https://h/v1/chat/completions?api-version=2"),
     ],
 )
-def test_the_address_may_be_given_with_or_without_its_version(url: str, asked: str) -> None:
-    assert address(url, "chat/completions") == asked
+def test_the_address_may_be_given_with_or_without_its_version(url: str, expected: str) -> None:
+    assert address(url, "chat/completions") == expected
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 429, 408])
-def test_trouble_that_passes_is_asked_again(status: int) -> None:
+def test_a_failure_that_may_pass_is_retried(status: int) -> None:
     with serving(lambda number, body: trouble(status, "busy") if number < 2 else good("A")) as server:
         assert server.chat()("?") == "A"
-    assert len(server.asked) == 3
+    assert len(server.bodies) == 3
 
 
 @pytest.mark.parametrize(
     "bad", [b"<html>", b"", b"[]", b'{"choices": []}', b'{"choices": [{"message": {}}]}', b"[" * 100_000, b"\xff"]
 )
-def test_a_response_that_is_no_completion_is_asked_again_and_then_reported(bad: bytes) -> None:
+def test_a_response_that_is_no_completion_is_retried_and_then_reported(bad: bytes) -> None:
     with serving(lambda number, body: Answer(body=bad) if number < 1 else good("A")) as server:
         assert server.chat()("?") == "A"
     with (
@@ -200,7 +200,7 @@ def test_a_server_that_hangs_is_left_after_the_timeout() -> None:
         with pytest.raises(OffleashError, match="no answer within"):
             server.chat(timeout=0.2, tries=2)("?")
         assert time.monotonic() - started < 120
-    assert len(server.asked) == 2
+    assert len(server.bodies) == 2
 
 
 @pytest.mark.parametrize(
@@ -213,22 +213,22 @@ def test_a_server_that_hangs_is_left_after_the_timeout() -> None:
         (422, ["422", "no such key"]),
     ],
 )
-def test_a_refusal_is_not_asked_again_and_says_what_to_mend(status: int, words: list[str]) -> None:
+def test_a_refusal_is_not_retried_and_says_what_to_do(status: int, words: list[str]) -> None:
     refusing = serving(lambda number, body: trouble(status, "no such key"))
     with refusing as server, pytest.raises(OffleashError) as error:
         server.chat(key_variable="MY_KEY")("?")
-    assert len(server.asked) == 1
+    assert len(server.bodies) == 1
     for word in words:
         assert word in str(error.value)
 
 
-def test_a_model_that_names_its_limits_otherwise_is_asked_in_its_own_way() -> None:
+def test_a_model_with_other_names_for_its_limits_gets_them() -> None:
     said = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     with serving(lambda n, body: trouble(400, said) if "max_tokens" in body else good("A")) as server:
         assert server.chat(tries=1)("?") == "A"
     with serving(lambda n, body: trouble(400, said)) as server, pytest.raises(OffleashError, match="400"):
         server.chat()("?")
-    assert len(server.asked) == 2
+    assert len(server.bodies) == 2
 
 
 def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.MonkeyPatch
         moved = Answer(307, b"", {"Location": f"{other.url}/v1/chat/completions"})
         with serving(lambda n, body: moved) as server, pytest.raises(OffleashError, match="redirects to"):
             server.chat()("?")
-    assert not other.asked
+    assert not other.bodies
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "PAUSE", 0.01)
 
 
-def test_a_chat_is_asked_once_for_all_samples_of_a_chunk() -> None:
+def test_all_samples_of_a_chunk_are_one_request() -> None:
     with serving(World()) as server:
         one = drawn(opened(server), wanted(4, first=8))
     assert len(set(texts(one))) == 4
@@ -50,7 +50,7 @@ def test_a_chat_is_asked_once_for_all_samples_of_a_chunk() -> None:
     assert "Authorization" not in server.calls[0].headers
 
 
-def test_a_raw_prompt_goes_to_completions_as_it_stands() -> None:
+def test_a_raw_prompt_goes_to_completions_unchanged() -> None:
     with serving(World()) as server:
         sampler = opened(server, raw=True)
         one = drawn(sampler, wanted(3), replace(PLAIN, stop=("\n\n",), top_k=5))
@@ -80,7 +80,7 @@ def test_log_probabilities_are_summed_with_the_end_where_the_decoding_is_plain(r
 
 
 def test_sums_that_miss_a_token_are_not_given() -> None:
-    with serving(World(tells_end=False, usage=False)) as server:  # the text's own tokens alone
+    with serving(World(gives_end=False, usage=False)) as server:  # the text's own tokens alone
         assert {sample.logprob_raw for sample in drawn(opened(server), wanted(3)).samples} == {None}
     steps = [{"token": "a", "logprob": -1.0}, {"token": "<end>", "logprob": -2.0}]
     for tokens, values, expected in [(2, steps, -3.0), (90, steps, None), (2, [{"token": "a"}], None)]:
@@ -100,8 +100,8 @@ def test_sums_of_another_distribution_than_the_models_own_are_not_given() -> Non
     assert sums == [-1.0, None]
 
 
-@pytest.mark.parametrize("world", [World(tells=False), World(refuses=("logprobs",))])
-def test_a_server_without_log_probabilities_is_asked_for_them_once(world: World) -> None:
+@pytest.mark.parametrize("world", [World(gives_logprobs=False), World(refuses=("logprobs",))])
+def test_log_probabilities_are_requested_once_from_a_server_without_them(world: World) -> None:
     with serving(world) as server:
         sampler = opened(server)
         for first in (0, 4, 8):
@@ -122,7 +122,7 @@ def test_log_probabilities_can_be_turned_off() -> None:
 @pytest.mark.parametrize(
     ("world", "later"), [(World(ignores_n=True), [1]), (World(most=3), [2, 1]), (World(copies=True), [1])]
 )
-def test_a_server_that_does_not_give_n_samples_is_asked_more_often(world: World, later: list[int]) -> None:
+def test_a_server_that_does_not_give_n_samples_gets_more_requests(world: World, later: list[int]) -> None:
     with serving(world) as server:
         sampler = opened(server)
         assert len(set(texts(drawn(sampler, wanted(9))))) == 9
@@ -147,13 +147,13 @@ def test_seeds_are_never_neighbours_and_belong_to_the_chunk() -> None:
     assert min(b - a for a, b in pairwise(seeds)) > 1000
 
 
-def test_a_chunk_larger_than_n_is_asked_in_parts_at_a_time() -> None:
+def test_a_chunk_larger_than_n_is_requested_in_parts_at_a_time() -> None:
     with serving(World()) as server:
         assert len(set(texts(drawn(opened(server, n=4), wanted(10))))) == 10
     assert sorted(body.get("n", 1) for body in server.bodies) == [2, 4, 4]
 
 
-def test_choices_beyond_those_asked_for_are_left() -> None:
+def test_choices_beyond_those_requested_are_dropped() -> None:
     with serving(lambda call: chat("a", "b", "c", "d")) as server:
         assert texts(drawn(opened(server), wanted(3))) == ["a", "b", "c"]
 
@@ -207,7 +207,7 @@ def test_values_that_change_nothing_are_left_out_where_a_server_refuses_them() -
         drawn(opened(server), wanted(), replace(PLAIN, top_k=20))
 
 
-def test_fields_are_found_in_the_refusals_of_other_servers() -> None:
+def test_fields_are_recognised_in_the_refusals_of_other_servers() -> None:
     said: list[tuple[str, Callable[[str], Answer]]] = [
         ("seed", lambda name: Answer(422, json.dumps({"detail": f"Unexpected fields: {{'{name}'}}"}).encode())),
         ("min_p", lambda name: Answer(400, json.dumps({"error": {"message": "bad", "param": name}}).encode())),
@@ -222,7 +222,7 @@ def test_fields_are_found_in_the_refusals_of_other_servers() -> None:
         assert name in sampler.about.versions["left_out"] if name != "n" else sampler.about.versions["n"] == "1"
 
 
-def test_a_model_that_names_its_limit_otherwise_is_asked_in_its_own_way() -> None:
+def test_a_model_with_another_name_for_its_limit_gets_it() -> None:
     said = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     with serving(lambda call: trouble(400, said) if "max_tokens" in call.body else chat("A")) as server:
         assert texts(drawn(opened(server), wanted(1))) == ["A"]
@@ -269,7 +269,7 @@ def test_images_go_as_parts_before_the_text_and_never_raw() -> None:
             drawn(opened(server, raw=True), wanted(2, images=images))
 
 
-def test_the_one_model_of_a_server_is_found_and_several_are_listed() -> None:
+def test_the_only_model_of_a_server_is_used_and_several_are_listed() -> None:
     def listing(*names: str) -> Callable[[Call], Answer]:
         document = {"data": [{"id": name} for name in names]}
         return lambda call: World()(call) if call.body else good(document)

@@ -42,8 +42,8 @@ def test_all_threads_wait_for_a_busy_server() -> None:
             assert first.wait(60)
             time.sleep(0.2)
             rest = [pool.submit(drawn, sampler, wanted(2, first=2 * i)) for i in range(1, 8)]
-            for one in (busy, *rest):
-                texts(one.result())
+            for future in (busy, *rest):
+                texts(future.result())
     assert min(started) - begun >= 0.95
 
 
@@ -64,12 +64,12 @@ def test_a_server_that_lets_no_request_through_is_left_by_all_threads(monkeypatc
         sampler, begun = opened(server, n=1, concurrency=8), time.monotonic()
         with ThreadPoolExecutor(4) as pool:
             futures = [pool.submit(drawn, sampler, wanted(8, first=8 * i)) for i in range(4)]
-            told = [str(future.exception()) for future in futures]
+            messages = [str(future.exception()) for future in futures]
         assert 0.5 < time.monotonic() - begun < 60
         count = len(server.calls)
     assert count < 40
     for word in ("status 429 busy", "refused for 1 seconds", "concurrency= (now 8)", "rate=", "is kept"):
-        assert all(word in one for one in told)
+        assert all(word in message for message in messages)
 
 
 def test_a_server_that_answers_one_long_request_is_not_left_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,22 +26,22 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     "world",
     [
         World(),
-        World(tells=False),
-        World(tells_ids=False),
-        World(tells_ids=False, usage=False),
+        World(gives_logprobs=False),
+        World(gives_ids=False),
+        World(gives_ids=False, usage=False),
         World(refuses=("return_token_ids",)),
         World(refuses=("logprobs",)),
         World(most=1),
-        World(tells=False, tells_ids=False, ignores_n=True),
+        World(gives_logprobs=False, gives_ids=False, ignores_n=True),
     ],
 )
-def test_every_sample_has_its_tokens_where_a_server_tells_them_in_any_way(
+def test_every_sample_has_its_tokens_where_a_server_gives_them_in_any_form(
     world: World, decoding: SamplingParams, raw: bool
 ) -> None:
     with serving(world) as server:
         sampler = opened(server, raw=raw)
         for first in (0, 4, 8):
-            assert [one.tokens for one in drawn(sampler, wanted(first=first), decoding).samples] == [7] * 4
+            assert [sample.tokens for sample in drawn(sampler, wanted(first=first), decoding).samples] == [7] * 4
     assert not {"logprobs", "return_token_ids"} <= server.bodies[-1].keys()  # one is enough, once it is known which
 
 
@@ -51,7 +51,7 @@ def test_tokens_are_counted_by_ids_where_log_probabilities_leave_out_the_end() -
     with serving(lambda call: good(document)) as server:
         for decoding in (PLAIN, PAPER):
             samples = drawn(opened(server), wanted(2), decoding).samples
-            assert [(one.tokens, one.logprob_raw) for one in samples] == [(2, None), (3, None)]
+            assert [(sample.tokens, sample.logprob_raw) for sample in samples] == [(2, None), (3, None)]
 
 
 @pytest.mark.parametrize("value", [None, "x", float("nan")])
@@ -60,25 +60,25 @@ def test_tokens_without_a_value_are_counted_but_not_summed(value: object) -> Non
     choice = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": {"content": steps}}
     with serving(lambda call: good({"choices": [choice] * 2})) as server:
         samples = drawn(opened(server), wanted(2)).samples
-    assert [(one.tokens, one.logprob_raw) for one in samples] == [(2, None)] * 2
+    assert [(sample.tokens, sample.logprob_raw) for sample in samples] == [(2, None)] * 2
 
 
-def test_tokens_that_nobody_tells_are_unknown_and_never_shared_out() -> None:
-    with serving(World(tells=False, tells_ids=False)) as server:  # usage alone, of all samples
+def test_tokens_that_no_server_gives_are_unknown_and_never_divided() -> None:
+    with serving(World(gives_logprobs=False, gives_ids=False)) as server:  # usage alone, of all samples
         sampler = opened(server)
         for first in (0, 4):
-            assert {one.tokens for one in drawn(sampler, wanted(first=first)).samples} == {None}
+            assert {sample.tokens for sample in drawn(sampler, wanted(first=first)).samples} == {None}
         assert drawn(sampler, wanted(1, first=8)).samples[0].tokens == 7
     assert not {"logprobs", "return_token_ids"} & server.bodies[-1].keys()
     empty = {"message": {"content": "a text"}, "finish_reason": "stop", "logprobs": {"content": []}}
     with serving(lambda call: good({"choices": [empty] * 2})) as server:
-        assert {one.tokens for one in drawn(opened(server), wanted(2)).samples} == {None}
+        assert {sample.tokens for sample in drawn(opened(server), wanted(2)).samples} == {None}
 
 
-def test_single_samples_are_counted_as_well_where_a_server_tells_no_usage() -> None:
+def test_single_samples_are_counted_as_well_where_a_server_gives_no_usage() -> None:
     with serving(World(usage=False)) as server:
         sampler = opened(server, n=1, concurrency=1)
-        assert [one.tokens for one in drawn(sampler, wanted(4), PAPER).samples] == [None, 7, 7, 7]
+        assert [sample.tokens for sample in drawn(sampler, wanted(4), PAPER).samples] == [None, 7, 7, 7]
 
 
 def test_min_p_after_top_p_is_refused_since_servers_differ_in_their_order() -> None:

@@ -1,4 +1,4 @@
-"""The endpoint sampler against servers in trouble: what passes is waited for, what does not is told."""
+"""The endpoint sampler against servers in trouble: what passes is waited for, what does not is message."""
 
 import json
 import time
@@ -29,14 +29,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         Answer(body=b"[" * 100_000), chat("half", finish="abort"), Answer(body=b"x", headers={"Content-Length": "100"}),
     ],
 )  # fmt: skip
-def test_trouble_that_may_pass_is_tried_again_and_then_told_of_that_problem(bad: Answer) -> None:
+def test_a_failure_that_may_pass_is_retried_and_then_the_error_of_that_problem(bad: Answer) -> None:
     with serving(lambda call: bad if call.number < 2 else chat("A")) as server:
         assert texts(drawn(opened(server), wanted(1))) == ["A"]
     with serving(lambda call: bad if "bad" in str(call.body) else chat("A")) as server:
         sampler = opened(server, timeout=3)
-        one, other = sampler.sample([wanted(1, problem="bad"), wanted(1)], PLAIN)
-    assert not one.samples
-    assert "3 tries" in one.error
+        failed, other = sampler.sample([wanted(1, problem="bad"), wanted(1)], PLAIN)
+    assert not failed.samples
+    assert "3 tries" in failed.error
     assert texts(other) == ["A"]
     assert len(server.calls) == 4
     assert len({json.dumps(body) for body in server.bodies[:3]}) == 1  # the same request, with the same seed
@@ -45,10 +45,10 @@ def test_trouble_that_may_pass_is_tried_again_and_then_told_of_that_problem(bad:
 def test_a_slow_server_is_left_after_the_timeout_with_what_to_do() -> None:
     with serving(lambda call: Answer(hang=600)) as server:
         begun = time.monotonic()
-        one = drawn(opened(server, timeout=0.2, tries=2), wanted())
+        failed = drawn(opened(server, timeout=0.2, tries=2), wanted())
         assert time.monotonic() - begun < 120
     for word in ("2 tries", "0.2 seconds", "timeout=", "n="):
-        assert word in one.error
+        assert word in failed.error
 
 
 def test_a_server_that_is_down_ends_the_draw_and_says_that_it_resumes() -> None:
@@ -62,7 +62,7 @@ def test_a_server_that_is_down_ends_the_draw_and_says_that_it_resumes() -> None:
         drawn(opened(server), wanted())
 
 
-def test_an_address_where_nobody_listens_is_told_at_once_when_models_are_listed() -> None:
+def test_an_address_where_nobody_listens_is_reported_at_once_when_models_are_listed() -> None:
     with serving(World()) as server:
         pass
     begun = time.monotonic()
@@ -71,7 +71,7 @@ def test_an_address_where_nobody_listens_is_told_at_once_when_models_are_listed(
     assert time.monotonic() - begun < 30  # fifty tries would take minutes
 
 
-def test_a_web_page_instead_of_a_list_of_models_is_told_at_once() -> None:
+def test_a_web_page_instead_of_a_list_of_models_is_reported_at_once() -> None:
     page = Answer(body=b"<!doctype html><title>Chat with me</title>")
     with serving(lambda call: page) as server, pytest.raises(OffleashError) as error:
         opened(server, model="")
@@ -91,9 +91,9 @@ def test_a_list_of_models_is_waited_for_while_a_server_loads() -> None:
 def test_a_response_larger_than_any_reply_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "MAX_BYTES", 1000)
     with serving(lambda call: chat("A" * 2000)) as server:
-        one = drawn(opened(server), wanted())
-    assert "longer than 1,000 bytes" in one.error
-    assert "n= (now 256)" in one.error
+        failed = drawn(opened(server), wanted())
+    assert "longer than 1,000 bytes" in failed.error
+    assert "n= (now 256)" in failed.error
     assert len(server.calls) == 1
 
 
@@ -106,11 +106,11 @@ def test_a_response_larger_than_any_reply_is_not_read_to_its_end(monkeypatch: py
         "The input (100 tokens) is longer than the model's context length (16 tokens).",
     ],
 )
-def test_a_prompt_too_long_is_trouble_of_its_problem_alone(said: str) -> None:
+def test_a_prompt_too_long_is_the_error_of_its_problem_alone(said: str) -> None:
     with serving(lambda call: trouble(400, said) if "long" in str(call.body) else World()(call)) as server:
-        one, other = opened(server).sample([wanted(problem="long"), wanted()], PLAIN)
-    assert said[:20] in one.error
-    assert "do not fit the model's context" in one.error
+        failed, other = opened(server).sample([wanted(problem="long"), wanted()], PLAIN)
+    assert said[:20] in failed.error
+    assert "do not fit the model's context" in failed.error
     assert len(texts(other)) == 4
 
 
@@ -121,10 +121,10 @@ def test_a_refusal_of_all_requests_ends_the_draw(status: int) -> None:
     assert len(server.calls) == 1
 
 
-def test_a_refusal_of_one_prompt_is_trouble_of_its_problem_alone() -> None:
+def test_a_refusal_of_one_prompt_is_the_error_of_its_problem_alone() -> None:
     with serving(lambda call: trouble(400, "flagged") if "bad" in str(call.body) else World()(call)) as server:
-        one, other = opened(server).sample([wanted(problem="bad"), wanted()], PLAIN)
-    assert "flagged" in one.error
+        failed, other = opened(server).sample([wanted(problem="bad"), wanted()], PLAIN)
+    assert "flagged" in failed.error
     assert len(texts(other)) == 4
 
 
@@ -135,13 +135,13 @@ def test_the_key_is_sent_in_its_header_and_shown_nowhere(monkeypatch: pytest.Mon
         with serving(lambda call, s=status: trouble(s, f"bad key {secret} given")) as server:  # type: ignore[misc]
             sampler = opened(server, key="MY_KEY", tries=1)
             try:
-                told = drawn(sampler, wanted()).error
+                message = drawn(sampler, wanted()).error
             except OffleashError as error:
-                told = f"{error}{error.__cause__}"
-        assert "[key]" in told
+                message = f"{error}{error.__cause__}"
+        assert "[key]" in message
         assert server.calls[0].headers["Authorization"] == f"Bearer {secret}"
         assert secret not in json.dumps(server.bodies)
-        assert secret not in told + repr(sampler.about) + repr(vars(sampler))
+        assert secret not in message + repr(sampler.about) + repr(vars(sampler))
 
 
 def test_many_threads_share_one_sampler_and_never_ask_more_at_a_time_than_set() -> None:
@@ -154,7 +154,7 @@ def test_many_threads_share_one_sampler_and_never_ask_more_at_a_time_than_set() 
         assert (sampler.concurrency, sampler.batch_size, sampler.forwarded) == (5, 256, None)
         many = list(pool.map(lambda i: texts(drawn(sampler, wanted(8, first=8 * i))), range(24)))
         sampler.close()
-    assert len({text for one in many for text in one}) == 24 * 8
+    assert len({text for part in many for text in part}) == 24 * 8
     assert 1 < server.most <= 5
 
 

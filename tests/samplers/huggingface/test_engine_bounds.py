@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}}, "longest row"),
     ],
 )
-def test_models_that_attend_in_ways_of_their_own_are_left_to_generate(
+def test_models_with_special_attention_are_left_to_generate(
     family: str, options: dict[str, object], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = {"num_key_value_heads": 2, "num_local_experts": 2, **options}
@@ -54,9 +54,9 @@ def test_probabilities_that_are_no_numbers_end_the_draw_with_a_message(folder: P
 def test_settings_in_the_models_own_configuration_do_not_act(folder: Path, tmp_path: Path) -> None:
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    told = json.loads((tmp_path / "generation_config.json").read_text())
-    told |= {"no_repeat_ngram_size": 1, "suppress_tokens": [0], "min_new_tokens": 5, "repetition_penalty": 1.5}
-    (tmp_path / "generation_config.json").write_text(json.dumps(told))
+    config = json.loads((tmp_path / "generation_config.json").read_text())
+    config |= {"no_repeat_ngram_size": 1, "suppress_tokens": [0], "min_new_tokens": 5, "repetition_penalty": 1.5}
+    (tmp_path / "generation_config.json").write_text(json.dumps(config))
     requests, decoding = [asked("own", "a b", 0, 60)], SamplingParams(max_tokens=8)
     expected = drawn(opened(folder), requests, decoding)
     assert same(drawn(opened(tmp_path, engine="generate"), requests, decoding), expected)

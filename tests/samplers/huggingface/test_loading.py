@@ -143,7 +143,7 @@ def test_images_go_to_a_model_that_sees_them(tmp_path: Path) -> None:
     assert [one.logprob_raw for one in found[0]] != [one.logprob_raw for one in found[1]]
 
 
-def test_images_for_a_model_that_does_not_see_are_the_trouble_of_that_problem(folder: Path) -> None:
+def test_images_for_a_model_that_does_not_see_are_the_error_of_that_problem(folder: Path) -> None:
     requests = [Request("seen", "a", 0, 2, 1, ("data:image/png;base64,AA",)), Request("read", "a", 0, 2, 1)]
     found = {
         one.request.problem: one for one in open_sampler(model_of(f"hf:{folder}")).sample(requests, SamplingParams())

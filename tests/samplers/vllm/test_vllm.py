@@ -92,7 +92,7 @@ def test_the_engine_is_given_a_few_samples_at_a_time(opened: Opened) -> None:
     assert MOST < max(there) <= 2 * MOST
 
 
-def test_trouble_of_one_request_leaves_the_others_alone(opened: Opened) -> None:
+def test_an_error_of_one_request_leaves_the_others_alone(opened: Opened) -> None:
     sampler = opened(template="<s>PROMPT", max_model_len="20")
     odd = {"long": "x" * 21, "picture": "untemplatable", "ended": "~"}
     found = drawn(sampler, *(request(name, prompt) for name, prompt in odd.items()), request("good"))
@@ -153,7 +153,7 @@ def test_who_answers_does_not_depend_on_where_the_model_runs(opened: Opened) -> 
         ({"python": "/no/such/python"}, "cannot be run"),
     ],
 )
-def test_an_engine_that_does_not_start_is_told_in_one_line(
+def test_an_engine_that_does_not_start_is_reported_in_one_line(
     opened: Opened, settings: dict[str, str], words: str
 ) -> None:
     with pytest.raises(OffleashError, match=re.escape(words)) as refusal:
