@@ -1,9 +1,9 @@
-"""Verdicts a second: offleash against the per-sample way, on the same texts, on one core.
+"""Verdicts per second: offleash against judging every sample, on the same texts, on one core.
 
 python benchmarks/verdicts.py [--small] [outputs.jsonl ...]
 
-The per-sample way is what TRL's accuracy_reward does: math-verify parses the gold answer and the completion anew for
-every sample, and compares. Files are JSONL with problem_id, completion and gold; without any, the outputs of the shared
+Judging every sample is what TRL's accuracy_reward does: math-verify parses the gold answer and the completion for each
+sample, and compares. Files are JSONL with problem_id, completion and gold; without any, the outputs of the shared
 data folder beside the project are used, else completions written here. To grow a file, its completions are drawn again
 within each problem. Both sides are warm before the clock starts.
 """
@@ -28,8 +28,8 @@ from offleash.verifying.cases import judge_texts
 from offleash.verifying.judge import Judge, problem_case
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "outputs"
-GROWN = (64, 1_024)  # samples a problem
-MEASURED = 1_600  # samples on which the per-sample way is timed; its cost a sample does not fall with their number
+GROWN = (64, 1_024)  # samples per problem
+MEASURED = 1_600  # samples on which judging every sample is timed; its cost per sample does not fall with their number
 MATH = VERIFIERS["math"]
 WARM = [("x+1", "1+x"), ("28", "\\sqrt{34} + 3\\sqrt{10}"), ("\\frac{1}{2}", "\\sin x"), ("(1,2)", "[1,3]")]
 Row = tuple[str, str, str]  # problem, completion, gold
@@ -46,30 +46,30 @@ def main() -> None:
         each = max(Counter(problem for problem, _, _ in rows).values())
         for samples in (each, *(() if small else GROWN)):
             grown = rows if samples == each else grow(rows, samples)
-            ratios.append(compare(name, f"{samples:,} samples a problem", grown))
+            ratios.append(compare(name, f"{samples:,} samples per problem", grown))
         if not small:  # a model's long texts hardly repeat: make every text a different one
             apart = [(problem, f"Try {n}. {text}", gold) for n, (problem, text, gold) in enumerate(grown)]
-            ratios.append(compare(name, f"{GROWN[-1]:,} samples a problem, no two texts alike", apart))
+            ratios.append(compare(name, f"{GROWN[-1]:,} samples per problem, no two texts alike", apart))
     print("\n".join(ratios))
 
 
 def compare(name: str, kind: str, rows: list[Row]) -> str:
-    """Time both ways on the same texts, and list where they differ."""
+    """Time both on the same texts, and list where they differ."""
     with tempfile.TemporaryDirectory() as scratch, Pool(1) as pool:
         warm(pool)
         started = time.perf_counter()
         judge = Judge(pool, Cache(Path(scratch)))
         cases = {problem: problem_case(problem, gold, "", None) for problem, _, gold in rows}
         pairs = [(cases[problem], MATH) for problem, _, _ in rows]
-        found = judge_texts(judge, pairs, [text for _, text, _ in rows], [False] * len(rows))
+        judged = judge_texts(judge, pairs, [text for _, text, _ in rows], [False] * len(rows))
         ours = len(rows) / (time.perf_counter() - started)
-    verdicts = [judged.verdict for _, judged in found]
+    verdicts = [judgement.verdict for _, judgement in judged]
     timed = random.Random(0).sample(range(len(rows)), min(MEASURED, len(rows)))
     theirs, other = per_sample([rows[place] for place in timed])
     print(f"\n{name}, {kind}, {len(rows):,} in all")
     print(f"  offleash {ours:,.0f} verdicts/s, {dict(judge.decided_by)}; per sample {theirs:,.0f} verdicts/s")
     apart = {
-        (rows[p][2], found[p][0].answer, v)
+        (rows[p][2], judged[p][0].answer, v)
         for p, v in zip(timed, other, strict=True)
         if v != (verdicts[p] == "correct")
     }
@@ -85,24 +85,24 @@ def per_sample(rows: list[Row]) -> tuple[float, list[bool]]:
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
     latex = LatexExtractionConfig(normalization_config=NormalizationConfig(units=True), boxed_match_priority=0)
-    how = [latex, ExprExtractionConfig()]
+    configs = [latex, ExprExtractionConfig()]
     for gold, answer in WARM:
-        verify(parse(f"${gold}$", how), parse(f"${answer}$", how))
+        verify(parse(f"${gold}$", configs), parse(f"${answer}$", configs))
     started = time.perf_counter()
-    verdicts = [bool(verify(parse(f"${gold}$", how), parse(text, how))) for _, text, gold in rows]
+    verdicts = [bool(verify(parse(f"${gold}$", configs), parse(text, configs))) for _, text, gold in rows]
     return len(rows) / (time.perf_counter() - started), verdicts
 
 
 def changed_by_reuse(rows: list[Row], verdicts: list[Verdict]) -> int:
-    """How many of a sample of verdicts come out otherwise when each is decided anew, in no order but its own."""
-    some = random.Random(1).sample(range(len(rows)), min(400, len(rows)))
-    read = [extract(rows[place][1], MATH.steps) for place in some]
-    cases = [Case(one.answer or "", rows[place][2]) for one, place in zip(read, some, strict=True)]
+    """How many of a sample of verdicts differ when each is decided again by itself: reuse must change none."""
+    places = random.Random(1).sample(range(len(rows)), min(400, len(rows)))
+    read = [extract(rows[place][1], MATH.steps) for place in places]
+    cases = [Case(extraction.answer or "", rows[place][2]) for extraction, place in zip(read, places, strict=True)]
     with Pool(1) as pool:
         alone = dict(pool.judge(MATH, cases))
     return sum(
         verdicts[place] is not (alone[number].verdict if read[number].answer is not None else Verdict.UNREAD)
-        for number, place in enumerate(some)
+        for number, place in enumerate(places)
     )
 
 
@@ -116,7 +116,7 @@ def grow(rows: list[Row], samples: int) -> list[Row]:
     by_problem: dict[str, list[Row]] = {}
     for row in rows:
         by_problem.setdefault(row[0], []).append(row)
-    return [rng.choice(some) for some in by_problem.values() for _ in range(samples)]
+    return [rng.choice(completions) for completions in by_problem.values() for _ in range(samples)]
 
 
 def read(path: Path) -> list[Row]:

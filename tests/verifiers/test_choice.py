@@ -79,7 +79,7 @@ def test_a_letter_that_is_also_the_text_of_another_choice_decides_nothing() -> N
     assert judged("A", "A", mixed).verdict == Verdict.CORRECT
 
 
-def test_two_choices_with_one_text_are_told_apart_only_by_letter() -> None:
+def test_two_choices_with_one_text_differ_only_by_letter() -> None:
     twins = ["yes", "Yes", "no"]
     assert judged("yes", "A", twins).verdict == Verdict.UNREAD
     assert judged("A", "A", twins).verdict == Verdict.CORRECT

@@ -93,9 +93,9 @@ def test_regrouped_forms_share_their_solution(one: str, other: str) -> None:
     assert solution(one, numbers, value) == solution(other, numbers, value)
 
 
-def test_different_ways_have_different_solutions() -> None:
-    ways = ["2*6+4", "4*6-8", "2*8", "(2+6)*(8-6)", "8+6+2", "8+4+4", "4*(8-4)", "4*4", "(6-4)*8", "(6-2)*4"]
-    assert len({solution(way, [2, 4, 4, 6, 6, 8], 16) for way in ways}) == len(ways)
+def test_different_expressions_have_different_solutions() -> None:
+    expressions = ["2*6+4", "4*6-8", "2*8", "(2+6)*(8-6)", "8+6+2", "8+4+4", "4*(8-4)", "4*4", "(6-4)*8", "(6-2)*4"]
+    assert len({solution(expression, [2, 4, 4, 6, 6, 8], 16) for expression in expressions}) == len(expressions)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_different_ways_have_different_solutions() -> None:
         "```\n(3+5)*2\n```",
     ],
 )
-def test_ways_of_writing_one_answer(answer: str) -> None:
+def test_forms_of_one_answer(answer: str) -> None:
     assert judged(answer, [3, 5, 2], 16, all=True) is Verdict.CORRECT
 
 

@@ -12,7 +12,7 @@ from offleash.loading.problem_set import load_problems
 from offleash.verifying.check_problems import ProblemCheck, check, check_json, check_text
 from tests.places import SHARED_DATA
 
-BENCH = SHARED_DATA / "bench"
+BENCHMARKS = SHARED_DATA / "bench"
 
 
 def checked(folder: Path, *rows: dict[str, object], name: str | None = None) -> ProblemCheck:
@@ -89,7 +89,7 @@ def test_symbolic_problems_are_checked_in_workers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "file"), [("aime24", "aime24"), ("amc23", "amc23"), ("scibench", "scibench")])
 def test_the_shared_benchmarks_are_sound(name: str, file: str) -> None:
-    path = BENCH / f"{file}.jsonl"
+    path = BENCHMARKS / f"{file}.jsonl"
     if not path.exists():
         pytest.skip("no shared data beside the project")
     read = load_problems(name, source=path)

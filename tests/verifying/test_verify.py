@@ -151,7 +151,7 @@ def test_what_was_decided_once_is_taken_from_the_cache(tmp_path: Path) -> None:
     assert verdicts(tmp_path / "a").equals(verdicts(tmp_path / "b"))
 
 
-def test_several_runs_share_one_memory(tmp_path: Path) -> None:
+def test_several_runs_share_what_was_decided(tmp_path: Path) -> None:
     options = VerifyOptions(jobs=1, cache=False)
     folders = [run_of_texts(tmp_path / name, GOLDS, TEXTS) for name in ("base", "rl")]
     with open_judge(options) as judge:
@@ -160,7 +160,7 @@ def test_several_runs_share_one_memory(tmp_path: Path) -> None:
     assert second.decided_by == {}  # every answer had been given by the first run
 
 
-def test_reuse_gives_the_verdicts_of_deciding_every_sample_anew(tmp_path: Path) -> None:
+def test_reuse_gives_the_verdicts_of_deciding_every_sample_again(tmp_path: Path) -> None:
     answers = ["0.5", "1/2", "\\frac{2}{4}", "0.50", "5", "x", "50\\%", "\\frac12", ".5", "1:2", "", "\\sqrt{1/4}"]
     texts = [f"\\boxed{{{answer}}}" for answer in answers] * 3
     problem = problem_case("half", "\\frac{1}{2}", "", None)
@@ -169,8 +169,8 @@ def test_reuse_gives_the_verdicts_of_deciding_every_sample_anew(tmp_path: Path) 
         found = judge_texts(Judge(pool), [(problem, math)] * len(texts), texts, [False] * len(texts))
         for text, (_, judged) in zip(texts, found, strict=True):
             answer = extract(text, math.steps).answer
-            anew = dict(pool.judge(math, [Case(answer, problem.gold)]))[0].verdict if answer else Verdict.UNREAD
-            assert judged.verdict is anew
+            alone = dict(pool.judge(math, [Case(answer, problem.gold)]))[0].verdict if answer else Verdict.UNREAD
+            assert judged.verdict is alone
 
 
 def test_a_damaged_cache_is_set_aside_and_verdicts_are_given_all_the_same(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from offleash.verifiers.number.units import readings
 from offleash.verifiers.verifier import Case, Judgement
 from tests.places import SHARED_DATA
 
-BENCH = SHARED_DATA / "bench"
+BENCHMARKS = SHARED_DATA / "bench"
 SPEED = {"unit": r"$\mathrm{~m} / \mathrm{s}$"}
 
 
@@ -165,7 +165,7 @@ def test_canonical_texts_read_back_as_the_same_number() -> None:
 
 
 def scibench() -> list[dict[str, str]]:
-    file = BENCH / "scibench.jsonl"
+    file = BENCHMARKS / "scibench.jsonl"
     if not file.exists():
         pytest.skip("the shared benchmark data are not here")
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
@@ -195,7 +195,7 @@ def test_nearly_all_units_of_scibench_are_known() -> None:
 
 
 def test_every_gsm8k_gold_is_accepted_and_its_neighbour_is_not() -> None:
-    file = BENCH / "gsm8k.jsonl"
+    file = BENCHMARKS / "gsm8k.jsonl"
     if not file.exists():
         pytest.skip("the shared benchmark data are not here")
     for row in map(json.loads, file.read_text("utf-8").splitlines()):
@@ -213,7 +213,7 @@ NUMBERS = st.decimals(-(10**9), 10**9, allow_nan=False, allow_infinity=False, pl
     NUMBERS,
     st.sampled_from(["m", "km/h", "kJ/mol", "s^{-1}", r"\mathrm{~N} / \mathrm{C}", "%", "°C", "10^{-3} kg"]),
 )
-def test_the_asked_unit_white_space_and_dollars_never_change_a_verdict(answer: str, gold: str, unit: str) -> None:
+def test_the_expected_unit_white_space_and_dollars_never_change_a_verdict(answer: str, gold: str, unit: str) -> None:
     expected = verdict(answer, gold, unit=unit)
     assert expected == (Verdict.CORRECT if Fraction(answer) == Fraction(gold) else Verdict.WRONG)
     for text in (f"  {answer}\n", f"${answer}$", f"\\boxed{{{answer}}}", f"x = {answer}", f"{answer}."):

@@ -231,7 +231,7 @@ def test_limits_of_time_memory_and_output_make_a_program_wrong() -> None:
         ({"kind": "call", "entry_point": "f", "tests": [{"input": "x", "output": "1"}]}, "not JSON"),
     ],
 )
-def test_tests_that_cannot_be_used_are_told_and_are_our_failure(details: dict[str, object], words: str) -> None:
+def test_tests_that_cannot_be_used_are_reported_and_fail(details: dict[str, object], words: str) -> None:
     assert words in readable(Case("", details=details))
     assert judged(details, "x = 1").verdict is Verdict.FAILED
 

@@ -56,7 +56,7 @@ def test_a_case_is_judged_with_all_it_holds(pool: Pool, isolation: Isolation) ->
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_trouble_is_failed_for_its_case_alone_and_told_in_words(pool: Pool, isolation: Isolation) -> None:
+def test_an_error_fails_its_case_alone_with_the_reason(pool: Pool, isolation: Isolation) -> None:
     words = ["fine", *HARMFUL, "raise some words", "leave", "nonsense", "fine"]
     found = dict(zip(words, judged(pool, troublesome(isolation), [Case(word, "fine") for word in words]), strict=True))
     assert found.pop("fine").verdict is Verdict.CORRECT

@@ -20,7 +20,7 @@ from tests.verifiers.sandbox.test_sandbox import python, said
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
 
-def test_a_machine_without_isolation_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_isolation_learns_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     why = {"bwrap": "it is not installed", "namespaces": "unshare: Operation not permitted (errno 1)"}
     monkeypatch.setattr(run, "refusal", lambda route: why[route])
     with pytest.raises(OffleashError) as caught:
