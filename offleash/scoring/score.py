@@ -39,7 +39,7 @@ from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model, open_sampler
 from offleash.samplers.sampler import SamplingParams
 from offleash.scoring.rows import ScoredRow, check_rows, score_rows
-from offleash.scoring.shards import KEY, RunScorer, Selection, asked, frame_of
+from offleash.scoring.shards import KEY, RunScorer, Selection, frame_of, prompts_of
 from offleash.version import __version__
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) 
         raise no_texts(folder)
     if selection.correct and not run.verifier:
         raise no_verdicts(run.name)
-    asked(folder)
+    prompts_of(folder)  # refuses a run without prompts
 
 
 def no_texts(folder: Path) -> OffleashError:
@@ -104,8 +104,8 @@ def no_verdicts(run: str) -> OffleashError:
 
 def template_of(scorer: "Scorer") -> str | None:
     """Hash of what a fixed prompt becomes; as a draw notes it."""
-    asked = scorer.rendered_prompt(PROBE)
-    return None if asked is None else prompt_hash(asked)
+    prompt = scorer.rendered_prompt(PROBE)
+    return None if prompt is None else prompt_hash(prompt)
 
 
 def _decoded(decoding: SamplingParams) -> dict[str, object]:

@@ -78,7 +78,7 @@ class RunScorer:
     progress: Progress
 
     def __post_init__(self) -> None:
-        self._asked = asked(self.folder)
+        self._prompts = prompts_of(self.folder)
         self._wanted = self._standing = self.new = 0
         self._started = time.monotonic()
 
@@ -96,7 +96,7 @@ class RunScorer:
     def _score(self, shard: Path) -> None:
         keys, standing = self._keys(shard), scores_on(self.folder, self.name, shard.name)
         chosen = self.selection.keep(keys, self.right)
-        stranger = chosen.filter(~pl.col("problem").is_in(list(self._asked)))
+        stranger = chosen.filter(~pl.col("problem").is_in(list(self._prompts)))
         if stranger.height:
             raise OffleashError(f"{shard} has samples of {stranger['problem'][0]!r}, which is no problem of its run.")
         scored = chosen.clear() if standing is None else standing.select(KEY)
@@ -143,7 +143,7 @@ class RunScorer:
         found: list[Sums] = []
         traces: list[tuple[int, str, Trace]] = []
         for problem, text, finish in rows.select("problem", "text", "finish").iter_rows():
-            prompt, images = self._asked[problem]
+            prompt, images = self._prompts[problem]
             if prompt is None or text is None or images:
                 found.append(Sums(None, reason=NO_PROMPT if prompt is None else NO_TEXT if text is None else IMAGES))
                 continue
@@ -177,14 +177,14 @@ def frame_of(keys: pl.DataFrame, sums: list[Sums]) -> pl.DataFrame:
     return pl.DataFrame({"problem": keys["problem"], "index": keys["index"], **columns}, schema=SCORES)
 
 
-def asked(folder: Path) -> Mapping[str, tuple[str | None, bool]]:
-    """What is asked for each problem, and whether it shows images."""
+def prompts_of(folder: Path) -> Mapping[str, tuple[str | None, bool]]:
+    """The prompt of each problem, None where the run keeps no text of it, and whether it has images."""
     problems = read_problems(folder).select("problem", pl.coalesce("prompt", "question"), "images")
     found = {problem: (prompt, bool(images)) for problem, prompt, images in problems.iter_rows()}
     if all(prompt is None for prompt, _ in found.values()):
         raise OffleashError(
-            f"{folder} keeps no texts of its problems, and a sample is scored after what was asked; "
-            "import logs that keep the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
+            f"{folder} keeps no texts of its problems, and a sample is scored after its prompt. "
+            "Import logs that keep the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Do tokens, or answers, become more alike? The measures of Table 5 in arXiv:2507.14843, with intervals.
+"""Did diversity collapse, and where? The measures of Table 5 in arXiv:2507.14843, with intervals.
 
 Accuracy, length, token entropy and answer entropy of one or more runs, each against the first; also for the two runs of
 a comparison, from which its page, JSON and figures take them.
@@ -36,8 +36,10 @@ Flags = NDArray[np.bool_]
 ACCURACY, LENGTH, TOKEN = "accuracy", "length", "token_entropy"
 ANSWER, EQUAL, ALL = "answer_entropy", "answer_entropy_equal_n", "answer_entropy_estimated"
 UNREAD = "unread"
-COIN = float(np.log(2))  # nats between answers that are all alike and two that are equally frequent
-WIDENED: dict[str, Widened] = {  # measures that can be the same for all problems by chance
+# Nats between answers that are all the same and two that are equally frequent: the smallest step that answer entropy
+# can make, so the width that pseudo-problems give to runs which happen to agree on every problem.
+COIN = float(np.log(2))
+WIDENED: dict[str, Widened] = {  # how the interval of each measure is widened where all problems agree by chance
     ACCURACY: Widened(share=True),
     LENGTH: Widened(),
     TOKEN: Widened(),
@@ -46,13 +48,13 @@ WIDENED: dict[str, Widened] = {  # measures that can be the same for all problem
     ALL: Widened(COIN),
     UNREAD: Widened(share=True),
 }
-NO_ANSWERS = "it keeps no answers; give run folders or logs that do"
+NO_ANSWERS = "it keeps no answers; use run folders or logs that do"
 UNNAMED = (
-    "it keeps no answers that were found; --map answer=COLUMN names the column that holds them (one called answer is "
-    "read as the reference where no other is)"
+    "it keeps no final answers of its samples; name their column with --map answer=COLUMN (a column called answer is "
+    "read as the reference where there is no other)"
 )
-UNASKED = "not read where token entropies are not known; offleash entropy tells it"
-CUT = 0.05  # share of truncated samples that is told
+NOT_READ = "not computed here because token entropies are not known; run offleash entropy"
+CUT = 0.05  # share of truncated samples from which on a note says so, as in comparisons
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,14 @@ class Measure:
     """One measure: each problem in each run, its average over benchmarks, and each benchmark."""
 
     value_PR: Float  # NaN: not known
-    average: Means
+    average: Means  # over benchmarks of means over problems, as in the paper's last column
     benchmarks: Mapping[str, Means]
     reasons: Mapping[str, str]  # by run: why it is not known
 
 
 @dataclass(frozen=True)
 class Distinct:
-    """Different readable answers against k, mean over the problems with k of them in every run told."""
+    """Different readable answers against k, mean over the problems with k of them in every run that keeps answers."""
 
     k_K: Integer
     mean_KR: Float  # NaN: that run keeps no answers
@@ -92,103 +94,125 @@ class Entropies:
 def entropies_of_inputs(
     inputs: Sequence[RunInput],
     options: LoadOptions | None = None,
-    asked: Question | None = None,
+    question: Question | None = None,
     progress: Progress = silent,
 ) -> Entropies:
-    """Load the runs and set each beside the first."""
+    """Load the runs and compare each with the first; messages name a run by the path that the user gave."""
     runs = load(*inputs, options=options, progress=progress)
-    parsed = distinct_paths([parse_argument(str(one)) for one in inputs if isinstance(one, str | Path)])
+    parsed = distinct_paths([parse_argument(str(path)) for path in inputs if isinstance(path, str | Path)])
     names = distinct_names([argument.name for argument in parsed])
-    places = {name: str(one.paths[0]) for name, one in zip(names, parsed, strict=True) if len(one.paths) == 1}
-    return entropies(runs, asked, places, progress)
+    places = {
+        name: str(argument.paths[0]) for name, argument in zip(names, parsed, strict=True) if len(argument.paths) == 1
+    }
+    return entropies(runs, question, places, progress)
 
 
 def entropies(
     runs: Sequence[Run],
-    asked: Question | None = None,
+    question: Question | None = None,
     places: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> Entropies:
-    """The entropies of one or more runs; runs drawn in different ways are refused unless that is allowed."""
-    question = asked or Question()
+    """The entropies of one or more runs.
+
+    Args:
+        runs: loaded runs; each is compared with the first.
+        question: k, replicates, seed, and which differences in decoding are allowed; others are refused.
+        places: by run, the path that the user named it by, for messages.
+        progress: called with a line of text as work is done.
+    """
+    question = question or Question()
     notes: tuple[Note, ...] = ()
     for other in runs[1:]:
         if other.draw and other.draw == runs[0].draw:
             raise OffleashError(
-                f"{runs[0].name!r} and {other.name!r} are the same draw, so they do not differ; draw one of them again "
-                "with --seed 1 to see what chance alone does."
+                f"{runs[0].name!r} and {other.name!r} are the same draw, so they cannot differ. Draw one of them again "
+                "with --seed 1 to see how far chance alone moves them."
             )
         notes += same_decoding(runs[0], other, question.allow)
-    counted = tally(runs, question.at, question.seed)
+    aligned = tally(runs, question.at, question.seed)
     named = tuple(replace(note, text=f"{run.name}: {note.text}") for run in runs for note in run.notes)
-    return _entropies(runs, counted, question, places or {}, notes + named + counted.notes, progress)
+    return _entropies(runs, aligned, question, places or {}, notes + named + aligned.notes, progress)
 
 
-def entropies_of(one: Comparison) -> Entropies:
-    """The entropies of two runs that were compared, at the same k and over the same problems; computed once for each.
+def entropies_of(comparison: Comparison) -> Entropies:
+    """The entropies of two compared runs, at the same k and over the same problems; computed once per comparison.
 
-    Answers are read only where there are token entropies to set beside them: a comparison tells their diversity itself.
+    Answers are read only where there are token entropies to set beside them: the diversity of answers alone is a
+    section of the comparison already, and reading millions of verdicts a second time is slow.
     """
-    return one.once("entropies", _beside)
+    return comparison.once("entropies", _of_comparison)
 
 
-def answer_entropy_PR(told: ProblemDetail) -> Float | None:
-    """Entropy of the readable answers of each problem (nats), at the n both runs have of it; None without them."""
-    found_PR = entropies_of(told.comparison).measures[EQUAL].value_PR
-    if not np.isnan(found_PR).all(axis=0).any():
-        return found_PR
-    if told.answers is None or told.comparison.diversity is None:
+def answer_entropy_PR(detail: ProblemDetail) -> Float | None:
+    """Entropy of the readable answers of each problem (nats), at the n that both runs have of it.
+
+    None where a run keeps no answers. NaN where a problem has too few of them.
+    """
+    entropy_PR = entropies_of(detail.comparison).measures[EQUAL].value_PR
+    if not np.isnan(entropy_PR).all(axis=0).any():
+        return entropy_PR
+    if detail.answers is None or detail.comparison.diversity is None:
         return None
-    seen = [(run.count_A[run.answer_A >= 0], run.problem_A[run.answer_A >= 0]) for run in told.answers]
-    return entropy_at_equal_n(seen, len(told.tally))[0]
+    seen = [(run.count_A[run.answer_A >= 0], run.problem_A[run.answer_A >= 0]) for run in detail.answers]
+    return entropy_at_equal_n(seen, len(detail.tally))[0]
 
 
-def token_entropy_PR(told: ProblemDetail) -> Float | None:
-    """Mean entropy a token (nats, raw distribution) of each problem's samples; None where a run has no sums."""
-    found_PR = entropies_of(told.comparison).measures[TOKEN].value_PR
-    return None if np.isnan(found_PR).all(axis=0).any() else found_PR
+def token_entropy_PR(detail: ProblemDetail) -> Float | None:
+    """Mean entropy per token (nats, the model's own distribution) of each problem; None where a run has none."""
+    entropy_PR = entropies_of(detail.comparison).measures[TOKEN].value_PR
+    return None if np.isnan(entropy_PR).all(axis=0).any() else entropy_PR
 
 
-def _beside(one: Comparison) -> Entropies:
-    return _entropies([one.before, one.after], one.counted, one.question, {}, (), silent, beside=True)
+def _of_comparison(comparison: Comparison) -> Entropies:
+    return _entropies(
+        [comparison.before, comparison.after],
+        comparison.counted,
+        comparison.question,
+        {},
+        (),
+        silent,
+        with_comparison=True,
+    )
 
 
 def _entropies(
     runs: Sequence[Run],
-    counted: AlignedTally,
-    asked: Question,
+    aligned: AlignedTally,
+    question: Question,
     places: Mapping[str, str],
     notes: tuple[Note, ...],
     progress: Progress,
-    beside: bool = False,
+    with_comparison: bool = False,
 ) -> Entropies:
-    count = counted.tally
+    count = aligned.tally
     firsts = [None if run.verdicts is None or run.budget.until else first_samples(run, count.head) for run in runs]
     progress("token entropies")
     tokens = [
-        tokens_of(run, counted, r, first, places.get(run.name, ""))
+        tokens_of(run, aligned, r, first, places.get(run.name, ""))
         for r, (run, first) in enumerate(zip(runs, firsts, strict=True))
     ]
     progress("answers")
-    unasked = beside and any(one.entropy_P is None for one in tokens)
-    told = [
-        None if first is None or run.verdicts is None or unasked else _told(first(run.verdicts), counted, r)
+    # Within a comparison answers serve only to be set beside token entropies (see `entropies_of`).
+    skipped = with_comparison and any(run.entropy_P is None for run in tokens)
+    answers = [
+        None if first is None or run.verdicts is None or skipped else _answer_table(first(run.verdicts), aligned, r)
         for r, (run, first) in enumerate(zip(runs, firsts, strict=True))
     ]
-    columns = _columns(count, tokens, told)
+    columns = _columns(count, tokens, answers)
     reasons = {
-        LENGTH: {run.name: one.length_reason for run, one in zip(runs, tokens, strict=True) if one.length_reason},
-        TOKEN: {run.name: one.reason for run, one in zip(runs, tokens, strict=True) if one.reason},
+        LENGTH: {run.name: own.length_reason for run, own in zip(runs, tokens, strict=True) if own.length_reason},
+        TOKEN: {run.name: own.reason for run, own in zip(runs, tokens, strict=True) if own.reason},
     }
-    silenced = {
-        run.name: STOPPED if run.budget.until else UNASKED if unasked else _no_answers(run)
-        for run, some in zip(runs, told, strict=True)
-        if some is None
+    without_answers = {
+        run.name: STOPPED if run.budget.until else NOT_READ if skipped else _no_answers(run)
+        for run, table in zip(runs, answers, strict=True)
+        if table is None
     }
-    reasons |= dict.fromkeys((ANSWER, EQUAL, ALL, UNREAD), silenced)
+    reasons |= dict.fromkeys((ANSWER, EQUAL, ALL, UNREAD), without_answers)
     progress("intervals over problems")
     measures = {
-        name: _measure(value_PR, count, WIDENED[name], reasons.get(name, {}), asked)
+        name: _measure(value_PR, count, WIDENED[name], reasons.get(name, {}), question)
         for name, value_PR in columns.items()
     }
     return Entropies(
@@ -198,116 +222,129 @@ def _entropies(
         measures=measures,
         tokens=tuple(tokens),
         squares=tuple(_square(measures, r) for r in range(1, len(runs))),
-        positions=positions(runs, counted, places, asked.replicates, asked.seed),
-        distinct=_distinct(told, len(count)),
-        notes=notes + _cautions(count),
+        positions=positions(runs, aligned, places, question.replicates, question.seed),
+        distinct=_distinct(answers, len(count)),
+        notes=notes + _truncation_notes(count),
     )
 
 
 @dataclass(frozen=True)
 class _AnswerTable:
-    """How often a run gave each answer to each problem, each pair once, whatever its verdicts."""
+    """How often a run gave each answer to each problem; A rows, one per (problem, answer), wrong answers included."""
 
     count_A: Integer
     problem_A: Integer
-    read_A: Flags  # False: the samples in which no answer was found
+    read_A: Flags  # False: the samples of a problem in which no answer was found, as one row
 
     def readable(self) -> tuple[Integer, Integer]:
         return self.count_A[self.read_A], self.problem_A[self.read_A]
 
 
 def _no_answers(run: Run) -> str:
+    """Why a run has no answers: a log of another tool may have them under a name that was not recognised."""
     logged = "format" in run.facts and "tool" not in run.facts and run.verdicts is not None
     return UNNAMED if logged else NO_ANSWERS
 
 
-def _told(verdicts: pl.LazyFrame, counted: AlignedTally, r: int) -> _AnswerTable | None:
+def _answer_table(verdicts: pl.LazyFrame, aligned: AlignedTally, r: int) -> _AnswerTable | None:
     """The answers of run r; None where it keeps none."""
-    some = verdicts.filter(pl.col("verdict").is_not_null()).group_by("problem", "answer").len("count")
-    grouped = some.collect(engine="streaming").rename({"problem": "own"})
-    if grouped["answer"].null_count() == grouped.height:
+    grouped = verdicts.filter(pl.col("verdict").is_not_null()).group_by("problem", "answer").len("count")
+    table = grouped.collect(engine="streaming").rename({"problem": "own"})
+    if table["answer"].null_count() == table.height:
         return None
-    rows = counted.problems.select("problem").with_row_index("row").join(counted.own[r], on="problem")
-    found = grouped.join(rows.select("row", "own"), on="own").select(
+    rows = aligned.problems.select("problem").with_row_index("row").join(aligned.own[r], on="problem")
+    counts = table.join(rows.select("row", "own"), on="own").select(
         pl.col("count", "row").cast(pl.Int64), read=pl.col("answer").is_not_null()
     )
-    return _AnswerTable(found["count"].to_numpy(), found["row"].to_numpy(), found["read"].to_numpy())
+    return _AnswerTable(counts["count"].to_numpy(), counts["row"].to_numpy(), counts["read"].to_numpy())
 
 
-def _columns(count: Tally, tokens: Sequence[TokenEntropies], told: Sequence[_AnswerTable | None]) -> dict[str, Float]:
-    """Every measure of every problem in every run."""
+def _columns(
+    count: Tally, tokens: Sequence[TokenEntropies], answers: Sequence[_AnswerTable | None]
+) -> dict[str, Float]:
+    """Every measure of every problem in every run (P x R), NaN where it is not known, in the order of WIDENED."""
     problems, none_P = len(count), np.full(len(count), np.nan)
     stacked = {
         ACCURACY: [_accuracy(count, r) for r in range(len(tokens))],
-        LENGTH: [none_P if one.length_P is None else one.length_P for one in tokens],
-        TOKEN: [none_P if one.entropy_P is None else one.entropy_P for one in tokens],
-        ANSWER: [none_P if some is None else entropy_plugin(some.count_A, some.problem_A, problems) for some in told],
-        ALL: [none_P if some is None else entropy_chao_wang_jost(*some.readable(), problems) for some in told],
-        UNREAD: [none_P if some is None else _unread(some, problems) for some in told],
+        LENGTH: [none_P if run.length_P is None else run.length_P for run in tokens],
+        TOKEN: [none_P if run.entropy_P is None else run.entropy_P for run in tokens],
+        ANSWER: [
+            none_P if table is None else entropy_plugin(table.count_A, table.problem_A, problems) for table in answers
+        ],
+        ALL: [none_P if table is None else entropy_chao_wang_jost(*table.readable(), problems) for table in answers],
+        UNREAD: [none_P if table is None else _unread(table, problems) for table in answers],
     }
     columns = {name: np.stack(values, axis=1) for name, values in stacked.items()}
     equal_PR = np.full_like(columns[ANSWER], np.nan)
-    known = [(r, some.readable()) for r, some in enumerate(told) if some is not None]
+    known = [(r, table.readable()) for r, table in enumerate(answers) if table is not None]
     if known:
-        equal_PR[:, [r for r, _ in known]] = entropy_at_equal_n([some for _, some in known], problems)[0]
+        equal_PR[:, [r for r, _ in known]] = entropy_at_equal_n([table for _, table in known], problems)[0]
     columns[EQUAL] = equal_PR
     return {name: columns[name] for name in WIDENED}
 
 
-def _accuracy(count: Tally, r: int) -> Float:
-    """The share of the first k samples that are correct; of counts, of all; of a stopped record, without bias."""
-    if count.until_R[r] > 0:
-        return reach_PRK(count, np.array([1]))[:, r, 0]
-    if not count.ordered_R[r]:
-        return np.asarray(count.correct_PR[:, r] / np.maximum(count.drawn_PR[:, r], 1))
-    return np.asarray(count.head_PR[:, r] / max(count.head, 1))
+def _accuracy(tally: Tally, r: int) -> Float:
+    """The share of correct samples per problem.
+
+    Of the first k samples where their order is known; of all where only counts are. A problem that stopped at its m-th
+    success is a negative binomial record, in which correct / drawn is too large: its pass@1 comes without that bias.
+    """
+    if tally.until_R[r] > 0:
+        return reach_PRK(tally, np.array([1]))[:, r, 0]
+    if not tally.ordered_R[r]:
+        return np.asarray(tally.correct_PR[:, r] / np.maximum(tally.drawn_PR[:, r], 1))
+    return np.asarray(tally.head_PR[:, r] / max(tally.head, 1))
 
 
-def _unread(some: _AnswerTable, problems: int) -> Float:
-    weights = (some.count_A * ~some.read_A, some.count_A)
-    unread_P, all_P = (np.bincount(some.problem_A, weights=one, minlength=problems) for one in weights)
+def _unread(answers: _AnswerTable, problems: int) -> Float:
+    weights = (answers.count_A * ~answers.read_A, answers.count_A)
+    unread_P, all_P = (np.bincount(answers.problem_A, weights=weight, minlength=problems) for weight in weights)
     return np.where(all_P > 0, unread_P / np.maximum(all_P, 1), np.nan)
 
 
-def _measure(value_PR: Float, count: Tally, widened: Widened, reasons: Mapping[str, str], asked: Question) -> Measure:
-    how = (widened, asked.replicates, asked.seed)
-    average = means(value_PR, count.benchmark_P, *how)
+def _measure(
+    value_PR: Float, count: Tally, widened: Widened, reasons: Mapping[str, str], question: Question
+) -> Measure:
+    options = (widened, question.replicates, question.seed)
+    average = means(value_PR, count.benchmark_P, *options)
     names = np.unique(count.benchmark_P).tolist()
     if len(names) == 1:
         return Measure(value_PR, average, {names[0]: average}, reasons)
     parts = {name: count.benchmark_P == name for name in names}
-    each = {name: means(value_PR[rows_P], count.benchmark_P[rows_P], *how) for name, rows_P in parts.items()}
+    each = {name: means(value_PR[rows_P], count.benchmark_P[rows_P], *options) for name, rows_P in parts.items()}
     return Measure(value_PR, average, each, reasons)
 
 
 def _square(measures: Mapping[str, Measure], r: int) -> Square | None:
+    """The 2x2 of run r against the first; None where no problem knows both entropies in both runs."""
     token, answer = measures[TOKEN], measures[EQUAL]
-    pair = [one.value_PR[:, [0, r]] for one in (token, answer)]
-    if any(np.isnan(one).any(axis=1).all() for one in pair):
+    pair = [measure.value_PR[:, [0, r]] for measure in (token, answer)]
+    if any(np.isnan(measure).any(axis=1).all() for measure in pair):
         return None
     return square(pair[0], pair[1], token.average.direction(r), answer.average.direction(r))
 
 
-def _distinct(told: Sequence[_AnswerTable | None], problems: int) -> Distinct | None:
-    known = [(r, some.readable()) for r, some in enumerate(told) if some is not None]
+def _distinct(answers: Sequence[_AnswerTable | None], problems: int) -> Distinct | None:
+    known = [(r, table.readable()) for r, table in enumerate(answers) if table is not None]
     if not known:
         return None
-    least_P = np.min([np.bincount(of, weights=count, minlength=problems) for _, (count, of) in known], axis=0)
-    k_K = budgets(int(max(1, np.median(least_P))))
-    enough_PK = least_P[:, None] >= k_K
+    # k goes up to what the median problem has: beyond it the mean would be over ever fewer problems.
+    fewest_P = np.min([np.bincount(of, weights=count, minlength=problems) for _, (count, of) in known], axis=0)
+    k_K = budgets(int(max(1, np.median(fewest_P))))
+    enough_PK = fewest_P[:, None] >= k_K
     problems_K = enough_PK.sum(axis=0)
-    mean_KR = np.full((len(k_K), len(told)), np.nan)
+    mean_KR = np.full((len(k_K), len(answers)), np.nan)
     for r, (count, of) in known:
-        one_PK = np.where(enough_PK, distinct_rarefied(count, of, problems, k_K), 0.0)
-        mean_KR[:, r] = np.where(problems_K > 0, one_PK.sum(axis=0) / np.maximum(problems_K, 1), np.nan)
+        distinct_PK = np.where(enough_PK, distinct_rarefied(count, of, problems, k_K), 0.0)
+        mean_KR[:, r] = np.where(problems_K > 0, distinct_PK.sum(axis=0) / np.maximum(problems_K, 1), np.nan)
     return Distinct(k_K, mean_KR, problems_K)
 
 
-def _cautions(count: Tally) -> tuple[Note, ...]:
-    kept_PR = count.drawn_PR + count.unverified_PR  # samples without a verdict may be cut, too
+def _truncation_notes(count: Tally) -> tuple[Note, ...]:
+    kept_PR = count.drawn_PR + count.unverified_PR  # samples without a verdict may be truncated, too
     share_R = count.truncated_PR.sum(axis=0) / np.maximum(kept_PR.sum(axis=0), 1)
     return tuple(
-        Note(f"{run}: {share:.0%} of its samples were cut at the token limit, so it would write longer than it could")
+        Note(f"{run}: {share:.0%} of its samples were truncated at the token limit, so its true lengths are greater")
         for run, share in zip(count.runs, share_R.tolist(), strict=True)
         if share >= CUT
     )

@@ -1,4 +1,7 @@
-"""Figures of entropy: answers against tokens for each problem, before and after; and token entropy by position."""
+"""Figures of entropy: answers against tokens for each problem, before and after; and token entropy by position.
+
+Each returns a figure with its caption and a sentence for screen readers, or `Missing` with the reason and next step.
+"""
 
 import altair as alt
 import numpy as np
@@ -26,21 +29,21 @@ from offleash.render.numbers import counted, short_number
 from offleash.stats.binomials import Float
 from offleash.stats.support_classes import AFTER, BEFORE
 
-ENTROPY_TITLE = "Did answers, or only tokens, become more alike?"
-ARROWS = 80  # problems up to which each one's way from before to after is drawn
+ENTROPY_TITLE = "Did diversity collapse: in tokens, or in answers?"
+ARROWS = 80  # problems up to which a line joins each one's two points: more lines would hide the points
 SIDES = {"before": BEFORE, "after": AFTER}
-ANSWER, TOKEN = "answer entropy (nats)", "token entropy (nats a token)"
+ANSWER, TOKEN = "answer entropy (nats)", "token entropy (nats per token)"
 SCORE_ALL = "offleash score RUN --model hf:MODEL"
 
 
 def entropy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
-    """Entropy of answers against entropy of tokens; one of them before against after where the other is not known."""
-    told = subject.detail
-    answer_PR, token_PR = _usable(answer_entropy_PR(told)), _usable(token_entropy_PR(told))
+    """Entropy of answers against entropy of tokens; where only one is known, its values before against after."""
+    detail = subject.detail
+    answer_PR, token_PR = _usable(answer_entropy_PR(detail)), _usable(token_entropy_PR(detail))
     if answer_PR is not None and token_PR is not None:
         both_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
         if both_P.any():
-            facet = _ways(subject, token_PR[both_P], answer_PR[both_P], look)
+            facet = _scatter(subject, token_PR[both_P], answer_PR[both_P], look)
             return Figure(
                 "entropy", ENTROPY_TITLE, *_entropy_caption(subject, token_PR[both_P], answer_PR[both_P]), (facet,)
             )
@@ -48,46 +51,47 @@ def entropy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     if known[1] is None:
         return Missing("entropy", ENTROPY_TITLE, _why_no_entropy(subject))
     facet = _before_after(known[1], known[0], look)
-    return Figure("entropy", ENTROPY_TITLE, *_words_of_one(subject, known[1], known[0]), (facet,))
+    return Figure("entropy", ENTROPY_TITLE, *_before_after_caption(subject, known[1], known[0]), (facet,))
 
 
 def _usable(value_PR: Float | None) -> Float | None:
+    """The values where some problem has one in both runs, else None: there is nothing to draw."""
     return None if value_PR is None or np.isnan(value_PR).any(axis=1).all() else value_PR
 
 
 def _why_no_entropy(subject: FigureInput) -> str:
     if (subject.comparison.counted.tally.until_R > 0).any():
-        return "a run stopped early, so neither its answers nor its tokens are a fair sample; draw without --until"
+        return "a run stopped early, so its samples are selected by their outcome; draw without --until"
     return (
-        "neither the answers nor the token entropies of both runs are known; compare logs that keep answers, or draw "
-        f"with offleash draw; {SCORE_ALL} adds token entropies"
+        "neither answers nor token entropies are known for both runs; compare logs that keep answers, or draw with "
+        f"offleash draw; {SCORE_ALL} adds token entropies"
     )
 
 
-def _ways(subject: FigureInput, token_PR: Float, answer_PR: Float, look: FigureFormat) -> Chart:
-    """Points of both runs, each problem's way between them, and the means."""
-    shown, few = run_names(subject.comparison, look), len(token_PR) <= ARROWS
+def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: FigureFormat) -> Chart:
+    """Points of both runs, a line between the two points of each problem, and the means."""
+    labels, arrows = run_names(subject.comparison, look), len(token_PR) <= ARROWS
     rows: list[Row] = [
-        {"run": shown[side], "token": rounded(float(token)), "answer": rounded(float(answer))}
+        {"run": labels[side], "token": rounded(float(token)), "answer": rounded(float(answer))}
         for side, r in SIDES.items()
         for token, answer in zip(token_PR[:, r], answer_PR[:, r], strict=True)
     ]
     x = alt.X("token:Q", title=TOKEN, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(tickCount=6))
     y = alt.Y("answer:Q", title=ANSWER, scale=alt.Scale(zero=True, nice=True))
-    size = (12 if few else 7) if look.paper else (35 if few else 18)
-    marks = {"x": x, "y": y, "color": by_run(shown, look), "shape": run_shape(shown, look)}
+    size = (12 if arrows else 7) if look.paper else (35 if arrows else 18)
+    marks = {"x": x, "y": y, "color": by_run(labels, look), "shape": run_shape(labels, look)}
     dots = alt.Chart(data(rows)).mark_point(filled=True, size=size, opacity=0.6).encode(**marks)
     means: list[Row] = [
-        {"run": shown[side], "token": rounded(float(token_PR[:, r].mean())), "answer": rounded(answer_PR[:, r].mean())}
+        {"run": labels[side], "token": rounded(float(token_PR[:, r].mean())), "answer": rounded(answer_PR[:, r].mean())}
         for side, r in SIDES.items()
     ]
     ends = alt.Chart(data([{"k": i} | row for i, row in enumerate(means)]))
-    way = ends.mark_line(strokeWidth=1.5 if look.paper else 2.5, color="#808080").encode(x=x, y=y, order="k:O")
+    path = ends.mark_line(strokeWidth=1.5 if look.paper else 2.5, color="#808080").encode(x=x, y=y, order="k:O")
     big = ends.mark_point(
         filled=True, size=90 if look.paper else 240, opacity=1, stroke="#ffffff", strokeWidth=1.5
     ).encode(**marks, tooltip=[alt.Tooltip("run:N"), alt.Tooltip("token:Q"), alt.Tooltip("answer:Q")])
-    layers: list[Chart] = [dots, way, big]
-    if few:
+    layers: list[Chart] = [dots, path, big]
+    if arrows:
         layers.insert(0, _segments(token_PR, answer_PR, x, y))
     return sized(layered(*layers), look)
 
@@ -128,36 +132,36 @@ def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Chart:
 def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
     before, after = names(subject.comparison)
     joined = "thin lines join its two marks, " if len(token_PR) <= ARROWS else ""
-    read = (
+    reading = (
         f"Each small mark is a problem in one run, {joined}large marks are means. Across: mean "
-        "entropy a token of the model's own distribution while it wrote its samples. Up: entropy of the readable final "
-        "answers"
+        "entropy per token of the model's own distribution while it wrote its samples. Up: entropy of the readable "
+        "final answers"
     )
-    at = ", each problem at as many of them as both runs have"
+    at = ", rarefied to the number that both runs have of a problem"
     meaning = (
-        "A run may write with more varied tokens and still end in fewer different answers, which is what matters for "
-        "reach"
+        "A run may write more varied tokens and still end in fewer different answers, which is what decides what it "
+        "can reach"
     )
-    mislead = "Unread samples have no answer and are not in the answer entropy; entropy counts wrong answers too"
+    caution = "Unread samples have no answer and are left out of answer entropy; wrong answers count in it, too"
     problems, left = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
-    few = f" {left:,} more have too few readable answers or no token entropies and are left out." if left else ""
-    caption = f"{read}{at}; both in nats. {meaning}. {mislead}. {problems}, {drawn(subject.comparison)}.{few}"
-    told = square_words(entropies_of(subject.comparison), AFTER)
-    said = "; ".join(
-        f"{name}: {short_number(float(token_PR[:, r].mean()))} nats a token and "
+    left_out = f" {left:,} more are left out: they have too few readable answers or no token entropies." if left else ""
+    caption = f"{reading}{at}; both in nats. {meaning}. {caution}. {problems}, {drawn(subject.comparison)}.{left_out}"
+    result = square_words(entropies_of(subject.comparison), AFTER)
+    values = "; ".join(
+        f"{name}: {short_number(float(token_PR[:, r].mean()))} nats per token and "
         f"{short_number(float(answer_PR[:, r].mean()))} nats of answers"
         for name, r in ((before, BEFORE), (after, AFTER))
     )
-    return f"{caption} {told}".strip(), f"Means over {problems}. {said}."
+    return f"{caption} {result}".strip(), f"Means over {problems}. {values}."
 
 
-def _words_of_one(subject: FigureInput, value_PR: Float, name: str) -> tuple[str, str]:
+def _before_after_caption(subject: FigureInput, value_PR: Float, name: str) -> tuple[str, str]:
     before, after = names(subject.comparison)
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     problems = counted(len(known), "problem")
-    lacking = f"token entropies are not known; {SCORE_ALL} adds them" if name == ANSWER else "answers are not known"
-    read = f"Each dot is a problem: {name} of {before} across and of {after} up; the diamond is the mean"
-    caption = f"{read}. Below the diagonal it fell. Here {lacking}. {problems}, {drawn(subject.comparison)}."
+    missing = f"token entropies are not known; {SCORE_ALL} adds them" if name == ANSWER else "answers are not known"
+    reading = f"Each dot is a problem: {name} of {before} across and of {after} up; the diamond is the mean"
+    caption = f"{reading}. Below the diagonal it fell. Here {missing}. {problems}, {drawn(subject.comparison)}."
     mean = [short_number(float(known[:, r].mean())) for r in (BEFORE, AFTER)]
     return caption, f"{name} of {problems}: mean {mean[0]} in {before} and {mean[1]} in {after}."
 
@@ -165,38 +169,35 @@ def _words_of_one(subject: FigureInput, value_PR: Float, name: str) -> tuple[str
 # Token entropy by position: how uncertain each run is at its first tokens and at its last ones.
 
 
-POSITIONS_TITLE = "Where are the models unsure: at the first tokens, or at the last?"
+POSITIONS_TITLE = "Where are the models uncertain: at the first tokens, or at the last?"
 AXES = {START: "token, counted from the start", END: "token, counted from the end"}
-UNIT = "entropy, nats a token"
+UNIT = "entropy, nats per token"
 SCORE_FIRST = "offleash score RUN --model hf:MODEL --first 32"
 
 
 def positions(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
-    """Mean entropy of tokens against their place from the start, and from the end."""
-    found = entropies_of(subject.comparison).positions
-    if not found.bins or len(found.reasons):
+    """Mean entropy per token against its position, counted from the start and from the end."""
+    entropy = entropies_of(subject.comparison).positions
+    if not entropy.bins or len(entropy.reasons):
         return Missing("positions", POSITIONS_TITLE, _why_no_positions(subject))
-    facets = tuple(_facet(subject, kind, found.bins[kind], look) for kind in AXES)
+    facets = tuple(_facet(subject, kind, entropy.bins[kind], look) for kind in AXES)
     return Figure("positions", POSITIONS_TITLE, *_positions_caption(subject), facets)
 
 
 def _why_no_positions(subject: FigureInput) -> str:
     if (subject.comparison.counted.tally.until_R > 0).any():
-        return "a run stopped early, so its samples are not a fair sample of its tokens; draw without --until"
+        return "a run stopped early, so its samples are selected by their outcome; draw without --until"
     lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.comparison).positions.reasons.items())
-    return (
-        lacking
-        or f"no problem was read by the models of both runs; {SCORE_FIRST}, of each run with its own model, does it"
-    )
+    return lacking or f"no problem was scored in both runs, each by its own model; score both: {SCORE_FIRST}"
 
 
 def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> Chart:
-    shown = run_names(subject.comparison, look)
+    labels = run_names(subject.comparison, look)
     last = int(bins.bin_Q[-1])
     rows: list[Row] = [
         {
             "at": int(at) + 1,
-            "run": shown[side],
+            "run": labels[side],
             "entropy": rounded(float(bins.mean_QR[q, r])),
             "low": rounded(float(bins.low_QR[q, r])),
             "high": rounded(float(bins.high_QR[q, r])),
@@ -213,8 +214,8 @@ def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> C
     tips = [alt.Tooltip("run:N"), alt.Tooltip("at:Q", title="token"), alt.Tooltip("entropy:Q")]
     tips.append(alt.Tooltip("tokens:Q", format=",d"))
     points = alt.Chart(data(rows)).mark_point(filled=True, size=14 if look.paper else 36, opacity=1)
-    marked = points.encode(x=x, y=y, color=by_run(shown, look), shape=run_shape(shown, look), tooltip=tips)
-    traces = run_traces(shown, look)
+    marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
+    traces = run_traces(labels, look)
     layers: list[Chart] = [*lines(rows, "run", traces, x, y), marked]
     known = [row for row in rows if row["low"] is not None]
     if known:
@@ -223,7 +224,7 @@ def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> C
 
 
 def _axis(kind: str, most: int, look: FigureFormat) -> alt.X:
-    """Tokens on a scale of powers of two; those counted from the end run to the left, as a text is read."""
+    """Tokens on a log scale, ticks at powers of two; counted from the end it runs to the left, as a text is read."""
     octaves = max(most.bit_length() - 1, 1)
     step = max(1, -(-octaves // (4 if look.paper else 6)))
     ticks = [2**power for power in range(0, octaves + 1, step)]
@@ -233,20 +234,20 @@ def _axis(kind: str, most: int, look: FigureFormat) -> alt.X:
 
 
 def _positions_caption(subject: FigureInput) -> tuple[str, str]:
-    found, (before, after) = entropies_of(subject.comparison).positions, names(subject.comparison)
-    read = (
-        "Mean entropy of a token, by the run's own model, against where the token stands: counted from the start on "
-        "the left, from the end on the right. Each of the first 16 and last 16 tokens has a point of its own, other "
-        "points stand for all tokens up to the next; bands are 95% intervals over problems"
+    positions, (before, after) = entropies_of(subject.comparison).positions, names(subject.comparison)
+    reading = (
+        "Mean entropy of a token, by the run's own model, against its position: counted from the start on the left, "
+        "from the end on the right. Each of the first 16 and last 16 tokens has a point of its own, later "
+        "points are means of all tokens up to the next point; bands are 95% intervals over problems"
     )
-    meaning = "Where a curve is high the model has several ways to go on, and what is written there decides the rest"
-    mislead = "Far from the start and the end there are only long samples, so not all points are of the same samples"
-    amount = f"{counted(found.problems, 'problem')}, {found.samples_R[BEFORE]:,} samples of {before} and "
-    amount += f"{found.samples_R[AFTER]:,} of {after}"
-    caption = f"{read}. {meaning}. {places_words(entropies_of(subject.comparison))} {mislead}. {amount}."
-    said = "; ".join(
+    meaning = "Where a curve is high the model chooses between several continuations"
+    caution = "Far from the start and the end only long samples have tokens, so points are not all of the same samples"
+    size = f"{counted(positions.problems, 'problem')}, {positions.samples_R[BEFORE]:,} samples of {before} and "
+    size += f"{positions.samples_R[AFTER]:,} of {after}"
+    caption = f"{reading}. {meaning}. {places_words(entropies_of(subject.comparison))} {caution}. {size}."
+    values = "; ".join(
         f"{place.name}: {short_number(float(place.value_R[BEFORE]))} in {before} and "
         f"{short_number(float(place.value_R[AFTER]))} in {after}"
-        for place in found.places
+        for place in positions.places
     )
-    return caption, f"Entropy a token in nats. {said}."
+    return caption, f"Entropy per token in nats. {values}."

@@ -1,4 +1,9 @@
-"""Token entropy by position, each run under its own model: uncertain at the first tokens, at forks, or at the end?"""
+"""Token entropy by position, each run under its own model: uncertain at the first tokens, at forks, or at the end?
+
+`offleash score` stores sums of tokens and of their entropies by problem, kind of position and bin (data/scores.py): a
+run of a million samples is a table of a few thousand rows. Everything here is ratios of such sums, in the data and in
+replicates that resample problems.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +20,7 @@ from offleash.stats.entropy import fork_height, held_by_top, replicate_tokens
 from offleash.stats.intervals import FEW, Interval, clipped, percentile_intervals, student
 
 KINDS = (START, TENTH, END, HEIGHT, SAMPLES)
-PLACES = (  # name, kind, first and last bin
+PLACES = (  # name, kind, first and last bin (zero-based); names are keys of the JSON
     ("first token", START, 0, 0),
     ("tokens 2 to 16", START, 1, 15),
     ("first tenth", TENTH, 0, 0),
@@ -30,7 +35,7 @@ PLACES = (  # name, kind, first and last bin
 class Bins:
     """Mean entropy of the tokens in each bin, of each run; NaN where a run has none there."""
 
-    bin_Q: Integer  # lower edges
+    bin_Q: Integer  # lower edges: single tokens up to 16, then powers of two
     tokens_QR: Float
     mean_QR: Float
     low_QR: Float
@@ -39,7 +44,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class PositionEntropy:
-    """One number about some tokens: of each run, and how it differs from the first run's."""
+    """One statistic of the tokens at a place: of each run, and its difference from the first run."""
 
     name: str
     value_R: Float
@@ -50,33 +55,36 @@ class PositionEntropy:
 
 @dataclass(frozen=True)
 class Positions:
-    """Entropy of tokens by where they stand, over the problems that all runs told have read; nats a token."""
+    """Entropy of tokens by position, over the problems that all runs with positions have scored; nats per token."""
 
     problems: int
     bins: Mapping[str, Bins]  # start, tenth, end; empty where no run has positions
     places: tuple[PositionEntropy, ...]
     forks: PositionEntropy | None  # the share of all entropy that the most uncertain fifth of the tokens holds
-    samples_R: Integer  # read
-    fork_height_R: Float  # the entropy from which on a token is among them
+    samples_R: Integer  # scored
+    fork_height_R: Float  # the entropy from which on a token is among that fifth
     reasons: Mapping[str, str]  # by run: why there are none, and how to get them
 
 
 def positions(
-    runs: Sequence[Run], counted: AlignedTally, places: Mapping[str, str], replicates: int, seed: int
+    runs: Sequence[Run], aligned: AlignedTally, places: Mapping[str, str], replicates: int, seed: int
 ) -> Positions:
-    """Where the tokens of each run are uncertain; one without positions of its own model is told how to get them."""
+    """Where the tokens of each run are uncertain; `reasons` say how to get the positions of a run that has none.
+
+    Only problems that every such run has scored count: otherwise runs would differ by which problems they have.
+    """
     reasons = {run.name: why for run in runs if (why := _missing(run, places.get(run.name, "")))}
-    told = [r for r, run in enumerate(runs) if run.name not in reasons]
-    summed = {r: _sums(runs[r], counted, r) for r in told}
-    known_P = np.ones(len(counted.tally), dtype=bool)
+    scored = [r for r, run in enumerate(runs) if run.name not in reasons]
+    summed = {r: _sums(runs[r], aligned, r) for r in scored}
+    known_P = np.ones(len(aligned.tally), dtype=bool)  # scored in every run that has positions
     for frame in summed.values():
         read = np.zeros_like(known_P)
         read[frame["row"].unique().to_numpy()] = True
         known_P &= read
-    if not told or not known_P.any():
+    if not scored or not known_P.any():
         none_R = np.zeros(len(runs), dtype=np.int64)
         return Positions(0, {}, (), None, none_R, np.full(len(runs), np.nan), reasons)
-    table = _Table(summed, len(runs), known_P, counted.tally.benchmark_P[known_P], replicates, seed)
+    table = _Table(summed, len(runs), known_P, aligned.tally.benchmark_P[known_P], replicates, seed)
     return Positions(
         problems=int(known_P.sum()),
         bins={kind: table.bins(kind) for kind in (START, TENTH, END)},
@@ -89,6 +97,7 @@ def positions(
 
 
 def _missing(run: Run, place: str) -> str:
+    """Why a run has no positions, and the command that gives it some; empty where it has."""
     if run.budget.until:
         return STOPPED
     if run.own is None or run.own not in run.positions:
@@ -98,17 +107,21 @@ def _missing(run: Run, place: str) -> str:
     return ""
 
 
-def _sums(run: Run, counted: AlignedTally, r: int) -> pl.DataFrame:
-    """Tokens and entropy by row of the tally, kind and bin."""
+def _sums(run: Run, aligned: AlignedTally, r: int) -> pl.DataFrame:
+    """Tokens and entropy by row of the tally, kind and bin; `own` is the id of a problem in this run."""
     assert run.own is not None, "checked by the caller"
-    rows = counted.problems.select("problem").with_row_index("row").join(counted.own[r], on="problem")
+    rows = aligned.problems.select("problem").with_row_index("row").join(aligned.own[r], on="problem")
     frame = run.positions[run.own].filter(pl.col("kind").is_in(KINDS)).group_by("problem", "kind", "bin")
-    found = frame.agg(pl.col("tokens").sum().cast(pl.Float64), pl.col("entropy").sum()).collect(engine="streaming")
-    return found.rename({"problem": "own"}).join(rows.select("row", "own"), on="own")
+    sums = frame.agg(pl.col("tokens").sum().cast(pl.Float64), pl.col("entropy").sum()).collect(engine="streaming")
+    return sums.rename({"problem": "own"}).join(rows.select("row", "own"), on="own")
 
 
 class _Table:
-    """Tokens and entropies of all runs, kinds and bins, as they are and in every replicate."""
+    """Sums of tokens and entropies of all runs, kinds and bins: observed, and in every replicate.
+
+    Axes: R runs, P problems, Q columns (kind and bin), 2 = tokens and entropy, B replicates. The replicates are shared
+    by all runs, so that a difference of two runs has the interval of paired problems.
+    """
 
     def __init__(
         self,
@@ -120,9 +133,12 @@ class _Table:
         seed: int,
     ) -> None:
         self._runs, self._problems = runs, int(known_P.sum())
+        # Bins that any run has; a run without tokens in one of them has 0 tokens there.
         keys = pl.concat([frame.select("kind", "bin") for frame in summed.values()]).unique().sort("kind", "bin")
         top = keys.filter(pl.col("kind") == HEIGHT)["bin"].max()
-        heights = np.arange(int(top) + 1 if isinstance(top, int) else 0)  # every step, so that a place is a height
+        heights = np.arange(
+            int(top) + 1 if isinstance(top, int) else 0
+        )  # every step of entropy, also empty ones, so that the i-th column is the height i * STEP
         every = pl.DataFrame({"kind": [HEIGHT] * heights.size, "bin": heights}, schema=keys.schema)
         keys = pl.concat([keys.filter(pl.col("kind") != HEIGHT), every]).sort("kind", "bin").with_row_index("column")
         self._kind, self._bin = keys["kind"].to_numpy(), keys["bin"].to_numpy().astype(np.int64)
@@ -133,18 +149,24 @@ class _Table:
             value_RPQ2[r, at[0], at[1]] = placed.select("tokens", "entropy").to_numpy()
         kept = self._evened(value_RPQ2[:, known_P])
         self._sum_RQ2 = kept.sum(axis=1)
+        # All runs and columns of a problem side by side: one resampling of problems moves them together.
         flat_PX = np.moveaxis(kept, 1, 0).reshape(kept.shape[1], -1)
         drawn_BX = replicate_tokens(flat_PX, benchmark_P, replicates, seed)
         self._sum_BRQ2 = drawn_BX.reshape(replicates, runs, keys.height, 2)
 
     def _evened(self, value_RPQ2: Float) -> Float:
-        """As if every problem of a run had been read as deeply as others: it weighs by the length of its samples."""
+        """The sums as if every problem of a run had the same number of scored samples.
+
+        Some problems may have more scored samples than others (the run is ragged, or scoring was interrupted). Without
+        this a problem would weigh by how many samples were scored; with it, by the mean length of its samples.
+        """
         read_RP = value_RPQ2[:, :, self._kind == SAMPLES, 0].sum(axis=2)
         mean_R1 = read_RP.mean(axis=1, keepdims=True)
         scale_RP = np.divide(mean_R1, read_RP, out=np.ones_like(read_RP), where=read_RP > 0)
         return np.asarray(value_RPQ2 * scale_RP[:, :, None, None])
 
     def bins(self, kind: str) -> Bins:
+        """Entropy per token in every bin of one kind, with intervals: the curve of a figure."""
         chosen = np.flatnonzero(self._kind == kind)
         mean_RQ, mean_BRQ = _ratio(self._sum_RQ2[:, chosen]), _ratio(self._sum_BRQ2[:, :, chosen])
         ends = self._intervals(mean_BRQ.reshape(len(mean_BRQ), -1), mean_RQ.ravel(), 0.0, np.inf)
@@ -152,43 +174,50 @@ class _Table:
         return Bins(self._bin[chosen], self._sum_RQ2[:, chosen, 0].T, mean_RQ.T, low_RQ.T, high_RQ.T)
 
     def place(self, name: str, kind: str, first: int, last: int) -> PositionEntropy:
+        """Entropy per token over several bins together: a ratio of sums, so long samples weigh more."""
         chosen = np.flatnonzero((self._kind == kind) & (self._bin >= first) & (self._bin <= last))
         value_R = _ratio(self._sum_RQ2[:, chosen].sum(axis=1))
         return self._place(name, value_R, _ratio(self._sum_BRQ2[:, :, chosen].sum(axis=2)))
 
     def forks(self) -> PositionEntropy:
+        """The share of all entropy that the most uncertain 20% of the tokens hold (their forks, arXiv:2506.01939)."""
         high = np.flatnonzero(self._kind == HEIGHT)
         held_R, held_BR = (held_by_top(sums[..., high, 0], sums[..., high, 1]) for sums in self._both)
-        return self._place("held by the top 20% of tokens", held_R, held_BR, most=1.0)
+        return self._place("held by the top 20% of tokens", held_R, held_BR, highest=1.0)
 
     def heights(self) -> Float:
+        """The entropy at which the most uncertain 20% of a run's tokens begin, to the width of a step."""
         high = np.flatnonzero(self._kind == HEIGHT)
         return np.array([fork_height(self._sum_RQ2[r, high, 0], STEP) for r in range(self._runs)])
 
     def samples(self) -> Integer:
+        """Scored samples of each run; evening out problems keeps their sum, up to rounding."""
         return np.asarray(np.rint(self._sum_RQ2[:, self._kind == SAMPLES, 0].sum(axis=1)), dtype=np.int64)
 
     @property
     def _both(self) -> tuple[Float, Float]:
         return self._sum_RQ2, self._sum_BRQ2
 
-    def _place(self, name: str, value_R: Float, value_BR: Float, most: float = np.inf) -> PositionEntropy:
+    def _place(self, name: str, value_R: Float, value_BR: Float, highest: float = np.inf) -> PositionEntropy:
         apart_R, apart_BR = value_R - value_R[0], value_BR - value_BR[:, :1]
-        ends, apart = self._intervals(value_BR, value_R, 0.0, most), self._intervals(apart_BR, apart_R, -most, most)
+        ends, apart = (
+            self._intervals(value_BR, value_R, 0.0, highest),
+            self._intervals(apart_BR, apart_R, -highest, highest),
+        )
         return PositionEntropy(name, value_R, tuple(ends), apart_R, tuple(apart))
 
-    def _intervals(self, value_BQ: Float, value_Q: Float, least: float, most: float) -> list[Interval]:
-        if self._problems < FEW:
+    def _intervals(self, value_BQ: Float, value_Q: Float, lowest: float, highest: float) -> list[Interval]:
+        if self._problems < FEW:  # so few problems do not show how much problems differ
             return [Interval(np.nan, np.nan)] * len(value_Q)
         wide = student(percentile_intervals(value_BQ, value_Q), value_Q, value_BQ, self._problems)
-        return [clipped(one, least, most) for one in wide]
+        return [clipped(interval, lowest, highest) for interval in wide]
 
 
 _SIDES = ("low", "high")
 
 
 def _ratio(sums_2: Float) -> Float:
-    """Entropy a token, of tokens and entropies along the last axis; NaN where there is no token."""
+    """Entropy per token, of tokens and entropies along the last axis; NaN where there is no token."""
     tokens, entropy = sums_2[..., 0], sums_2[..., 1]
     out = np.full(tokens.shape, np.nan)
     np.divide(entropy, tokens, out=out, where=tokens > 0)

@@ -3,15 +3,13 @@
 The tables are in terminal.py.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies, Measure
 from offleash.analyses.entropy.positions import Bins, PositionEntropy
 from offleash.analyses.entropy.tokens import SCORE, TokenEntropies
 from offleash.comparing.sentences import NOTABLE
-from offleash.render.json import Json, number
+from offleash.render.json import Json, encode
 from offleash.stats.entropy import Direction, Means, Square
 from offleash.stats.intervals import FEW, Interval
 
@@ -27,237 +25,248 @@ MEANINGS = {
 }
 
 
-def entropy_document(one: Entropies) -> Json:
-    """All of it as JSON."""
-    return {"schema": SCHEMA} | entropy_section(one) | {"finding": finding(one), "cautions": cautions(one)} | _rest(one)
-
-
-def entropy_section(one: Entropies) -> Json:
-    """The measures, the 2x2 and the positions: what a comparison holds of it, too."""
-    return {
-        "k": one.k,
-        "problems": len(one.problem_P),
-        "runs": list(one.runs),
-        "measures": {name: _measure(one, name, measure) for name, measure in one.measures.items()},
-        "squares": {
-            name: None if found is None else _square_json(one, r, found)
-            for r, (name, found) in enumerate(zip(one.runs[1:], one.squares, strict=True), 1)
-        },
-        "tokens": {
-            name: {
-                "source": told.source or None,
-                "scored_by": told.scored_by or None,
-                "samples": told.samples,
-                "not_finite": told.not_finite,
-                "reason": told.reason or None,
-            }
-            for name, told in zip(one.runs, one.tokens, strict=True)
-        },
-        "positions": _positions(one),
-    }
-
-
-def _rest(one: Entropies) -> Json:
-    spent = one.distinct
+def entropy_document(entropies: Entropies) -> Json:
+    """The whole result as JSON, as `offleash entropy --json` prints it; unknown numbers are null."""
+    distinct = entropies.distinct
     answers: Json = {"reason": "no run keeps answers"}
-    if spent is not None:
-        k_K = [str(k) for k in spent.k_K.tolist()]
-        answers = {"problems": dict(zip(k_K, spent.problems_K.tolist(), strict=True))}
-        for r, name in enumerate(one.runs):
-            answers[name] = {k: number(value) for k, value in zip(k_K, spent.mean_KR[:, r], strict=True)}
-    notes = [{"text": note.text, "rows": note.rows, "left_out": note.left_out} for note in one.notes]
-    return {"distinct_answers": answers, "notes": notes}
+    if distinct is not None:
+        k_K = distinct.k_K.tolist()
+        answers = {"problems": dict(zip(k_K, distinct.problems_K, strict=True))}
+        answers |= {name: dict(zip(k_K, distinct.mean_KR[:, r], strict=True)) for r, name in enumerate(entropies.runs)}
+    document: Json = encode(
+        {
+            "schema": SCHEMA,
+            **entropy_section(entropies),
+            "finding": finding(entropies),
+            "cautions": cautions(entropies),
+            "distinct_answers": answers,
+            "notes": entropies.notes,
+        }
+    )
+    return document
 
 
-def _measure(one: Entropies, name: str, found: Measure) -> Json:
+def entropy_section(entropies: Entropies) -> Json:
+    """The measures, the 2x2 and the positions as JSON: the part that the JSON of a comparison has, too."""
+    section: Json = encode(
+        {
+            "k": entropies.k,
+            "problems": len(entropies.problem_P),
+            "runs": entropies.runs,
+            "measures": {
+                name: _measure_section(entropies.runs, name, measure) for name, measure in entropies.measures.items()
+            },
+            "squares": {
+                name: None if square is None else _square_section(entropies, r, square)
+                for r, (name, square) in enumerate(zip(entropies.runs[1:], entropies.squares, strict=True), 1)
+            },
+            "tokens": {
+                name: {
+                    "source": tokens.source or None,
+                    "scored_by": tokens.scored_by or None,
+                    "samples": tokens.samples,
+                    "not_finite": tokens.not_finite,
+                    "reason": tokens.reason or None,
+                }
+                for name, tokens in zip(entropies.runs, entropies.tokens, strict=True)
+            },
+            "positions": _positions_section(entropies),
+        }
+    )
+    return section
+
+
+def _measure_section(runs: tuple[str, ...], name: str, measure: Measure) -> Json:
+    def section(means: Means) -> Json:
+        return {"problems": means.problems, "runs": _by_run(runs, means)}
+
     return {
         "meaning": MEANINGS[name],
-        "average": _means(one.runs, found.average),
-        "benchmarks": {part or "all": _means(one.runs, means) for part, means in found.benchmarks.items()},
-        "reasons": dict(found.reasons),
+        "average": section(measure.average),
+        "benchmarks": {part or "all": section(means) for part, means in measure.benchmarks.items()},
+        "reasons": measure.reasons,
     }
 
 
-def _means(runs: tuple[str, ...], means: Means) -> Json:
+def _square_section(entropies: Entropies, r: int, square: Square) -> Json:
     return {
-        "problems": means.problems,
-        "runs": _each(runs, means),
+        "problems": square.problems,
+        "tokens_up_answers_up": square.up_up,
+        "tokens_up_answers_down": square.up_down,
+        "tokens_down_answers_up": square.down_up,
+        "tokens_down_answers_down": square.down_down,
+        "same": square.level,
+        "tokens": square.token,
+        "answers": square.answer,
+        "reading": reading(square),
+        "words": square_words(entropies, r),
     }
 
 
-def _square_json(one: Entropies, r: int, found: Square) -> Json:
+def _positions_section(entropies: Entropies) -> Json:
+    positions, runs = entropies.positions, entropies.runs
+    if not positions.bins:
+        return {"reasons": positions.reasons}
+    places = (*positions.places, *([] if positions.forks is None else [positions.forks]))
     return {
-        "problems": found.problems,
-        "tokens_up_answers_up": found.up_up,
-        "tokens_up_answers_down": found.up_down,
-        "tokens_down_answers_up": found.down_up,
-        "tokens_down_answers_down": found.down_down,
-        "same": found.level,
-        "tokens": found.token.value,
-        "answers": found.answer.value,
-        "reading": reading(found),
-        "words": square_words(one, r),
+        "problems": positions.problems,
+        "places": {place.name: _by_run(runs, place) for place in places},
+        "samples": dict(zip(runs, positions.samples_R, strict=True)),
+        "fork_height": dict(zip(runs, positions.fork_height_R, strict=True)),
+        "bins": {kind: _bins_section(runs, bins) for kind, bins in positions.bins.items()},
+        "reasons": positions.reasons,
     }
 
 
-def _positions(one: Entropies) -> Json:
-    found = one.positions
-    if not found.bins:
-        return {"reasons": dict(found.reasons)}
-    every = (*found.places, *([] if found.forks is None else [found.forks]))
-    return {
-        "problems": found.problems,
-        "places": {place.name: _each(one.runs, place) for place in every},
-        "samples": {name: int(found.samples_R[r]) for r, name in enumerate(one.runs)},
-        "fork_height": {name: number(found.fork_height_R[r]) for r, name in enumerate(one.runs)},
-        "bins": {kind: _bins(one.runs, bins) for kind, bins in found.bins.items()},
-        "reasons": dict(found.reasons),
-    }
-
-
-def _each(runs: tuple[str, ...], found: Means | PositionEntropy) -> Json:
-    """The value of every run, and its difference from the first."""
-    out: Json = {}
+def _by_run(runs: tuple[str, ...], statistic: Means | PositionEntropy) -> Json:
+    """The value of every run, and from the second run on its difference from the first."""
+    section: Json = {}
     for r, name in enumerate(runs):
-        one: Json = {"value": number(found.value_R[r]), "interval": found.interval_R[r].to_json()}
-        if r:
-            one["difference"] = number(found.difference_R[r])
-            one["difference_interval"] = found.difference_interval_R[r].to_json()
-        out[name] = one
-    return out
+        value = {"value": statistic.value_R[r], "interval": statistic.interval_R[r]}
+        difference = {
+            "difference": statistic.difference_R[r],
+            "difference_interval": statistic.difference_interval_R[r],
+        }
+        section[name] = value | difference if r else value
+    return section
 
 
-def _bins(runs: tuple[str, ...], bins: Bins) -> Json:
-    edges = [int(edge) for edge in bins.bin_Q]
-    each: Mapping[str, Json] = {
+def _bins_section(runs: tuple[str, ...], bins: Bins) -> Json:
+    each = {
         name: {
-            "tokens": [int(count) for count in bins.tokens_QR[:, r]],
-            "entropy": [number(value) for value in bins.mean_QR[:, r]],
-            "low": [number(value) for value in bins.low_QR[:, r]],
-            "high": [number(value) for value in bins.high_QR[:, r]],
+            # Tokens are whole in the JSON of schema 1, although evening out problems (positions.py) leaves fractions.
+            "tokens": bins.tokens_QR[:, r].astype(np.int64),
+            "entropy": bins.mean_QR[:, r],
+            "low": bins.low_QR[:, r],
+            "high": bins.high_QR[:, r],
         }
         for r, name in enumerate(runs)
     }
-    return {"bin": edges, "runs": dict(each)}
+    return {"bin": bins.bin_Q, "runs": each}
 
 
-# In words: which way token and answer entropy went, how certain that is, and what it means.
+# In words: in which direction token and answer entropy moved, how certain that is, and what it means.
 
 
+# The four cells of the 2x2 that section 5 of the paper argues from: token entropy first, answer entropy second.
 READINGS: dict[tuple[Direction, Direction], str] = {
     (
         Direction.UP,
         Direction.DOWN,
-    ): "local uncertainty rose while global diversity fell, as arXiv:2507.14843 (section 5) has it: "
+    ): "local uncertainty rose while global diversity fell, as arXiv:2507.14843 (section 5) reports: "
     "more tokens are open, and they lead to fewer different answers",
     (
         Direction.DOWN,
         Direction.DOWN,
-    ): "both fell, a collapse: the run is surer of each token and its answers are more alike",
+    ): "both fell, a collapse: the run is more certain of each token and its answers are more alike",
     (
         Direction.UP,
         Direction.UP,
-    ): "both rose, exploration: the run is less sure of its tokens and its answers are more varied",
+    ): "both rose, exploration: the run is less certain of its tokens and its answers are more varied",
     (
         Direction.DOWN,
         Direction.UP,
-    ): "tokens became surer while answers became more varied: fewer tokens are open, and they lead "
+    ): "tokens became more certain while answers became more varied: fewer tokens are open, and they lead "
     "to different answers",
 }
-PARTS = ("first tenth", "tenths 2 to 9", "last tenth")
+PARTS = ("first tenth", "tenths 2 to 9", "last tenth")  # places that together are all tokens: one has the maximum
 MOVED = {Direction.UP: "rose", Direction.DOWN: "fell"}
 
 
-def reading(found: Square) -> str:
-    """What the means' cell of the 2x2 means, or that it is not resolved."""
-    if (found.token, found.answer) in READINGS:
-        return READINGS[found.token, found.answer]
-    open_ = [
-        f"{name} entropy {'has no interval' if way is Direction.UNKNOWN else 'may have gone either way'}"
-        for name, way in (("token", found.token), ("answer", found.answer))
-        if way not in MOVED
+def reading(square: Square) -> str:
+    """What the cell of the 2x2 that the means are in says, or why no cell is certain."""
+    if (square.token, square.answer) in READINGS:
+        return READINGS[square.token, square.answer]
+    unresolved = [
+        f"{name} entropy {'has no interval' if direction is Direction.UNKNOWN else 'may have risen or fallen'}"
+        for name, direction in (("token", square.token), ("answer", square.answer))
+        if direction not in MOVED
     ]
-    return f"not resolved: {' and '.join(open_)}; more problems or samples would tell"
+    return f"not resolved: {' and '.join(unresolved)}; draw more problems or samples"
 
 
-def square_words(one: Entropies, r: int) -> str:
-    """The entropies of run r against the first in one or two sentences, with intervals and the reading."""
-    found = one.squares[r - 1]
-    if found is None:
+def square_words(entropies: Entropies, r: int) -> str:
+    """The entropies of run r against the first in one or two sentences; empty where one of the two is not known."""
+    square = entropies.squares[r - 1]
+    if square is None:
         return ""
-    token, answer = one.measures[TOKEN].average, one.measures[EQUAL].average
-    few = [on_problems(one, means.problems) for means in (token, answer)]
+    token, answer = entropies.measures[TOKEN].average, entropies.measures[EQUAL].average
+    few = [on_problems(entropies, means.problems) for means in (token, answer)]
     moved = f"token entropy {_moved(token, r)} nats{few[0]}, answer entropy {_moved(answer, r)} nats{few[1]}"
-    said = reading(found)
-    return f"{one.runs[r]} against {one.runs[0]}: {moved}. {said[0].upper()}{said[1:]}."
+    meaning = reading(square)
+    return f"{entropies.runs[r]} against {entropies.runs[0]}: {moved}. {meaning[0].upper()}{meaning[1:]}."
 
 
-def finding(one: Entropies) -> str:
-    """The answer in words: every run against the first, or of a single run its entropies."""
-    if len(one.runs) == 1:
-        return _single(one)
+def finding(entropies: Entropies) -> str:
+    """The result in words: every run against the first, or the entropies of a single run."""
+    if len(entropies.runs) == 1:
+        return _single_run(entropies)
+    sentences = [
+        square_words(entropies, r) or f"{name} against {entropies.runs[0]}: {_partly_known(entropies, r)}."
+        for r, name in enumerate(entropies.runs[1:], 1)
+    ]
+    return " ".join([*sentences, places_words(entropies)]).strip()
+
+
+def cautions(entropies: Entropies) -> list[str]:
+    """What a reader should know before relying on the numbers."""
     out = []
-    for r, name in enumerate(one.runs[1:], 1):
-        out.append(square_words(one, r) or f"{name} against {one.runs[0]}: {_partly(one, r)}.")
-    return " ".join([*out, places_words(one)]).strip()
-
-
-def cautions(one: Entropies) -> list[str]:
-    """What a reader should know before believing it."""
-    out = []
-    means = [one.measures[name].average for name in (TOKEN, EQUAL)]
-    if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _known(mean)):
+    means = [entropies.measures[name].average for name in (TOKEN, EQUAL)]
+    if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _known_runs(mean)):
         out.append(
-            f"Entropies that rest on fewer than {FEW} problems have no interval: so few do not show how much problems "
-            "differ, and which way such a mean went is not told."
+            f"Entropies over fewer than {FEW} problems have no interval: so few do not show how much problems differ, "
+            "so whether such a mean rose or fell is left open."
         )
-    for r, name in enumerate(one.runs[1:], 1):
-        paper, equal = one.measures[ANSWER].average.direction(r), one.measures[EQUAL].average.direction(r)
+    for r, name in enumerate(entropies.runs[1:], 1):
+        paper, equal = entropies.measures[ANSWER].average.direction(r), entropies.measures[EQUAL].average.direction(r)
         if {paper, equal} == {Direction.UP, Direction.DOWN}:
             out.append(
                 f"{name}: with unread samples as one class, as in the paper, answer entropy {MOVED[paper]}, and that "
                 f"of the readable answers {MOVED[equal]}: the format changed, too."
             )
-    unread = one.measures[UNREAD].average.value_R
-    for name, share in zip(one.runs, unread.tolist(), strict=True):
+    unread = entropies.measures[UNREAD].average.value_R
+    for name, share in zip(entropies.runs, unread.tolist(), strict=True):
         if share >= NOTABLE:
             out.append(
-                f"{name}: {share:.0%} of the samples are unread, and their answers are in no entropy at equal n."
+                f"{name}: {share:.0%} of the samples are unread, so the entropies at equal n leave out their answers."
             )
-    spent = one.distinct
-    if spent is not None and spent.k_K[-1] > 1:
-        share_R = (spent.mean_KR[-1] / spent.k_K[-1]).tolist()
-        wide = [name for name, share in zip(one.runs, share_R, strict=True) if share > 0.5]
-        if wide:
+    distinct = entropies.distinct
+    if distinct is not None and distinct.k_K[-1] > 1:
+        share_R = (distinct.mean_KR[-1] / distinct.k_K[-1]).tolist()
+        saturated = [name for name, share in zip(entropies.runs, share_R, strict=True) if share > 0.5]
+        if saturated:
             out.append(
-                f"{' and '.join(wide)}: more than half of {spent.k_K[-1]:,} answers are different, so answer entropy "
-                "is near the most that so many samples can show (ln n); with more samples it would be higher."
+                f"{' and '.join(saturated)}: more than half of {distinct.k_K[-1]:,} answers are different, so answer "
+                "entropy is near the maximum that so many samples can show (ln n); with more samples it would be "
+                "higher."
             )
     return out
 
 
-def places_words(one: Entropies) -> str:
+def places_words(entropies: Entropies) -> str:
     """Where tokens are uncertain, in one sentence; empty where that is not known of every run."""
-    found = one.positions
-    if not found.bins or found.reasons or found.forks is None:
+    positions = entropies.positions
+    if not positions.bins or positions.reasons or positions.forks is None:
         return ""
-    places = [place for place in found.places if place.name in PARTS and not np.isnan(place.value_R).any()]
+    places = [place for place in positions.places if place.name in PARTS and not np.isnan(place.value_R).any()]
     if not places:
         return ""
-    most = max(places, key=lambda place: float(place.value_R[0]))
-    values = " → ".join(f"{value:.3f}" for value in most.value_R.tolist())
-    shares = " → ".join(f"{share:.0%}" for share in found.forks.value_R.tolist())
-    first = f"{one.runs[0]} is least sure in the {most.name} ({values} nats a token)"
-    return f"{first}; the most uncertain fifth of the tokens, the forks, hold {shares} of all entropy."
+    highest = max(places, key=lambda place: float(place.value_R[0]))
+    values = " → ".join(f"{value:.3f}" for value in highest.value_R.tolist())
+    shares = " → ".join(f"{share:.0%}" for share in positions.forks.value_R.tolist())
+    return (
+        f"{entropies.runs[0]} is least certain in the {highest.name} ({values} nats per token); the most uncertain "
+        f"fifth of the tokens, the forks, hold {shares} of all entropy."
+    )
 
 
-def token_source(one: TokenEntropies) -> str:
-    """Where a run's token entropies come from."""
-    if one.entropy_P is None:
-        return one.reason
-    how = f"scores of its own model ({one.scored_by})" if one.source == SCORE else "kept when it was drawn"
-    bad = f"; {one.not_finite:,} more are no finite numbers and left out" if one.not_finite else ""
-    return f"token entropies of {one.samples:,} samples, {how}, by the model's own distribution{bad}"
+def token_source(tokens: TokenEntropies) -> str:
+    """Where a run's token entropies come from, or why there are none."""
+    if tokens.entropy_P is None:
+        return tokens.reason
+    source = f"scores of its own model ({tokens.scored_by})" if tokens.source == SCORE else "recorded in the draw"
+    bad = f"; {tokens.not_finite:,} more are not finite and left out" if tokens.not_finite else ""
+    return f"token entropies of {tokens.samples:,} samples, {source}, by the model's own distribution{bad}"
 
 
 def ends(interval: Interval, digits: int = 3, sign: bool = True) -> str:
@@ -268,43 +277,42 @@ def ends(interval: Interval, digits: int = 3, sign: bool = True) -> str:
     return f"[{interval.low:{mark},.{digits}f}, {interval.high:{mark},.{digits}f}]"
 
 
-def on_problems(one: Entropies, known: int) -> str:
-    """How many problems something is known of, where that is not all of them."""
-    every = len(one.problem_P)
+def on_problems(entropies: Entropies, known: int) -> str:
+    """How many problems a mean is over, where that is not all of them."""
+    every = len(entropies.problem_P)
     return f" (on {known:,} of {every:,} problems)" if 0 < known < every else ""
 
 
-def _known(means: Means) -> list[int]:
-    """The runs that know a measure."""
+def _known_runs(means: Means) -> list[int]:
     return np.flatnonzero(~np.isnan(means.value_R)).tolist()
 
 
 def _moved(means: Means, r: int) -> str:
-    before, after, apart = means.value_R[0], means.value_R[r], means.difference_interval_R[r]
-    interval = ends(apart)
+    before, after = means.value_R[0], means.value_R[r]
+    interval = ends(means.difference_interval_R[r])
     change = f"{means.difference_R[r]:+.3f}{f' {interval}' if interval else ''}"
     return f"{before:.3f} → {after:.3f} ({change})"
 
 
-def _partly(one: Entropies, r: int) -> str:
-    """What can be said where one of the two entropies is not known."""
-    known = {"token": one.measures[TOKEN].average, "answer": one.measures[EQUAL].average}
-    said = [
-        f"{name} entropy {_moved(means, r)} nats{on_problems(one, means.problems)}"
-        for name, means in known.items()
+def _partly_known(entropies: Entropies, r: int) -> str:
+    """What can be said where one of the two entropies, or both, are not known in both runs."""
+    averages = {"token": entropies.measures[TOKEN].average, "answer": entropies.measures[EQUAL].average}
+    known = [
+        f"{name} entropy {_moved(means, r)} nats{on_problems(entropies, means.problems)}"
+        for name, means in averages.items()
         if not np.isnan(means.difference_R[r])
     ]
-    lacking = [f"{name} entropies" for name, means in known.items() if np.isnan(means.difference_R[r])]
-    return ", ".join([*said, f"{' and '.join(lacking)} are not known of both"])
+    missing = [f"{name} entropies" for name, means in averages.items() if np.isnan(means.difference_R[r])]
+    return ", ".join([*known, f"{' and '.join(missing)} are not known in both runs"])
 
 
-def _single(one: Entropies) -> str:
-    parts = []
+def _single_run(entropies: Entropies) -> str:
+    known = []
     for name, key in (("token entropy", TOKEN), ("answer entropy", EQUAL)):
-        means = one.measures[key].average
+        means = entropies.measures[key].average
         if not np.isnan(means.value_R[0]):
             interval = ends(means.interval_R[0], sign=False)
-            few = on_problems(one, means.problems)
-            parts.append(f"{name} {means.value_R[0]:.3f}{f' {interval}' if interval else ''} nats{few}")
-    told = ", ".join(parts) if parts else "neither token nor answer entropies are known"
-    return f"{one.runs[0]}: {told}. Name a second run to set beside it."
+            few = on_problems(entropies, means.problems)
+            known.append(f"{name} {means.value_R[0]:.3f}{f' {interval}' if interval else ''} nats{few}")
+    values = ", ".join(known) if known else "neither token nor answer entropies are known"
+    return f"{entropies.runs[0]}: {values}. Name a second run to compare it with."

@@ -14,7 +14,7 @@ from offleash.render.escape import clean
 from offleash.stats.entropy import Means, Square
 from offleash.stats.intervals import Interval
 
-MOST = 20  # benchmarks shown, those with most problems
+MOST = 20  # benchmarks shown, those with the most problems; --json has all
 NAMES = {
     ACCURACY: "accuracy, avg@{k}",
     LENGTH: "length, tokens",
@@ -25,26 +25,26 @@ NAMES = {
     UNREAD: "unread samples",
 }
 ENDS = "95% interval"
-WIDEST = 12  # letters of a name above numbers
+WIDEST = 12  # characters of a run's name above a column of numbers; longer names are folded
 PERCENT = (ACCURACY, UNREAD)
-DIGITS = {LENGTH: 2}  # else 3
+DIGITS = {LENGTH: 2}  # decimals; the others have 3, which is finer than their intervals
 
 
-def show_entropies(console: Console, one: Entropies) -> None:
-    """Print everything."""
-    parts: list[RenderableType] = [_title(one), _averages(one)]
-    if len(one.measures[ACCURACY].benchmarks) > 1:
-        parts.append(_benchmarks(one))
-    parts += [_square(one, r, found) for r, found in enumerate(one.squares, 1) if found is not None]
-    parts += [*_places(one), *_distinct(one)]
-    lines = [Text(clean(line)) for line in _sources(one)]
-    lines += [Text(f"! {clean(line)}", style="yellow") for line in cautions(one)]
-    lines += [Text(f"· {clean(line)}", style="dim") for line in dict.fromkeys(note.text for note in one.notes)]
-    console.print(Group(*parts, *lines, Text(""), Text(clean(finding(one)))))
+def show_entropies(console: Console, entropies: Entropies) -> None:
+    """Print the tables, where their numbers come from, cautions, notes, and last the result in words."""
+    parts: list[RenderableType] = [_title(entropies), _averages(entropies)]
+    if len(entropies.measures[ACCURACY].benchmarks) > 1:
+        parts.append(_benchmarks(entropies))
+    parts += [_square(entropies, r, square) for r, square in enumerate(entropies.squares, 1) if square is not None]
+    parts += [*_places(entropies), *_distinct(entropies)]
+    lines = [Text(clean(line)) for line in _sources(entropies)]
+    lines += [Text(f"! {clean(line)}", style="yellow") for line in cautions(entropies)]
+    lines += [Text(f"· {clean(line)}", style="dim") for line in dict.fromkeys(note.text for note in entropies.notes)]
+    console.print(Group(*parts, *lines, Text(""), Text(clean(finding(entropies)))))
 
 
 def difference(name: str, means: Means, r: int) -> Sequence[str]:
-    """How run r differs from the first in a measure, and the interval of that."""
+    """Two cells: how run r differs from the first in a measure (percent points for shares), and the interval."""
     scale = 100 if name in PERCENT else 1
     interval = means.difference_interval_R[r]
     digits = 1 if name in PERCENT else DIGITS.get(name, 3)
@@ -52,60 +52,62 @@ def difference(name: str, means: Means, r: int) -> Sequence[str]:
 
 
 def shown_value(name: str, value: float) -> str:
-    """A mean of a measure for people."""
+    """A mean as a cell: percent for shares, else nats or tokens; a dash where it is not known."""
     if np.isnan(value):
         return "-"
     return f"{value:.1%}" if name in PERCENT else f"{value:,.{DIGITS.get(name, 3)}f}"
 
 
-def label(one: Entropies, name: str) -> str:
-    """A measure for people, with the number of its problems where it is not known of all."""
-    return NAMES[name].format(k=one.k) + on_problems(one, one.measures[name].average.problems)
+def label(entropies: Entropies, name: str) -> str:
+    """A measure's name, with the number of problems where it is not known for all of them."""
+    return NAMES[name].format(k=entropies.k) + on_problems(entropies, entropies.measures[name].average.problems)
 
 
-def _title(one: Entropies) -> Text:
-    title = Text(clean(" → ".join(one.runs)), style="bold")
-    many = f"{len(one.problem_P):,} problem{'' if len(one.problem_P) == 1 else 's'}"
-    title.append(f"   {many}, the first {one.k:,} samples of each", style="not bold dim")
+def _title(entropies: Entropies) -> Text:
+    title = Text(clean(" → ".join(entropies.runs)), style="bold")
+    many = f"{len(entropies.problem_P):,} problem{'' if len(entropies.problem_P) == 1 else 's'}"
+    title.append(f"   {many}, the first {entropies.k:,} samples of each", style="not bold dim")
     return title
 
 
-def _averages(one: Entropies) -> Table:
-    """Every measure, mean of benchmarks: of one run with its interval, of two side by side, of several one below."""
-    first = clean(one.runs[0])
-    if len(one.runs) == 1:
+def _averages(entropies: Entropies) -> Table:
+    """Every measure, mean of benchmarks: one run with its interval, two side by side, more one below the other."""
+    first = clean(entropies.runs[0])
+    if len(entropies.runs) == 1:
         table = _table("", first, ENDS, left=1)
-    elif len(one.runs) == 2:
-        table = _table("", first, clean(one.runs[1]), "difference", ENDS, left=1)
+    elif len(entropies.runs) == 2:
+        table = _table("", first, clean(entropies.runs[1]), "difference", ENDS, left=1)
     else:
         table = _table("", "run", "mean", f"minus {first}", ENDS, left=2)
-    for name, measure in one.measures.items():
-        means, named = measure.average, label(one, name)
+    for name, measure in entropies.measures.items():
+        means, named = measure.average, label(entropies, name)
         value_R = [shown_value(name, value) for value in means.value_R.tolist()]
-        if len(one.runs) == 1:
+        if len(entropies.runs) == 1:
             table.add_row(named, *value_R, _ends(name, means.interval_R[0], sign=False))
-        elif len(one.runs) == 2:
+        elif len(entropies.runs) == 2:
             table.add_row(named, *value_R, *difference(name, means, 1))
         else:
-            for r, run in enumerate(one.runs):
+            for r, run in enumerate(entropies.runs):
                 apart = difference(name, means, r) if r else ()
-                table.add_row("" if r else named, clean(run), value_R[r], *apart, end_section=r == len(one.runs) - 1)
+                table.add_row(
+                    "" if r else named, clean(run), value_R[r], *apart, end_section=r == len(entropies.runs) - 1
+                )
     return table
 
 
-def _benchmarks(one: Entropies) -> Table:
+def _benchmarks(entropies: Entropies) -> Table:
     """Every measure on every benchmark; the differences where there are two runs."""
-    two = len(one.runs) == 2
+    two = len(entropies.runs) == 2
     last = ("difference", ENDS) if two else ()
-    table = _table("", "benchmark", "problems", *map(clean, one.runs), *last, left=2)
-    sizes = {part: means.problems for part, means in one.measures[ACCURACY].benchmarks.items()}
+    table = _table("", "benchmark", "problems", *map(clean, entropies.runs), *last, left=2)
+    sizes = {part: means.problems for part, means in entropies.measures[ACCURACY].benchmarks.items()}
     shown = sorted(sorted(sizes, key=lambda part: -sizes[part])[:MOST])
-    for name, measure in one.measures.items():
+    for name, measure in entropies.measures.items():
         for number, part in enumerate(shown):
             means = measure.benchmarks[part]
             values = [shown_value(name, value) for value in means.value_R.tolist()]
             apart = difference(name, means, 1) if two else ()
-            named = NAMES[name].format(k=one.k) if number == 0 else ""
+            named = NAMES[name].format(k=entropies.k) if number == 0 else ""
             row = (named, clean(part) or "(unnamed)", f"{means.problems:,}", *values, *apart)
             table.add_row(*row, end_section=number == len(shown) - 1)
     if len(sizes) > MOST:
@@ -113,64 +115,72 @@ def _benchmarks(one: Entropies) -> Table:
     return table
 
 
-def _square(one: Entropies, r: int, found: Square) -> Table:
-    known, every = found.problems, len(one.problem_P)
+def _square(entropies: Entropies, r: int, square: Square) -> Table:
+    """The 2x2 of problems by whether token and answer entropy rose or fell: means may hide that problems disagree."""
+    known, every = square.problems, len(entropies.problem_P)
     many = f"{every:,}" if known == every else f"{known:,} of {every:,}"
-    table = _table(f"{clean(one.runs[r])}, {many} problems", "answers up", "answers down", left=1)
-    table.add_row("token entropy up", f"{found.up_up:,}", f"{found.up_down:,}")
-    table.add_row("token entropy down", f"{found.down_up:,}", f"{found.down_down:,}")
-    if found.level:
-        table.add_row("one of them the same", f"{found.level:,}")
+    table = _table(f"{clean(entropies.runs[r])}, {many} problems", "answers up", "answers down", left=1)
+    table.add_row("token entropy up", f"{square.up_up:,}", f"{square.up_down:,}")
+    table.add_row("token entropy down", f"{square.down_up:,}", f"{square.down_down:,}")
+    if square.level:
+        table.add_row("one of the two unchanged", f"{square.level:,}")
     return table
 
 
-def _places(one: Entropies) -> list[RenderableType]:
+def _places(entropies: Entropies) -> list[RenderableType]:
     """Where tokens are uncertain: runs side by side, and the difference where there are two."""
-    found = one.positions
-    if not found.bins:
+    positions = entropies.positions
+    if not positions.bins:
         return []
-    two = len(one.runs) == 2
+    two = len(entropies.runs) == 2
     last = ("difference", ENDS) if two else ()
-    many = on_problems(one, found.problems)
-    more = "" if set(found.samples_R.tolist()) <= {0, one.k * found.problems} else ", of all samples scored"
-    table = _table(f"entropy a token, nats{more}{many}", *map(clean, one.runs), *last, left=1)
-    for place in found.places:
+    many = on_problems(entropies, positions.problems)
+    # --first may have scored other samples than the first k that the measures above are over.
+    more = (
+        "" if set(positions.samples_R.tolist()) <= {0, entropies.k * positions.problems} else ", of all samples scored"
+    )
+    table = _table(f"entropy per token, nats{more}{many}", *map(clean, entropies.runs), *last, left=1)
+    for place in positions.places:
         values = ["-" if np.isnan(value) else f"{value:.3f}" for value in place.value_R.tolist()]
         apart = _difference(float(place.difference_R[1]), place.difference_interval_R[1]) if two else ()
         table.add_row(place.name, *values, *apart)
-    if found.forks is not None:
-        shares = ["-" if np.isnan(value) else f"{value:.1%}" for value in found.forks.value_R.tolist()]
-        forks = found.forks
+    if positions.forks is not None:
+        shares = ["-" if np.isnan(value) else f"{value:.1%}" for value in positions.forks.value_R.tolist()]
+        forks = positions.forks
         apart = (
             _difference(100 * float(forks.difference_R[1]), _percent(forks.difference_interval_R[1]), 1) if two else ()
         )
         table.add_row("of all, the top 20% of tokens hold", *shares, *apart)
-        heights = ["-" if np.isnan(value) else f"{value:.1f}" for value in found.fork_height_R.tolist()]
+        heights = ["-" if np.isnan(value) else f"{value:.1f}" for value in positions.fork_height_R.tolist()]
         table.add_row("and they start at", *heights)
     return [table]
 
 
-def _distinct(one: Entropies) -> list[RenderableType]:
-    spent = one.distinct
-    if spent is None or not spent.problems_K[0]:
+def _distinct(entropies: Entropies) -> list[RenderableType]:
+    distinct = entropies.distinct
+    if distinct is None or not distinct.problems_K[0]:
         return []
-    table = _table("different answers in k samples", *map(clean, one.runs), "problems", left=1)
-    columns = (column.tolist() for column in (spent.k_K, spent.mean_KR, spent.problems_K))
+    table = _table("different answers in k samples", *map(clean, entropies.runs), "problems", left=1)
+    columns = (column.tolist() for column in (distinct.k_K, distinct.mean_KR, distinct.problems_K))
     for k, mean_R, problems in zip(*columns, strict=True):
-        told = ("-" if np.isnan(value) else f"{value:,.2f}" for value in mean_R)
-        table.add_row(f"{k:,}", *told, f"{problems:,}")
+        means = ("-" if np.isnan(value) else f"{value:,.2f}" for value in mean_R)
+        table.add_row(f"{k:,}", *means, f"{problems:,}")
     return [table]
 
 
-def _sources(one: Entropies) -> list[str]:
+def _sources(entropies: Entropies) -> list[str]:
     """Where token entropies come from, and what is not known and why."""
-    lines = [f"{name}: {token_source(told)}." for name, told in zip(one.runs, one.tokens, strict=True)]
-    silent = {f"{name}: {why}." for key in (LENGTH, ANSWER) for name, why in one.measures[key].reasons.items()}
+    lines = [f"{name}: {token_source(tokens)}." for name, tokens in zip(entropies.runs, entropies.tokens, strict=True)]
+    # Three measures of answers share one reason: it is printed once.
+    silent = {f"{name}: {why}." for key in (LENGTH, ANSWER) for name, why in entropies.measures[key].reasons.items()}
     lines += sorted(silent)
     scoring = " ".join(lines)
-    read = [(name, int(count)) for name, count in zip(one.runs, one.positions.samples_R, strict=True) if count]
+    read = [
+        (name, int(count)) for name, count in zip(entropies.runs, entropies.positions.samples_R, strict=True) if count
+    ]
     lines += [f"{name}: entropies by position of {count:,} samples, scores of its own model." for name, count in read]
-    for name, why in one.positions.reasons.items():
+    for name, why in entropies.positions.reasons.items():
+        # One command scores both: a run without any scores needs it printed once.
         command = why.partition(": ")[2]
         lines += [] if command and command in scoring else [f"{name}: {why}."]
     return list(dict.fromkeys(lines))

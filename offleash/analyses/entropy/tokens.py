@@ -1,4 +1,8 @@
-"""Token entropy and length of a run's first samples per problem: recorded in the draw, or scored by its own model."""
+"""Token entropy and length of a run's first samples per problem: recorded in the draw, or scored by its own model.
+
+What the draw recorded is preferred: it is of every sample, and of the tokens that were drawn. Scores are of the first
+samples only and of the tokens that the text is read as.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,61 +18,73 @@ from offleash.data.tally import Float
 
 KEY = ["problem", "index"]
 DRAW, SCORE = "draw", "score"
-FIRST = 32  # samples of each problem that the paper scores
-CHOSEN = "its scores hold chosen samples, as the correct ones, and not the first ones of each problem"
-STOPPED = "it stopped a problem at its successes, so the samples kept are no fair sample; draw without --until"
+FIRST = 32  # samples per problem that the paper scores (Table 5)
+CHOSEN = "its scores are of selected samples, such as the correct ones, and not of the first ones of each problem"
+STOPPED = "it stopped problems early, so its samples are selected by their outcome; draw without --until"
 
-First = Callable[[pl.LazyFrame], pl.LazyFrame]  # of a table of samples, those that count
+First = Callable[[pl.LazyFrame], pl.LazyFrame]  # filters a table of samples to the first k of each problem
 
 
 @dataclass(frozen=True)
 class TokenEntropies:
     """Means over the samples of each problem of one run; None where they are not known, and why."""
 
-    entropy_P: Float | None  # nats a token: mean over the tokens of a sample, then over samples
-    length_P: Float | None  # tokens of a sample
+    entropy_P: Float | None  # nats per token: mean over the tokens of a sample, then over samples, as in Table 5
+    length_P: Float | None  # tokens per sample
     source: str = ""  # of the entropies: draw or score
     scored_by: str = ""  # the name of the scores
     samples: int = 0  # with entropies
     reason: str = ""  # why there are no entropies, and how to get them
     length_reason: str = ""
-    not_finite: int = 0  # samples whose entropy is no finite number: left out
+    not_finite: int = 0  # samples whose entropy is not finite: left out of the means
 
 
 def first_samples(run: Run, k: int) -> First:
-    """What keeps the first k verified samples of each problem, in order of index, in a table of samples."""
+    """A filter that keeps the first k verified samples of each problem, by index, of any table of samples.
+
+    Where every problem has verdicts on its samples 0 to k-1 without a gap, the filter is `index < k`, which Parquet
+    answers without a join; otherwise the k-th verified sample has another index in every problem.
+    """
     assert run.verdicts is not None, "counts have no samples"
     verified = run.verdicts.filter(pl.col("verdict").is_not_null()).select(*KEY)
     ends = verified.group_by("problem").agg(rows=pl.len(), last=pl.col("index").max().cast(pl.Int64))
-    whole, least = (pl.col("last") + 1 == pl.col("rows")).all(), pl.col("rows").min()
-    whole, least = ends.select(whole=whole, least=least).collect(engine="streaming").row(0)
-    if whole and (least or 0) >= k:  # otherwise samples that have no verdict may stand after those that have one
+    complete, fewest = (pl.col("last") + 1 == pl.col("rows")).all(), pl.col("rows").min()
+    complete, fewest = ends.select(whole=complete, least=fewest).collect(engine="streaming").row(0)
+    if complete and (fewest or 0) >= k:
         return lambda frame: frame.filter(pl.col("index") < k)
     rank = pl.col("index").rank("ordinal").over("problem")
     keys = verified.filter(rank <= k).collect().lazy()
     return lambda frame: frame.join(keys, on=KEY, how="semi")
 
 
-def tokens_of(run: Run, counted: AlignedTally, r: int, first: First | None, place: str = "") -> TokenEntropies:
-    """The token entropies and lengths of run r; `place` is the folder or file that the user named it by."""
+def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, place: str = "") -> TokenEntropies:
+    """The token entropies and lengths of run r, or why there are none.
+
+    Args:
+        run: the run.
+        aligned: the tally of all runs, whose rows are the problems.
+        r: the place of the run in the tally.
+        first: the filter of `first_samples`; None where the run keeps no samples.
+        place: the folder or file that the user named the run by, for messages.
+    """
     if run.budget.until:
         return TokenEntropies(None, None, reason=STOPPED, length_reason=STOPPED)
     hint = how_to_score(run, place)
     if run.samples is None or first is None:
         return TokenEntropies(None, None, reason=f"it keeps no samples; {hint}", length_reason="it keeps no samples")
-    drawn = _means(first(run.samples), counted, r)
+    drawn = _means(first(run.samples), aligned, r)
     entropy_P, length_P = drawn.entropy_P, drawn.length_P
-    no_length = "" if length_P is not None else "its samples do not tell their tokens"
+    no_length = "" if length_P is not None else "its samples do not say how many tokens they have"
     if entropy_P is not None:
         return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
     if run.own is None or run.own not in run.scores:
-        lost = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
-        why = f"{lost or 'no token entropies'}: {hint}"
+        bad = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
+        why = f"{bad or 'no token entropies'}: {hint}"
         return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=drawn.not_finite)
     scores = scored_first(run)
     if scores is None:
         return TokenEntropies(None, length_P, reason=f"{CHOSEN}; {hint}", length_reason=no_length)
-    scored = _means(first(scores), counted, r)
+    scored = _means(first(scores), aligned, r)
     if scored.entropy_P is None:
         bad = scored.not_finite
         why = f"none of the {bad:,} entropies of its scores is finite" if bad else f"its scores have no sums; {hint}"
@@ -78,14 +94,14 @@ def tokens_of(run: Run, counted: AlignedTally, r: int, first: First | None, plac
 
 
 def how_to_score(run: Run, place: str = "") -> str:
-    """The command that gives a run its token entropies, with its model's name where that is known."""
+    """The command that computes a run's token entropies, with its path and its model's name where they are known."""
     sampler, _, name = run.facts.get("model", "").partition(":")
     known = sampler in ("hf", "vllm") and name and name.isprintable()
     logged = "format" in run.facts and "tool" not in run.facts
     first = f"offleash import {quote(place) if place else 'LOGS'} -o RUN --texts, then " if logged else ""
     run_named = quote(place) if place and not logged else "RUN"
     model = quote(f"hf:{name}") if known else "hf:MODEL"
-    return f"{first}offleash score {run_named} --model {model} --first {FIRST} gives them"
+    return f"{first}offleash score {run_named} --model {model} --first {FIRST} computes them"
 
 
 @dataclass(frozen=True)
@@ -96,17 +112,18 @@ class _Means:
     not_finite: int = 0
 
 
-def _means(frame: pl.LazyFrame, counted: AlignedTally, r: int) -> _Means:
+def _means(frame: pl.LazyFrame, aligned: AlignedTally, r: int) -> _Means:
     names = frame.collect_schema().names()
     if "tokens" not in names:
         return _Means(None, None, 0)
     entropy = pl.col("entropy_raw") if "entropy_raw" in names else pl.lit(None, pl.Float64)
-    told = frame.with_columns(each=pl.when(pl.col("tokens") > 0).then(entropy / pl.col("tokens")))
-    some = told.with_columns(
+    # A sample without tokens has no entropy per token; one that is not finite (a damaged log) is counted, not averaged.
+    per_token = frame.with_columns(each=pl.when(pl.col("tokens") > 0).then(entropy / pl.col("tokens")))
+    finite = per_token.with_columns(
         each=pl.when(pl.col("each").is_finite()).then("each"), bad=pl.col("each").is_finite().not_().fill_null(False)
     )
-    by = (
-        some.group_by("problem")
+    by_problem = (
+        finite.group_by("problem")
         .agg(
             pl.col("each").mean().alias("entropy"),
             pl.col("each").count().alias("samples"),
@@ -115,13 +132,13 @@ def _means(frame: pl.LazyFrame, counted: AlignedTally, r: int) -> _Means:
         )
         .collect(engine="streaming")
     )
-    rows = counted.problems.select("problem")
-    named = by.rename({"problem": "own"}).join(counted.own[r], on="own")
-    found = rows.join(named, on="problem", how="left", maintain_order="left")
+    rows = aligned.problems.select("problem")
+    named = by_problem.rename({"problem": "own"}).join(aligned.own[r], on="own")
+    joined = rows.join(named, on="problem", how="left", maintain_order="left")
     entropy_P, length_P = (
-        found[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in ("entropy", "length")
+        joined[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in ("entropy", "length")
     )
-    samples, bad = (int(found[name].fill_null(0).sum()) for name in ("samples", "bad"))
+    samples, bad = (int(joined[name].fill_null(0).sum()) for name in ("samples", "bad"))
     return _Means(_known(entropy_P), _known(length_P), samples, bad)
 
 
@@ -130,9 +147,11 @@ def _known(value_P: Float) -> Float | None:
 
 
 def scored_first(run: Run) -> pl.LazyFrame | None:
-    """Own scores of the first samples of each problem; None where those scored were chosen, as the correct ones.
+    """Own scores of the first samples of each problem; None where samples were selected for scoring by their verdict.
 
-    The positions tell how many were scored whatever their verdicts; further ones, scored as correct, are left out.
+    Correct samples are likelier than others, so scores of correct samples alone would look too certain. The positions
+    count the samples that were scored whatever their verdicts; what was scored beyond that count is left out. Scores
+    are of the first samples where no sample up to the last scored one is missing.
     """
     assert run.own is not None, "checked by the caller"
     scores = run.scores[run.own]
@@ -148,5 +167,5 @@ def scored_first(run: Run) -> pl.LazyFrame | None:
     seen = (
         before.filter(pl.col("index") <= pl.col("last")).group_by("problem").agg(pl.col("scored").first(), n=pl.len())
     )
-    whole = seen.select(pl.len() > 0, (pl.col("scored") == pl.col("n")).all()).collect(engine="streaming").row(0)
-    return scores if all(whole) else None
+    complete = seen.select(pl.len() > 0, (pl.col("scored") == pl.col("n")).all()).collect(engine="streaming").row(0)
+    return scores if all(complete) else None

@@ -24,46 +24,48 @@ from offleash.render.figure import (
 from offleash.render.numbers import short_names, short_number
 
 TITLE = "How likely does a model find the samples?"
-HEADS = {CORRECT: "right samples", ALL_SAMPLES: "all samples"}
-MOST = len(MODELS)  # scoring models shown
+HEADS = {CORRECT: "correct samples", ALL_SAMPLES: "all samples"}
+MOST = len(MODELS)  # scoring models shown: as many as there are colours
 
 
 def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Quartiles of perplexity by class, run and scoring model."""
-    found = perplexities(subject.detail)
-    if not found:
-        reason = "no samples were scored; offleash score RUN --model hf:MODEL gives them log-probabilities"
+    spreads = perplexities(subject.detail)
+    if not spreads:
+        reason = "no samples were scored; offleash score RUN --model hf:MODEL computes their log-probabilities"
         return Missing("perplexity", TITLE, reason)
-    models = sorted({one.model for one in found})[:MOST]
+    models = sorted({spread.model for spread in spreads})[:MOST]
     labels = dict(zip(models, short_names(models, 26), strict=True))
-    shown = [one for one in found if one.model in labels]
-    kinds = [kind for kind in (CORRECT, ALL_SAMPLES) if any(one.traces == kind for one in shown)]
-    facets = tuple(_facet(subject, kind, [one for one in shown if one.traces == kind], labels, look) for kind in kinds)
+    shown = [spread for spread in spreads if spread.model in labels]
+    kinds = [kind for kind in (CORRECT, ALL_SAMPLES) if any(spread.traces == kind for spread in shown)]
+    facets = tuple(
+        _facet(subject, kind, [spread for spread in shown if spread.traces == kind], labels, look) for kind in kinds
+    )
     return Figure("perplexity", TITLE, *_words(subject, shown, kinds[0]), facets)
 
 
 def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[str, str], look: FigureFormat) -> Chart:
     runs = dict(zip(("before", "after"), short_names(names(subject.comparison), 12), strict=True))
     place = {name: i for i, name in enumerate(CLASS_NAMES)}
-    ordered = sorted(spreads, key=lambda one: (one.run != "before", place[one.problems], one.model))
-    order = list(dict.fromkeys(f"{runs[one.run]}: {CLASS_NAMES[one.problems]}" for one in ordered))
+    ordered = sorted(spreads, key=lambda spread: (spread.run != "before", place[spread.problems], spread.model))
+    order = list(dict.fromkeys(f"{runs[spread.run]}: {CLASS_NAMES[spread.problems]}" for spread in ordered))
     rows: list[Row] = [
         {
-            "group": f"{runs[one.run]}: {CLASS_NAMES[one.problems]}",
-            "model": labels[one.model],
-            "median": rounded(one.median),
-            "low": rounded(one.low),
-            "high": rounded(one.high),
-            "samples": one.samples,
+            "group": f"{runs[spread.run]}: {CLASS_NAMES[spread.problems]}",
+            "model": labels[spread.model],
+            "median": rounded(spread.median),
+            "low": rounded(spread.low),
+            "high": rounded(spread.high),
+            "samples": spread.samples,
         }
-        for one in ordered
-        if rounded(one.high) is not None
+        for spread in ordered
+        if rounded(spread.high) is not None
     ]
     axis = alt.Axis(labelLimit=120 if look.paper else 150, grid=False)
     several, many = legend(list(labels.values()), look, 1), list(labels.values())
     y = alt.Y("group:N", title=None, scale=alt.Scale(domain=order), axis=axis)
     scale = alt.Scale(type="log", zero=False, nice=False, padding=10)
-    x = alt.X("low:Q", title="perplexity a token (log axis)", scale=scale, axis=alt.Axis(tickCount=5, format="~g"))
+    x = alt.X("low:Q", title="perplexity per token (log axis)", scale=scale, axis=alt.Axis(tickCount=5, format="~g"))
     chart = alt.Chart(data(rows)).encode(
         y=y,
         yOffset=alt.YOffset("model:N", scale=alt.Scale(domain=many)),
@@ -80,30 +82,30 @@ def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[
     return sized(layered(bars, marked), look, height, HEADS[kind])
 
 
-def _words(subject: FigureInput, found: list[Spread], kind: str) -> tuple[str, str]:
-    """The caption, and in words the medians of one kind of samples."""
+def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str, str]:
+    """The caption, and the medians of one kind of samples as a sentence."""
     before, after = names(subject.comparison)
     runs = {"before": before, "after": after}
-    read = (
+    reading = (
         "Perplexity of a sample: exp of minus the mean log-probability of its tokens, so 1 is certain and larger is "
-        "less expected. Points are medians over samples, bars reach from quartile to quartile; rows: who wrote "
+        "less expected. Points are medians over samples, bars the quartiles; rows: who wrote "
         f"the samples, and the class of their problems ({CELLS}); marks: which model scored them"
     )
-    meaning = "High perplexity of right samples on S, under the model after, says that it has left these paths"
+    meaning = "High perplexity of correct samples on S, under the model after, means that it abandoned these solutions"
     if kind != CORRECT:
-        meaning = "No right sample was scored, so these are no paths to a solution"
-    mislead = (
-        "Problems with more samples weigh more, long samples average out their surprises, and a model always finds its "
-        "own samples likely"
+        meaning = "No correct sample was scored, so these are not solutions"
+    caution = (
+        "Problems with more samples weigh more, long samples average out surprising tokens, and a model finds its own "
+        "samples likely"
     )
-    total = sum(one.samples for one in found if one.traces == ALL_SAMPLES)
-    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_chosen(found))
-    alone = f" Only right samples were scored, so none stand among all: {chosen}." if chosen else ""
-    scores = f"{total:,} scores of first samples, which no verdict has chosen."
-    caption = f"{read}. {meaning}. {mislead}. {scores}{alone} {basis(subject.comparison, Per.PROBLEM)}"
-    said = "; ".join(
-        f"{runs[one.run]} on {CLASS_NAMES[one.problems]}, by {one.model}: {short_number(one.median)}"
-        for one in found
-        if one.traces == kind
+    total = sum(spread.samples for spread in spreads if spread.traces == ALL_SAMPLES)
+    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_chosen(spreads))
+    alone = f" Only correct samples were scored, so these are missing among all samples: {chosen}." if chosen else ""
+    scores = f"{total:,} scores of first samples, not selected by verdict."
+    caption = f"{reading}. {meaning}. {caution}. {scores}{alone} {basis(subject.comparison, Per.PROBLEM)}"
+    medians = "; ".join(
+        f"{runs[spread.run]} on {CLASS_NAMES[spread.problems]}, by {spread.model}: {short_number(spread.median)}"
+        for spread in spreads
+        if spread.traces == kind
     )
-    return caption, f"Median perplexity of {HEADS[kind]}. {said}."
+    return caption, f"Median perplexity of {HEADS[kind]}. {medians}."

@@ -1,4 +1,8 @@
-"""Likelihood: score what is missing, and report how probable both models find what either of them, or others, wrote."""
+"""Likelihood: score what is missing, and report how probable both models find what either of them, or others, wrote.
+
+The order of work: load and compare the runs, find the law of each (models.py), count and announce what is to be scored
+(missing_scores.py), score it, and compute the tables (perplexity_by_class.py) and cross-support (cross_support.py).
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +15,8 @@ from offleash.analyses.likelihood.missing_scores import (
     ScoringEstimate,
     ScoringWork,
     check_models,
-    chosen_of,
-    prospect,
+    select_samples,
+    estimate_scoring,
     score_missing,
 )
 from offleash.analyses.likelihood.models import SIDES, ModelOverride, RunModel, law_of, run_folder
@@ -38,7 +42,7 @@ from offleash.errors import OffleashError
 from offleash.loading.load import LoadOptions
 from offleash.progress import Progress, silent
 
-FIRST = 32  # samples of each problem, as the paper takes for its entropies
+FIRST = 32  # samples per problem, as the paper takes for its entropies (Table 5)
 
 
 @dataclass(frozen=True)
@@ -48,27 +52,27 @@ class LikelihoodRequest:
     first: int = FIRST
     traces: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)  # of the traces
-    scoring: bool = True  # False: report what stands
-    laws: Mapping[str, ModelOverride] = field(default_factory=dict)  # before, after
+    scoring: bool = True  # False: report from the stored scores
+    laws: Mapping[str, ModelOverride] = field(default_factory=dict)  # before, after: what the user says about a run
 
     @property
     def drawn_otherwise(self) -> bool:
-        """Whether the user says how runs were drawn."""
+        """Whether the user states the decoding of a run (needed for imported runs only)."""
         return any(law.decoding is not None for law in self.laws.values())
 
     def __post_init__(self) -> None:
         if self.first < 1:
-            raise OffleashError(f"--first is a number of samples a problem, 1 or more; found {self.first}.")
+            raise OffleashError(f"--first is the number of samples per problem, 1 or more; found {self.first}.")
 
 
 @dataclass(frozen=True)
 class TraceFileSummary:
-    """What became of the rows of a file of traces."""
+    """How many traces of a file were scored, and why the others were not."""
 
     file: TraceFile
     scored: int  # by both models
     windowed: int  # of them: longer than a model's context
-    reasons: Mapping[str, int]  # why others have no sums
+    reasons: Mapping[str, int]  # why others have no scores, and how many
 
 
 @dataclass(frozen=True)
@@ -96,90 +100,106 @@ class Likelihood:
 def likelihood(
     before: str,
     after: str,
-    asked: LikelihoodRequest | None = None,
+    request: LikelihoodRequest | None = None,
     question: Question | None = None,
     verdicts: str | None = None,
     progress: Progress = silent,
     announce: Callable[[ScoringEstimate], None] = silent,
 ) -> Likelihood:
-    """Score what is missing of two run folders and of external traces, and report."""
-    what = asked or LikelihoodRequest()
+    """Score what is missing of two run folders and of external traces, and report.
+
+    Args:
+        before: the run folder of the model before training, as PATH or NAME=PATH.
+        after: the run folder of the model after.
+        request: what to score and report; None: the defaults.
+        question: k, replicates and seed of the comparison.
+        verdicts: the verifier whose verdicts count; None: the run's own.
+        progress: called with a line of text as work is done.
+        announce: called once, with what is to be scored, before a model is loaded.
+    """
+    request = request or LikelihoodRequest()
     folders = [run_folder(argument) for argument in (before, after)]
-    (one,), _ = compare_inputs([before, after], LoadOptions(verdicts=verdicts), question, progress=progress)
-    if one.question.per is not Per.PROBLEM:
-        raise OffleashError("Likelihood is told by problem; leave out --per.")
-    told = detail(one)
+    (comparison,), _ = compare_inputs([before, after], LoadOptions(verdicts=verdicts), question, progress=progress)
+    if comparison.question.per is not Per.PROBLEM:
+        raise OffleashError("Likelihood is reported per problem. Leave out --per.")
+    problems = detail(comparison)
     law_before, law_after = (
-        law_of(side, run.name, folder, what.laws.get(side, ModelOverride()))
-        for side, run, folder in zip(SIDES, (one.before, one.after), folders, strict=True)
+        law_of(side, run.name, folder, request.laws.get(side, ModelOverride()))
+        for side, run, folder in zip(SIDES, (comparison.before, comparison.after), folders, strict=True)
     )
     laws = (law_before, law_after)
-    if what.drawn_otherwise and all(read_origin(folder) is not None for folder in folders):
-        raise OffleashError("Both runs say how they were drawn; leave out --decoding, --temperature and --top-p.")
-    file = None if what.traces is None else read_traces(what.traces, _places(one), what.columns)
-    wanted = [] if file is None else [wanted_by(law, file.traces, _own(one, r)) for r, law in enumerate(laws)]
+    if request.drawn_otherwise and all(read_origin(folder) is not None for folder in folders):
+        raise OffleashError("Both runs record their decoding. Leave out --decoding, --temperature and --top-p.")
+    file = None if request.traces is None else read_traces(request.traces, _places(comparison), request.columns)
+    wanted = [] if file is None else [wanted_by(law, file.traces, _own(comparison, r)) for r, law in enumerate(laws)]
     work = ScoringWork(notes=tuple(check_models(None, laws)))
-    if what.scoring:
+    if request.scoring:
         progress("counting what is to be scored")
-        ahead = prospect(chosen_of(one, told.class_P.tolist(), laws, what.first), laws, wanted)
-        known = check_models(ahead, laws)
-        announce(ahead)
-        work = score_missing(ahead, laws, known, progress)
+        estimate = estimate_scoring(
+            select_samples(comparison, problems.class_P.tolist(), laws, request.first), laws, wanted
+        )
+        known = check_models(estimate, laws)
+        announce(estimate)
+        work = score_missing(estimate, laws, known, progress)
     progress("reading scores")
-    scored = (scored_samples(told, 0, laws), scored_samples(told, 1, laws))
+    scored = (scored_samples(problems, 0, laws), scored_samples(problems, 1, laws))
     if not any(part.frame.height for part in scored) and file is None:
         raise OffleashError(
-            f"No sample of {one.before.name} or {one.after.name} is scored by both models; leave out --no-scoring."
+            f"No sample of {comparison.before.name} or {comparison.after.name} is scored by both models. "
+            "Leave out --no-scoring."
         )
-    external, read = _external(file, wanted)
-    mine = [own_traces(part, law.run) for part, law in zip(scored, laws, strict=True)]
-    heads = [own_traces(part, law.run, what.first) for part, law in zip(scored, laws, strict=True)]
+    external, summary = _external(file, wanted)
+    own_samples = [own_traces(part, law.run) for part, law in zip(scored, laws, strict=True)]
+    first_samples = [own_traces(part, law.run, request.first) for part, law in zip(scored, laws, strict=True)]
     progress("adding up")
     return Likelihood(
-        comparison=one,
+        comparison=comparison,
         laws=laws,
-        first=what.first,
+        first=request.first,
         work=work,
         scored=scored,
-        traces=read,
-        groups=tuple(groups(told, pl.concat([external, *mine]))),
-        styles=tuple(styles(told, pl.concat([external, *heads]))),
-        cross=cross_support(told, scored, laws, what.first),
-        leash=leash(told, scored, laws, what.first),
-        detail=told,
+        traces=summary,
+        groups=tuple(groups(problems, pl.concat([external, *own_samples]))),
+        styles=tuple(styles(problems, pl.concat([external, *first_samples]))),
+        cross=cross_support(problems, scored, laws, request.first),
+        leash=leash(problems, scored, laws, request.first),
+        detail=problems,
     )
 
 
-def _places(one: Comparison) -> dict[str, int]:
-    """The rows of the problems by every id that a run gives them."""
-    found = {problem: place for place, problem in enumerate(one.counted.problems["problem"].to_list())}
-    for names in reversed(one.counted.own):
-        found |= {
-            own: found[problem] for own, problem in names.select("own", "problem").iter_rows() if problem in found
+def _places(comparison: Comparison) -> dict[str, int]:
+    """The rows of the problems by every id that a run gives them: traces may name a problem as either run does.
+
+    Where the runs use one id for different problems, the id of the run before counts.
+    """
+    places = {problem: place for place, problem in enumerate(comparison.counted.problems["problem"].to_list())}
+    for names in reversed(comparison.counted.own):
+        places |= {
+            own: places[problem] for own, problem in names.select("own", "problem").iter_rows() if problem in places
         }
-    return found
+    return places
 
 
-def _own(one: Comparison, r: int) -> dict[int, str]:
-    """A run's own ids of the problems, by row."""
-    place = {problem: place for place, problem in enumerate(one.counted.problems["problem"].to_list())}
-    rows = one.counted.own[r].select("own", "problem").iter_rows()
+def _own(comparison: Comparison, r: int) -> dict[int, str]:
+    """A run's own ids of the problems, by row of the tally."""
+    place = {problem: place for place, problem in enumerate(comparison.counted.problems["problem"].to_list())}
+    rows = comparison.counted.own[r].select("own", "problem").iter_rows()
     return {place[problem]: own for own, problem in rows if problem in place}
 
 
 def _external(file: TraceFile | None, wanted: list[TraceRequest]) -> tuple[pl.DataFrame, TraceFileSummary | None]:
-    """The external traces with both models' sums, and what became of those that have none."""
+    """The external traces with both models' scores, and how many have none, and why."""
     if file is None:
         return external_traces((), {side: [] for side in SIDES}), None
-    sums: dict[str, list[Sums]] = {some.law.side: sums_of(some) for some in wanted}
+    sums: dict[str, list[Sums]] = {request.law.side: sums_of(request) for request in wanted}
     frame = external_traces(file.traces, sums)
     reasons: dict[str, int] = {}
     windowed = 0
     for pair in zip(sums["before"], sums["after"], strict=True):
-        bad = next((one for one in pair if one.logprob_raw is None or not one.tokens), None)
-        if bad is not None:
-            reason = bad.reason or "it has no tokens"
+        missing = next((scores for scores in pair if scores.logprob_raw is None or not scores.tokens), None)
+        if missing is not None:
+            reason = missing.reason or "it has no tokens"
             reasons[reason] = reasons.get(reason, 0) + 1
         else:
-            windowed += any((one.windows or 1) > 1 for one in pair)
+            windowed += any((scores.windows or 1) > 1 for scores in pair)
     return frame, TraceFileSummary(file, frame.height, windowed, reasons)

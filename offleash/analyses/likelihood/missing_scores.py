@@ -1,4 +1,4 @@
-"""Score what a likelihood report needs and does not find: samples of both runs, and traces, under both models."""
+"""Score what a likelihood report needs and is not stored yet: samples of both runs, and traces, under both models."""
 
 import time
 from collections.abc import Sequence
@@ -27,20 +27,20 @@ KEY = ["problem", "index"]
 
 @dataclass(frozen=True)
 class SampleSelection:
-    """Which samples of a run are scored: the first of each problem, and the right ones of problems that one reached."""
+    """Which samples of a run are scored: the first of each problem, and all correct ones on E and S problems."""
 
     law: RunModel  # of the run
     verifier: str | None
     first: int
-    problems: frozenset[str]  # E and S, by the run's own ids
+    problems: frozenset[str]  # of classes E and S, by the run's own ids
 
     def selections(self) -> list[Selection]:
-        """The two parts; the verdict chooses nothing in the first."""
+        """The two parts. The first is scored whatever the verdicts, so that means over it are of a fair sample."""
         right = [Selection(correct=True, problems=self.problems)] if self.problems and self.verifier else []
         return [Selection(first=self.first), *right]
 
     def keys(self) -> pl.DataFrame:
-        """The samples that are chosen."""
+        """The keys (problem, index) of all selected samples."""
         samples = scan_shards(self.law.folder / "samples", SAMPLES).select(KEY)
         parts = [samples.filter(pl.col("index") < self.first)]
         verdicts = open_run(self.law.folder, verifier=self.verifier).verdicts
@@ -53,13 +53,13 @@ class SampleSelection:
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """The samples of one run that one model is to score."""
+    """The samples of one run that one model has to score."""
 
     chosen: SampleSelection
-    by: RunModel
-    named: ScoreFolder
+    by: RunModel  # the model that scores
+    named: ScoreFolder  # where its scores are stored
     wanted: int
-    missing: int
+    missing: int  # of the wanted, those without a stored score
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,20 @@ class ScoringEstimate:
     """What is about to be scored."""
 
     steps: tuple[ScoringJob, ...]
-    traces: dict[str, list[Trace]] = field(default_factory=dict)  # before, after: those that the model has not read
+    traces: dict[str, list[Trace]] = field(default_factory=dict)  # before, after: those that its model has not scored
 
     @property
     def missing(self) -> int:
         return sum(step.missing for step in self.steps) + sum(map(len, self.traces.values()))
 
     def needs(self, law: RunModel) -> bool:
-        """Whether a law's model has anything to score."""
+        """Whether a run's model has anything to score, that is whether it has to be loaded."""
         return bool(self.traces.get(law.side)) or any(step.by is law and step.missing for step in self.steps)
 
 
 @dataclass(frozen=True)
 class ScoringWork:
-    """What was scored, in how many seconds, and what a reader should know of it."""
+    """What was scored, in how many seconds, and notes for the reader."""
 
     samples: int = 0
     traces: int = 0
@@ -88,43 +88,46 @@ class ScoringWork:
     notes: tuple[str, ...] = ()
 
 
-def chosen_of(
-    one: Comparison, class_P: Sequence[str], laws: tuple[RunModel, RunModel], first: int
+def select_samples(
+    comparison: Comparison, class_P: Sequence[str], laws: tuple[RunModel, RunModel], first: int
 ) -> list[SampleSelection]:
-    """What is chosen of both runs."""
-    cells = pl.DataFrame({"problem": one.counted.problems["problem"], "cell": list(class_P)})
+    """The selection of each run; a run without texts is refused."""
+    cells = pl.DataFrame({"problem": comparison.counted.problems["problem"], "cell": list(class_P)})
     crossed = cells.filter(pl.col("cell").is_in(["E", "S"]))
     out = []
-    for law, run, names in zip(laws, (one.before, one.after), one.counted.own, strict=True):
+    for law, run, names in zip(laws, (comparison.before, comparison.after), comparison.counted.own, strict=True):
         if not any((law.folder / "samples").glob(SHARD)):
             raise OffleashError(
-                f"{law.folder} keeps no texts of samples, so there is nothing to score; import its logs with --texts."
+                f"{law.folder} keeps no texts of samples, so there is nothing to score. Import its logs with --texts."
             )
         own = frozenset(names.join(crossed, on="problem")["own"].to_list())
         out.append(SampleSelection(law, run.verifier, first, own))
     return out
 
 
-def prospect(
+def estimate_scoring(
     chosen: Sequence[SampleSelection], laws: tuple[RunModel, RunModel], wanted: Sequence[TraceRequest]
 ) -> ScoringEstimate:
-    """What is missing, run by run and model by model."""
+    """What is missing: both models score both runs, so four jobs, and the traces under both."""
     steps = []
-    for some in chosen:
-        keys, folder = some.keys(), some.law.folder
+    for selection in chosen:
+        keys, folder = selection.keys(), selection.law.folder
         for by in laws:
             named = scores_under(folder, by)
             there = scan_scores(folder, named.name).select(KEY) if named.name in scored_models(folder) else None
             left = keys if there is None else keys.join(there.collect(engine="streaming"), on=KEY, how="anti")
-            steps.append(ScoringJob(some, by, named, keys.height, left.height))
-    return ScoringEstimate(tuple(steps), {one.law.side: missing(one) for one in wanted})
+            steps.append(ScoringJob(selection, by, named, keys.height, left.height))
+    return ScoringEstimate(tuple(steps), {request.law.side: missing(request) for request in wanted})
 
 
-def check_models(ahead: ScoringEstimate | None, laws: tuple[RunModel, RunModel]) -> list[str]:
-    """Refuse what can be told of both models before the first is loaded; notes on weights that a user has named."""
+def check_models(estimate: ScoringEstimate | None, laws: tuple[RunModel, RunModel]) -> list[str]:
+    """Refuse models that cannot be used before the first is loaded; returns notes on weights that a user has named.
+
+    Loading and scoring may take hours: what is wrong with the second model has to be known before the first begins.
+    """
     notes = []
     for law in laws:
-        needed = ahead is not None and ahead.needs(law)
+        needed = estimate is not None and estimate.needs(law)
         if needed:
             check_model(law.model)
         if needed or law.given:
@@ -133,20 +136,24 @@ def check_models(ahead: ScoringEstimate | None, laws: tuple[RunModel, RunModel])
 
 
 def score_missing(
-    ahead: ScoringEstimate, laws: tuple[RunModel, RunModel], known: Sequence[str], progress: Progress
+    estimate: ScoringEstimate, laws: tuple[RunModel, RunModel], known: Sequence[str], progress: Progress
 ) -> ScoringWork:
     """Score what is missing; each model is loaded once, and only where it has something to score.
 
-    `known` are notes of `check_models`, which comes first.
+    Args:
+        estimate: what is missing, from `estimate_scoring`.
+        laws: model and decoding of both runs.
+        known: the notes of `check_models`, which has to come first.
+        progress: called with a line of text as work is done.
     """
     started, samples, traces, notes = time.monotonic(), 0, 0, list(known)
     for side, law in zip(SIDES, laws, strict=True):
-        steps = [step for step in ahead.steps if step.by is law and step.missing]
-        unread = ahead.traces.get(side, [])
-        if not ahead.needs(law):
+        steps = [step for step in estimate.steps if step.by is law and step.missing]
+        unread = estimate.traces.get(side, [])
+        if not estimate.needs(law):
             continue
         progress(f"loading {law.model}")
-        with closing(open_sampler(law.model)) as sampler:  # first: it says what is not installed
+        with closing(open_sampler(law.model)) as sampler:  # before the import below: it says what is not installed
             from offleash.samplers.huggingface.scoring import Scorer
 
             scorer = Scorer.of(sampler)
@@ -156,8 +163,8 @@ def score_missing(
                     done = score_run(step.chosen.law.folder, scorer, scoring, progress, selection)
                     samples += done.new
                 if done.other_template and step.chosen.law.side != side:
-                    notes.append(f"prompts become another text for {law.model} than for the model that drew "
-                                 f"{step.chosen.law.run} (chat template)")  # fmt: skip
+                    notes.append(f"the chat template of {law.model} makes other prompts than the one that drew "
+                                 f"{step.chosen.law.run}")  # fmt: skip
             if unread:
                 score_traces(law, unread, scorer, progress)
                 traces += len(unread)

@@ -1,4 +1,7 @@
-"""The law of a run, that is the model and decoding it was drawn from, and the stored scores that were made by it."""
+"""The law of a run, that is the model and decoding it was drawn from, and the stored scores that were made by it.
+
+A law is a distribution over completions: the same weights at another temperature are another law.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,40 +17,40 @@ from offleash.samplers.huggingface.loading import settings_of
 from offleash.samplers.registry import Model, fingerprint, model_of
 from offleash.samplers.sampler import SamplingParams, decoding_of
 
-DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts
+DECODED = ("temperature", "top_p", "min_p", "top_k")  # what changes the probability of a given text; lengths do not
 SIDES = ("before", "after")
-AUTO = "auto"  # the data type is the model's own
-UNLIMITED = 1 << 20  # tokens: where an imported run was cut is not known
+AUTO = "auto"  # dtype: the one that the checkpoint was saved in
+UNLIMITED = 1 << 20  # tokens: the token limit of an imported run is not known, and no sample is that long
 
 
 @dataclass(frozen=True)
 class RunModel:
-    """A run's model and decoding: what its samples were drawn from, and what texts are scored under."""
+    """A run's model and decoding: what its samples were drawn from, and what texts are scored with."""
 
     side: str  # before or after
     run: str
     folder: Path
     model: Model
     decoding: SamplingParams
-    known: bool  # whether the decoding is; where it is not, texts are scored under the model's own distribution
+    known: bool  # whether the decoding is; if not, texts are scored under the model's own distribution
     fingerprint: str = ""  # of the weights that drew the run, where they were seen
     given: bool = False  # the user named the model
-    now: str = ""  # fingerprint of the weights that stand under the model's name; empty: they cannot be seen
+    now: str = ""  # fingerprint of the weights that the model's name points to now; empty for names on the hub
 
     @property
     def weights(self) -> str:
-        """Fingerprint of the weights whose scores are those of this law; empty where it is not known."""
+        """Fingerprint of the weights that score for this law; empty where it is not known."""
         return self.now if self.given else self.fingerprint or self.now
 
     def check(self) -> str:
-        """A note where other weights score than drew the run; an error where the user did not name them."""
+        """A note where other weights score than drew the run and the user named them; an error where nobody did."""
         if not self.fingerprint or not self.now or self.fingerprint == self.now:
             return ""
         if self.given:
             return f"{self.model} has other weights, or other files of them, than the model that drew {self.run}"
         raise OffleashError(
-            f"{self.model} no longer holds the weights that drew {self.folder} (fingerprint {self.fingerprint} then, "
-            f"{self.now} now); name the model that did with --model-{self.side} hf:PATH."
+            f"{self.model} no longer has the weights that drew {self.folder} (fingerprint {self.fingerprint} then, "
+            f"{self.now} now). Name the model that drew it with --model-{self.side} hf:PATH."
         )
 
 
@@ -56,12 +59,12 @@ class ScoreFolder:
     """A folder of scores in a run folder."""
 
     name: str
-    model: str  # the word for the model that stands in it, or will
+    model: str  # how the model is named in it, or will be
 
 
 @dataclass(frozen=True)
 class ModelOverride:
-    """What the user says of a run's law, where the run does not or says it otherwise."""
+    """What the user says about a run's model and decoding: for imported runs, or to replace the recorded model."""
 
     model: str | None = None
     decoding: SamplingParams | None = None
@@ -73,19 +76,21 @@ def run_folder(argument: str) -> Path:
     """The one run folder that an argument names; logs are refused with the next step."""
     parsed = parse_argument(argument)
     if len(parsed.paths) > 1 and all(is_run(path) for path in parsed.paths):
-        raise OffleashError(f"{argument!r} names {len(parsed.paths)} run folders; likelihood takes one of each model.")
+        raise OffleashError(
+            f"{argument!r} names {len(parsed.paths)} run folders, and likelihood takes one per model. Name one."
+        )
     path = parsed.paths[0]
     if not is_run(path):
         raise OffleashError(
-            f"{argument!r} are logs, and scores are kept in a run folder: offleash import {argument} --texts -o RUN, "
-            "then offleash likelihood with RUN."
+            f"{argument!r} are logs, and scores are stored in a run folder. Run offleash import {argument} --texts -o "
+            "RUN, then offleash likelihood with RUN."
         )
     refuse_certificate(path)
     return path
 
 
 def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
-    """The law of a run folder, from its own words and what the user says."""
+    """The law of a run folder, from what it records and what the user says."""
     origin = read_origin(folder)
     if given.model is not None:
         model = model_of(given.model, given.settings, given.raw)
@@ -93,53 +98,53 @@ def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
         model = _drew(side, folder, origin, given)
     else:
         raise OffleashError(
-            f"{folder} was imported and does not say which model drew it; name it with --model-{side} hf:PATH."
+            f"{folder} was imported and does not record its model. Name it with --model-{side} hf:PATH."
         )
     if model.sampler != "hf":
         raise OffleashError(
-            f"{model} cannot score texts: that needs the whole distribution of every token, which only hf: gives. "
+            f"{model} cannot score texts: that needs the full distribution of every token, which only hf: has. "
             f"Name the weights that drew {folder} with --model-{side} hf:PATH."
         )
     decoding = decoding_of(origin.decoding) if origin is not None else given.decoding
     if origin is None and decoding is not None:
         decoding = replace(decoding, max_tokens=UNLIMITED)
     seen = "" if origin is None else str(origin.about.get("fingerprint") or "")
-    settings_of(model)  # an unknown setting is told now, whether or not the model has anything to score
+    settings_of(model)  # refuses an unknown setting now, also where the model has nothing to score
     named, now = given.model is not None, weights_of(model)
     return RunModel(side, run, folder, model, decoding or SamplingParams(), decoding is not None, seen, named, now)
 
 
 def weights_of(model: Model) -> str:
-    """The fingerprint of a model's folders, as the sampler notes it; empty for names on the hub."""
+    """The fingerprint of a model's folders, as the sampler records it; empty for names on the hub."""
     return " ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter)))))
 
 
 def scores_under(folder: Path, law: RunModel) -> ScoreFolder:
-    """Where scores of a run by a law stand, or will; never those of another model or decoding.
+    """Where the scores of a run under a law are stored, or will be; never those of another model or decoding.
 
-    Scores under the model's own name by other weights, another data type or other prompts are refused: they would be
-    read as those of the law.
+    Scores count as the law's own by the fingerprint of the weights, or by the name of the model. Scores under that name
+    made with other weights, another dtype or other prompts are refused: they would be taken for those of the law.
     """
     word, wanted = str(law.model), {name: law.decoding.document()[name] for name in DECODED}
     taken = scored_models(folder)
     refusals: list[tuple[Path, list[SettingDifference]]] = []  # raised only if no other name holds scores by this law
     for name in taken:
-        told = read_about(folder, name) or {}
-        about = told.get("about")
+        stored = read_about(folder, name) or {}
+        about = stored.get("about")
         known = about if isinstance(about, Mapping) else {}
         same_weights = known.get("fingerprint") == law.weights != ""
-        if told.get("decoding") != wanted or not (told.get("model") == word or same_weights):
+        if stored.get("decoding") != wanted or not (stored.get("model") == word or same_weights):
             continue
         differing = score_differences(law, known)
         if not differing:
-            return ScoreFolder(name, str(told["model"]))
-        if told.get("model") == word:
+            return ScoreFolder(name, str(stored["model"]))
+        if stored.get("model") == word:
             refusals.append((scores_folder(folder, name), differing))
     for place, differing in refusals:
         refuse_other_scores(place, law, differing)
     plain = folder_name(word)
     return ScoreFolder(
-        plain if plain not in taken else f"{plain}-{'-'.join(f'{one:g}' for one in _numbers(wanted))}", word
+        plain if plain not in taken else f"{plain}-{'-'.join(f'{number:g}' for number in _numbers(wanted))}", word
     )
 
 

@@ -27,8 +27,8 @@ TRACES = {
     "own": pl.Boolean(),  # self-generated: drawn by one of the two models
     "place": pl.Int64(),
     "correct": pl.Boolean(),  # null: not known; of own samples: unread, failed or without a verdict
-    "tokens": pl.Int64(),  # as the model before counts
-    "before": pl.Float64(),  # log-probability a token
+    "tokens": pl.Int64(),  # by the tokeniser of the model before, also in `after`: otherwise ratios would mix units
+    "before": pl.Float64(),  # log-probability per token
     "after": pl.Float64(),
 }
 
@@ -43,41 +43,44 @@ class TraceGroup:
     cell: str
     problems: int
     traces: int
-    unjudged: int  # of them: nobody says whether they are correct
+    unjudged: int  # of the traces: not known whether they are correct
     tokens: float  # of a trace, mean
-    perplexity: dict[str, Estimate]  # before, after: exp of minus the mean log-probability a token
+    perplexity: dict[str, Estimate]  # before, after: exp of minus the mean log-probability per token
     mean_perplexity: dict[str, float]  # before, after: the mean of the traces' own perplexities
-    log_ratio: Estimate  # a token: log after - log before; above 0: the model after finds them likelier
-    matched: Estimate | None  # the same with lengths as in the author's other classes; None: they cannot be matched
+    log_ratio: Estimate  # per token: log after - log before; above 0: the model after finds them likelier
+    matched: Estimate | None  # the same at equal lengths over the author's classes; None: lengths cannot be matched
 
 
 @dataclass(frozen=True)
 class Style:
-    """Correct minus wrong traces of the same author on the same problem: what is style falls out."""
+    """Correct minus wrong traces of the same author on the same problem: the author's style cancels out."""
 
     author: str
     own: bool
     cell: str  # or all of them
     problems: int  # with both
-    before: Estimate  # log-probability a token, correct minus wrong
+    before: Estimate  # log-probability per token, correct minus wrong
     after: Estimate
-    change: Estimate  # after minus before: above 0, the model after prefers what is correct by more
+    change: Estimate  # after minus before; above 0: the model after prefers correct traces by more
 
 
 def external_traces(traces: tuple[ExternalTrace, ...], sums: dict[str, list[Sums]]) -> pl.DataFrame:
-    """External traces with both models' sums (TRACES); those without are left out."""
+    """External traces with both models' log-probabilities (TRACES); those without are left out."""
     rows = []
-    for one, before, after in zip(traces, sums["before"], sums["after"], strict=True):
+    for trace, before, after in zip(traces, sums["before"], sums["after"], strict=True):
         if before.logprob_raw is None or after.logprob_raw is None or not before.tokens:
             continue
-        each = (before.logprob_raw / before.tokens, after.logprob_raw / before.tokens)
-        rows.append((one.author, False, one.place, one.correct, before.tokens, *each))
+        per_token = (before.logprob_raw / before.tokens, after.logprob_raw / before.tokens)
+        rows.append((trace.author, False, trace.place, trace.correct, before.tokens, *per_token))
     return pl.DataFrame(rows, schema=TRACES, orient="row")
 
 
-def own_traces(found: ScoredSamples, name: str, first: int | None = None) -> pl.DataFrame:
-    """A run's scored samples as traces (TRACES); with `first`, only those that no verdict has chosen."""
-    kept = found.frame.filter(pl.col("tokens_before") > 0)
+def own_traces(samples: ScoredSamples, name: str, first: int | None = None) -> pl.DataFrame:
+    """A run's scored samples as traces (TRACES); with `first`, only first samples, which no verdict selected.
+
+    Style compares correct with wrong traces, so it needs the latter: selected samples are correct.
+    """
+    kept = samples.frame.filter(pl.col("tokens_before") > 0)
     if first is not None:
         kept = kept.filter((pl.col("index") < first) & pl.col("unchosen"))
     tokens = pl.col("tokens_before")
@@ -92,68 +95,86 @@ def own_traces(found: ScoredSamples, name: str, first: int | None = None) -> pl.
     )
 
 
-def groups(told: ProblemDetail, traces: pl.DataFrame) -> list[TraceGroup]:
-    """Every author's traces that are not known to be wrong, by class, in all and by benchmark; own ones are correct."""
-    fit = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
-    found = [_groups(told, part, ALL_BENCHMARKS) for part in _authors(fit)]
-    names = sorted(set(told.tally.benchmark_P.tolist()))
+def groups(detail: ProblemDetail, traces: pl.DataFrame) -> list[TraceGroup]:
+    """Every author's traces by class, over all benchmarks and by benchmark.
+
+    Of a model's own samples only correct ones; of external traces all that are not known to be wrong.
+    """
+    usable = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
+    every_author = [_groups(detail, part, ALL_BENCHMARKS) for part in _authors(usable)]
+    names = sorted(set(detail.tally.benchmark_P.tolist()))
     if len(names) > 1:
-        place_of = {name: np.flatnonzero(told.tally.benchmark_P == name) for name in names}
-        for part in _authors(fit):
-            found += [_groups(told, part.filter(pl.col("place").is_in(place_of[name])), name) for name in names]
-    return [group for some in found for group in some]
+        place_of = {name: np.flatnonzero(detail.tally.benchmark_P == name) for name in names}
+        for part in _authors(usable):
+            every_author += [
+                _groups(detail, part.filter(pl.col("place").is_in(place_of[name])), name) for name in names
+            ]
+    return [group for author_groups in every_author for group in author_groups]
 
 
-def styles(told: ProblemDetail, traces: pl.DataFrame) -> list[Style]:
-    """Of every author whose traces are correct and wrong on the same problem, the difference, in all and by class."""
-    return [style for part in _authors(traces.filter(pl.col("correct").is_not_null())) for style in _styles(told, part)]
+def styles(detail: ProblemDetail, traces: pl.DataFrame) -> list[Style]:
+    """Correct minus wrong for every author that has both on some problem, over all problems and by class."""
+    return [
+        style for part in _authors(traces.filter(pl.col("correct").is_not_null())) for style in _styles(detail, part)
+    ]
 
 
 def _authors(traces: pl.DataFrame) -> list[pl.DataFrame]:
-    return [part for _, part in sorted(traces.group_by("own", "author"), key=lambda one: one[0]) if part.height]
+    return [part for _, part in sorted(traces.group_by("own", "author"), key=lambda group: group[0]) if part.height]
 
 
-def _groups(told: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[TraceGroup]:
-    """One author's traces by class; intervals of all classes come from the same weights of problems."""
+def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[TraceGroup]:
+    """One author's traces by class.
+
+    Each statistic is a ratio of two columns per problem: the weighted sum of a value over the problem's traces, and the
+    sum of weights. All columns, four per class, are resampled together, so intervals of classes and of differences come
+    from the same replicates of problems.
+    """
     if not part.height:
         return []
-    place_T, problems = part["place"].to_numpy(), len(told.tally)
-    cell_T = told.class_P[place_T]
-    here = [cell for cell in CELLS if (cell_T == cell).any()]
-    code_T = np.searchsorted(np.array(sorted(here)), cell_T) if here else np.zeros(len(cell_T), np.int64)
-    known_T = np.isin(cell_T, here)
+    place_T, problems = part["place"].to_numpy(), len(detail.tally)
+    cell_T = detail.class_P[place_T]
+    cells = [cell for cell in CELLS if (cell_T == cell).any()]
+    code_T = np.searchsorted(np.array(sorted(cells)), cell_T) if cells else np.zeros(len(cell_T), np.int64)
+    known_T = np.isin(cell_T, cells)
+    # 1 / (traces of the problem), so that every problem weighs the same; problems without a class weigh nothing.
     weight_T = np.where(known_T, equal_weights(place_T, code_T), 0.0)
     length_T, before_T, after_T = (part[name].to_numpy().astype(np.float64) for name in ("tokens", "before", "after"))
+    # Long traces have a lower perplexity per token (the beginning is the least predictable), and classes differ in
+    # length: a second set of weights gives all classes the same distribution of lengths.
     matched_T = np.zeros(len(weight_T))
     matched_T[known_T] = matched_weights(length_T[known_T], code_T[known_T], weight_T[known_T])
     above, below = [], []
-    for cell in here:
-        for value_T, some_T in ((-before_T, weight_T), (-after_T, weight_T), (after_T - before_T, weight_T),
+    for cell in cells:
+        for value_T, weights_T in ((-before_T, weight_T), (-after_T, weight_T), (after_T - before_T, weight_T),
                                 (after_T - before_T, matched_T)):  # fmt: skip
-            chosen_T = np.where(cell_T == cell, some_T, 0.0)
+            chosen_T = np.where(cell_T == cell, weights_T, 0.0)
             above.append(by_problem(value_T, chosen_T, place_T, problems))
             below.append(by_problem(np.ones_like(value_T), chosen_T, place_T, problems))
-    if not here:
+    if not cells:
         return []
-    found = _estimates(told, np.stack(above, axis=1), np.stack(below, axis=1))
+    estimates = _estimates(detail, np.stack(above, axis=1), np.stack(below, axis=1))
     out = []
-    for number, cell in enumerate(here):
-        before, after, ratio, matched = found[4 * number : 4 * number + 4]
-        some_T = cell_T == cell
-        with np.errstate(over="ignore"):
-            each = {"before": np.exp(-before_T[some_T]), "after": np.exp(-after_T[some_T])}
+    for number, cell in enumerate(cells):
+        before, after, ratio, matched = estimates[4 * number : 4 * number + 4]
+        in_class_T = cell_T == cell
+        with np.errstate(over="ignore"):  # a trace that a model finds impossible has an infinite perplexity
+            perplexity = {"before": np.exp(-before_T[in_class_T]), "after": np.exp(-after_T[in_class_T])}
         out.append(
             TraceGroup(
                 author=str(part["author"][0]),
                 own=bool(part["own"][0]),
                 benchmark=benchmark,
                 cell=cell,
-                problems=len(np.unique(place_T[some_T])),
-                traces=int(some_T.sum()),
-                unjudged=int(part["correct"].is_null().to_numpy()[some_T].sum()),
-                tokens=_mean(length_T, weight_T, some_T),
+                problems=len(np.unique(place_T[in_class_T])),
+                traces=int(in_class_T.sum()),
+                unjudged=int(part["correct"].is_null().to_numpy()[in_class_T].sum()),
+                tokens=float(np.average(length_T[in_class_T], weights=weight_T[in_class_T])),
                 perplexity={"before": _exp(before), "after": _exp(after)},
-                mean_perplexity={side: float(np.average(one, weights=weight_T[some_T])) for side, one in each.items()},
+                mean_perplexity={
+                    side: float(np.average(perplexity_T, weights=weight_T[in_class_T]))
+                    for side, perplexity_T in perplexity.items()
+                },
                 log_ratio=ratio,
                 matched=matched if np.isfinite(matched.value) else None,
             )
@@ -161,16 +182,17 @@ def _groups(told: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[Tra
     return out
 
 
-def _styles(told: ProblemDetail, part: pl.DataFrame) -> list[Style]:
+def _styles(detail: ProblemDetail, part: pl.DataFrame) -> list[Style]:
+    """One author's difference on the D problems with correct and wrong traces; three columns per kind, as `_groups`."""
     mean = part.group_by("place", "correct").agg(pl.col("before", "after").mean())
     right, wrong = mean.filter("correct"), mean.filter(~pl.col("correct"))
     both = right.join(wrong, on="place", suffix="_wrong").sort("place")
     if not both.height:
         return []
-    place_D, problems = both["place"].to_numpy(), len(told.tally)
+    place_D, problems = both["place"].to_numpy(), len(detail.tally)
     gap = {side: (both[side] - both[f"{side}_wrong"]).to_numpy() for side in ("before", "after")}
     value_DQ = np.stack([gap["before"], gap["after"], gap["after"] - gap["before"]], axis=1)
-    cell_D = told.class_P[place_D]
+    cell_D = detail.class_P[place_D]
     kinds = ["all", *(cell for cell in CELLS if (cell_D == cell).any())]
     above_PQ, below_PQ = np.zeros((problems, 3 * len(kinds))), np.zeros((problems, 3 * len(kinds)))
     for number, kind in enumerate(kinds):
@@ -178,31 +200,29 @@ def _styles(told: ProblemDetail, part: pl.DataFrame) -> list[Style]:
         columns = slice(3 * number, 3 * number + 3)
         above_PQ[place_D[chosen_D], columns] = value_DQ[chosen_D]
         below_PQ[place_D[chosen_D], columns] = 1.0
-    found, author, own = _estimates(told, above_PQ, below_PQ), str(part["author"][0]), bool(part["own"][0])
+    estimates, author, own = _estimates(detail, above_PQ, below_PQ), str(part["author"][0]), bool(part["own"][0])
     return [
-        Style(author, own, kind, int(below_PQ[:, 3 * number].sum()), *found[3 * number : 3 * number + 3])
+        Style(author, own, kind, int(below_PQ[:, 3 * number].sum()), *estimates[3 * number : 3 * number + 3])
         for number, kind in enumerate(kinds)
     ]
 
 
-def _estimates(told: ProblemDetail, above_PQ: Float, below_PQ: Float) -> list[Estimate]:
-    asked, stratum_P = told.comparison.question, _strata(told)
-    value_Q, ends = ratios(above_PQ, below_PQ, stratum_P, asked.replicates, asked.seed)
+def _estimates(detail: ProblemDetail, above_PQ: Float, below_PQ: Float) -> list[Estimate]:
+    question, stratum_P = detail.comparison.question, _strata(detail)
+    value_Q, ends = ratios(above_PQ, below_PQ, stratum_P, question.replicates, question.seed)
     return [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
 
 
-def _strata(told: ProblemDetail) -> Integer:
-    return strata(told.tally.benchmark_P)
+def _strata(detail: ProblemDetail) -> Integer:
+    return strata(detail.tally.benchmark_P)
 
 
-def _exp(one: Estimate) -> Estimate:
-    """Of a mean of minus log-probabilities, the perplexity."""
-    low, value, high = (float(np.exp(min(end, 700.0))) for end in (one.interval.low, one.value, one.interval.high))
+def _exp(estimate: Estimate) -> Estimate:
+    """The perplexity for a mean of minus log-probabilities; exp(700) is the largest power that a float holds."""
+    low, value, high = (
+        float(np.exp(min(end, 700.0))) for end in (estimate.interval.low, estimate.value, estimate.interval.high)
+    )
     return Estimate(value, Interval(low, high))
-
-
-def _mean(value_T: Float, weight_T: Float, some_T: np.ndarray) -> float:
-    return float(np.average(value_T[some_T], weights=weight_T[some_T]))
 
 
 # Quartiles of perplexity: how likely models find the samples of both runs, by the class of their problems.
@@ -228,66 +248,66 @@ class Spread:
     high: float  # quartile
 
 
-def perplexities(told: ProblemDetail) -> list[Spread]:
+def perplexities(detail: ProblemDetail) -> list[Spread]:
     """The spread of perplexity by run, scoring model, class and kind of trace; empty where nothing was scored.
 
-    A run has no spread of ALL under a model that has scored chosen samples alone (`only_chosen` says which).
+    A run has no spread of ALL_SAMPLES under a model that scored selected samples alone (`only_chosen` says which).
     """
     out = []
     for side, r in SIDES.items():
-        run = (told.comparison.before, told.comparison.after)[r]
+        run = (detail.comparison.before, detail.comparison.after)[r]
         for model in sorted(run.scores):
-            traces = _traces(told, r, run.scores[model])
-            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _unchosen(told, r, model, traces)}
+            traces = _traces(detail, r, run.scores[model])
+            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _unchosen(detail, r, model, traces)}
             out += _spreads(side, model, kinds)
     return out
 
 
-def only_chosen(found: list[Spread]) -> list[tuple[str, str]]:
-    """The run (before or after) and the model of scores that hold no first samples: all were chosen as correct."""
-    told = {(one.run, one.model) for one in found if one.traces == ALL_SAMPLES}
-    return list(dict.fromkeys((one.run, one.model) for one in found if (one.run, one.model) not in told))
+def only_chosen(spreads: list[Spread]) -> list[tuple[str, str]]:
+    """Run (before or after) and model of scores that have no first samples: all were selected as correct."""
+    unchosen = {(spread.run, spread.model) for spread in spreads if spread.traces == ALL_SAMPLES}
+    return list(
+        dict.fromkeys((spread.run, spread.model) for spread in spreads if (spread.run, spread.model) not in unchosen)
+    )
 
 
-def _known(told: ProblemDetail, r: int) -> pl.DataFrame:
-    """The problems of a comparison by a run's own ids, with their classes."""
-    classes = pl.DataFrame({"name": told.problems["problem"], "cls": told.class_P.tolist()})
-    own = told.comparison.counted.own[r].rename({"problem": "name", "own": "problem"})
+def _known(detail: ProblemDetail, r: int) -> pl.DataFrame:
+    """The problems of a comparison by this run's own ids, with their classes."""
+    classes = pl.DataFrame({"name": detail.problems["problem"], "cls": detail.class_P.tolist()})
+    own = detail.comparison.counted.own[r].rename({"problem": "name", "own": "problem"})
     return own.join(classes, on="name").select("problem", "cls")
 
 
-def _traces(told: ProblemDetail, r: int, scores: pl.LazyFrame) -> pl.DataFrame:
-    """Every scored trace: its perplexity (null: it has no sums), the class of its problem, whether it is correct."""
-    run = (told.comparison.before, told.comparison.after)[r]
-    scored = with_token_means(scores).select(
-        "problem", pl.col("index").cast(pl.Int64), pl.col("perplexity").fill_nan(None)
-    )
-    traces = scored.join(_known(told, r).lazy(), on="problem")
+def _traces(detail: ProblemDetail, r: int, scores: pl.LazyFrame) -> pl.DataFrame:
+    """Every scored sample: its perplexity (null: it has no score), the class of its problem, whether it is correct."""
+    run = (detail.comparison.before, detail.comparison.after)[r]
+    scored = with_token_means(scores).select("problem", pl.col("index").cast(pl.Int64), pl.col("perplexity").fill_nan(None))
+    traces = scored.join(_known(detail, r).lazy(), on="problem")
     if run.verdicts is None:
         return traces.with_columns(correct=pl.lit(False)).collect(engine="streaming")
     right = (pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value).fill_null(False).alias("correct")
-    said = run.verdicts.select("problem", pl.col("index").cast(pl.Int64), right)
-    joined = traces.join(said, on=KEY, how="left")
+    verdicts = run.verdicts.select("problem", pl.col("index").cast(pl.Int64), right)
+    joined = traces.join(verdicts, on=KEY, how="left")
     return joined.with_columns(pl.col("correct").fill_null(False)).collect(engine="streaming")
 
 
 def _spreads(side: str, model: str, kinds: dict[str, pl.DataFrame]) -> list[Spread]:
     out = []
     for kind, part in kinds.items():
-        for (name,), group in part.drop_nulls("perplexity").group_by("cls", maintain_order=True):
+        for (cell,), group in part.drop_nulls("perplexity").group_by("cls", maintain_order=True):
             low, median, high = np.quantile(group["perplexity"].to_numpy(), QUARTILES)
-            out.append(Spread(side, model, str(name), kind, group.height, float(low), float(median), float(high)))
-    return sorted(out, key=lambda one: (one.traces, one.problems))
+            out.append(Spread(side, model, str(cell), kind, group.height, float(low), float(median), float(high)))
+    return sorted(out, key=lambda spread: (spread.traces, spread.problems))
 
 
-def _unchosen(told: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
-    """Traces that no verdict has chosen: the first samples of each problem, as far as they are scored without a gap.
+def _unchosen(detail: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
+    """Samples that no verdict selected: the first ones of each problem, as far as they are scored without a gap.
 
-    How many were scored whatever their verdicts, the positions tell. Where there are none: only correct samples are
-    ever chosen, so the first ones reach to the last scored sample of any problem that is not correct, and no further.
+    The positions count how many were scored whatever their verdicts. Without positions (older scores): only correct
+    samples are ever selected, so first samples reach to the last scored sample, of any problem, that is not correct.
     """
-    run = (told.comparison.before, told.comparison.after)[r]
-    gaps = _gaps(run, _known(told, r), traces)
+    run = (detail.comparison.before, detail.comparison.after)[r]
+    gaps = _gaps(run, _known(detail, r), traces)
     heads = traces.join(gaps, on="problem", how="left").filter(
         pl.col("gap").is_null() | (pl.col("index") < pl.col("gap"))
     )
@@ -304,7 +324,7 @@ def _unchosen(told: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> 
 
 def _gaps(run: Run, known: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
     """The index of the first sample that has no score, of each problem that has one: problem, gap."""
-    if run.samples is None:  # then indices alone tell
+    if run.samples is None:  # then an index that is skipped is the only sign of a sample without a score
         order = pl.col("index").rank("ordinal").over("problem") - 1
         without = traces.filter(pl.col("index") != order).lazy()
     else:

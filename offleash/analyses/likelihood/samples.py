@@ -16,9 +16,9 @@ from offleash.data.verdict import Verdict
 from offleash.samplers.sampler import FINISHED, TRUNCATED, SamplingParams
 
 KEY = ["problem", "index"]
-# How far the sum that was noted at the draw may be from that of the text: rounding, of another engine too; a text that
-# is read as other tokens differs by far more.
-LEAST_APART, APART_A_TOKEN = 0.05, 0.005
+# How far the log-probability recorded in the draw may be from the score of the text, in nats, plus so much per token:
+# rounding, also between engines (vLLM draws, transformers scores). A text that is tokenised otherwise is off by more.
+TOLERANCE, TOLERANCE_PER_TOKEN = 0.05, 0.005
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class ScoredSamples:
     (sums of log-probability under the models' own distributions), law_before, law_after (under the laws of the runs:
     null where it is not known, minus infinity where the law excludes the sample), windowed, retokenised, unchosen
     (among the first samples of its problem, which were scored whatever their verdicts). All sums are
-    of the scored text: what was noted at the draw is of the one end that was drawn, where a model may have several, and
-    serves as a check alone.
+    of the scored text; what the draw recorded serves as a check only: it has the probability of the one end-of-text
+    token that was drawn, where a model may have several.
     """
 
     side: str
     frame: pl.DataFrame
     samples: int  # of the run, scored or not
-    unsummed: int  # scored, but without sums under one of the models
-    checked: int  # of those scored, whose tokens were noted at the draw; none where stop texts end samples
+    unsummed: int  # scored by both models, but without a log-probability under one of them
+    checked: int  # of those scored, whose token counts the draw recorded; none where stop texts end samples
 
     @property
     def retokenised(self) -> int:
@@ -49,23 +49,23 @@ class ScoredSamples:
         return int(self.frame["windowed"].sum())
 
 
-def scored_samples(told: ProblemDetail, r: int, laws: tuple[RunModel, RunModel]) -> ScoredSamples:
+def scored_samples(detail: ProblemDetail, r: int, laws: tuple[RunModel, RunModel]) -> ScoredSamples:
     """The samples of run r that both models have scored."""
-    one, law, side = told.comparison, laws[r], SIDES[r]
+    comparison, law, side = detail.comparison, laws[r], SIDES[r]
     samples = scan_shards(law.folder / "samples", SAMPLES)
     count = int(samples.select(pl.len()).collect(engine="streaming").item())
     other = SIDES[1 - r]
-    named = one.counted.own[r].join(_places(one), on="problem").select("place", problem="own")
+    named = comparison.counted.own[r].join(_places(comparison), on="problem").select("place", problem="own")
     drawn = samples.select(*KEY, "finish", "tokens", "entropy_raw", "logprob_sampled")
-    found = _scores(law, laws[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
-    whole = found.join(_scores(law, law), on=KEY, how="left")
-    judged = whole.join(_judged(law, one, r), on=KEY, how="left")
+    scores = _scores(law, laws[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
+    both = scores.join(_scores(law, law), on=KEY, how="left")
+    judged = both.join(_judged(law, comparison, r), on=KEY, how="left")
     judged = judged.with_columns(pl.col("judged").fill_null(False))
-    frame = _with_texts(judged.collect(engine="streaming"), samples, told)
+    frame = _with_texts(judged.collect(engine="streaming"), samples, detail)
     summed = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("place", "index")
     stopped = bool(law.decoding.stop)  # then the end is not scored, and nothing can be checked
     rows = summed.with_columns(
-        retokenised=pl.lit(False) if stopped else _read_otherwise(side, other),
+        retokenised=pl.lit(False) if stopped else _retokenised(side, other),
         windowed=(pl.col("windows_before") > 1) | (pl.col("windows_after") > 1),
         unchosen=_unchosen(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
         **{f"law_{name}": _law_sum(name, laws[place].decoding) for place, name in enumerate(SIDES)},
@@ -83,9 +83,10 @@ def scored_samples(told: ProblemDetail, r: int, laws: tuple[RunModel, RunModel])
 
 
 def _unchosen(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -> pl.Series:
-    """Whether samples stand before the first of their problem that has no score, and so were not chosen by a verdict.
+    """Whether samples come before the first unscored one of their problem, and so were not selected by a verdict.
 
-    Only correct samples are ever chosen: beyond the last scored one that is not correct, of any problem, all may be.
+    Only correct samples are ever selected. Where a problem has no gap, all of its samples may be correct and selected:
+    so none counts beyond the last scored sample, of any problem, that is not correct.
     """
     lacking = samples.select(KEY).join(scored.lazy().select(KEY), on=KEY, how="anti")
     gaps = lacking.group_by("problem").agg(gap=pl.col("index").min()).collect(engine="streaming")
@@ -97,24 +98,29 @@ def _unchosen(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -
     return joined.select(before & (pl.col("index") <= (-1 if last is None else last))).to_series()
 
 
-def _read_otherwise(side: str, other: str) -> pl.Expr:
-    """Whether a text is read as other tokens than were drawn: their number, or what was noted at the draw, is another.
+def _retokenised(side: str, other: str) -> pl.Expr:
+    """Whether a text is tokenised otherwise than it was drawn: its number of tokens or its log-probability differs.
 
-    Of an ended sample the draw's sum holds one end and the scored sum all of a model's ends, so the first may be lower;
-    its entropy is the same whichever end came.
+    Of a finished sample the draw recorded the probability of one end-of-text token, and the score sums all of a model's
+    end-of-text tokens, so the first may be lower; there the entropy is compared, which is the same whichever was drawn.
     """
     length, ended = pl.col(f"tokens_{side}"), (pl.col("finish") == FINISHED).fill_null(False)
-    room = LEAST_APART + APART_A_TOKEN * length
+    tolerance = TOLERANCE + TOLERANCE_PER_TOKEN * length
     gap = pl.col("logprob_sampled") - pl.col(f"sampled_{side}")
-    entropy = (pl.col("entropy_raw") - pl.col(f"entropy_{side}")).abs() > room
-    apart = (gap > room).fill_null(False) | pl.when(ended).then(entropy).otherwise(gap < -room).fill_null(False)
-    counted = (pl.col("tokens") != length) | (pl.col(f"tokens_{other}") != length)
-    return counted.fill_null(False) | apart
+    entropy = (pl.col("entropy_raw") - pl.col(f"entropy_{side}")).abs() > tolerance
+    differs = (gap > tolerance).fill_null(False) | pl.when(ended).then(entropy).otherwise(gap < -tolerance).fill_null(
+        False
+    )
+    other_count = (pl.col("tokens") != length) | (pl.col(f"tokens_{other}") != length)
+    return other_count.fill_null(False) | differs
 
 
-def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, told: ProblemDetail) -> pl.DataFrame:
-    """A hash of the text of each right sample on a problem that one model reached: which completions are different."""
-    crossed = np.flatnonzero(np.isin(told.class_P, ["E", "S"]))
+def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, detail: ProblemDetail) -> pl.DataFrame:
+    """A hash of the text of each correct sample on an E or S problem: the certain bound counts distinct completions.
+
+    Only there: texts are the bulk of a run, and nothing else needs them.
+    """
+    crossed = np.flatnonzero(np.isin(detail.class_P, ["E", "S"]))
     keys = frame.filter(pl.col("correct") & pl.col("place").is_in(crossed)).select(KEY)
     here = samples.filter(pl.col("problem").is_in(keys["problem"].unique().to_list()))
     texts = here.select(*KEY, pl.col("text").fill_null("").hash(seed=0)).join(keys.lazy(), on=KEY, how="semi")
@@ -124,9 +130,9 @@ def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, told: ProblemDetail)
 def _scores(law: RunModel, by: RunModel) -> pl.LazyFrame:
     name = scores_under(law.folder, by).name
     there = name in scored_models(law.folder)
-    found = scan_scores(law.folder, name) if there else pl.LazyFrame(schema=SCORES)
+    scores = scan_scores(law.folder, name) if there else pl.LazyFrame(schema=SCORES)
     side = by.side
-    return found.select(
+    return scores.select(
         *KEY,
         pl.col("tokens").alias(f"tokens_{side}"),
         pl.col("logprob_raw").alias(side),
@@ -139,8 +145,9 @@ def _scores(law: RunModel, by: RunModel) -> pl.LazyFrame:
 def _law_sum(side: str, decoding: SamplingParams) -> pl.Expr:
     """The log-probability of a sample as a whole completion under a law.
 
-    One that was cut is a completion only of a law that cuts there; one longer than the law allows is none of it. What
-    is not known to have ended, or was read in windows, has no probability that is known.
+    A truncated sample is a completion only under a law with the same token limit, and one longer than the limit is
+    impossible (minus infinity). Of a sample that is not known to have ended, or was scored in windows, the probability
+    is not known (null).
     """
     tokens, sums = pl.col(f"tokens_{side}"), pl.col(f"sampled_{side}")
     ended, cut = pl.col("finish") == FINISHED, pl.col("finish") == TRUNCATED
@@ -149,13 +156,17 @@ def _law_sum(side: str, decoding: SamplingParams) -> pl.Expr:
     return pl.when(known & possible).then(sums).when(known).then(pl.lit(float("-inf")))
 
 
-def _places(one: Comparison) -> pl.DataFrame:
-    return one.counted.problems.select("problem").with_row_index("place").with_columns(pl.col("place").cast(pl.Int64))
+def _places(comparison: Comparison) -> pl.DataFrame:
+    return (
+        comparison.counted.problems.select("problem")
+        .with_row_index("place")
+        .with_columns(pl.col("place").cast(pl.Int64))
+    )
 
 
-def _judged(law: RunModel, one: Comparison, r: int) -> pl.LazyFrame:
+def _judged(law: RunModel, comparison: Comparison, r: int) -> pl.LazyFrame:
     """Samples that have a verdict of the comparison's verifier, and whether it is correct or wrong (null: neither)."""
-    verdicts = open_run(law.folder, verifier=(one.before, one.after)[r].verifier).verdicts
+    verdicts = open_run(law.folder, verifier=(comparison.before, comparison.after)[r].verifier).verdicts
     assert verdicts is not None, "a run folder has samples"
     verdict = pl.col("verdict").cast(pl.String)
     read = verdict.is_in([Verdict.CORRECT.value, Verdict.WRONG.value])

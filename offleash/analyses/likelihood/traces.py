@@ -21,7 +21,7 @@ from offleash.files.rows import Row
 from offleash.progress import Progress
 from offleash.render.escape import valid_utf8
 from offleash.samplers.sampler import FINISHED, SamplingParams
-from offleash.scoring.shards import asked
+from offleash.scoring.shards import prompts_of
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import Scorer
@@ -39,11 +39,11 @@ LIKE = 2_000  # ids among which the nearest is looked for
 
 @dataclass(frozen=True)
 class ExternalTrace:
-    """One trace; the line of its row tells it apart."""
+    """One trace of the file."""
 
-    line: int
+    line: int  # of its row: what messages name it by
     problem: str  # as the row names it
-    place: int  # of its problem
+    place: int  # of its problem in the tally; -1 until that is looked up
     text: str
     author: str
     correct: bool | None  # None: the row does not say
@@ -52,15 +52,15 @@ class ExternalTrace:
 
 @dataclass(frozen=True)
 class TraceFile:
-    """The traces of a file, and what of it is none."""
+    """The traces of a file, and how many rows are left out."""
 
     path: Path
     rows: int
     traces: tuple[ExternalTrace, ...]
-    unknown: Mapping[str, str]  # ids of no problem here, and the nearest id that is one ("": none is near)
+    unknown: Mapping[str, str]  # ids that no run has, and the most similar id that one has ("": none is similar)
     unknown_rows: int
     empty: int
-    duplicates: int  # rows that an earlier one repeats
+    duplicates: int  # rows that repeat an earlier one
 
 
 def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str] | None = None) -> TraceFile:
@@ -84,14 +84,14 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
             place = places[row.problem]
             first = seen.setdefault((place, row.author, row.text), replace(row, place=place))
             duplicates += first.line != row.line
-            _refuse_two_words(path, first, row)
+            _refuse_contradiction(path, first, row)
             if first.correct is None:
                 seen[place, row.author, row.text] = replace(first, correct=row.correct)
     _refuse_nothing(path, len(rows), seen, strangers, places, empty)
     return TraceFile(path, len(rows), tuple(seen.values()), strangers, unknown_rows, empty, duplicates)
 
 
-def _refuse_two_words(path: Path, first: ExternalTrace, row: ExternalTrace) -> None:
+def _refuse_contradiction(path: Path, first: ExternalTrace, row: ExternalTrace) -> None:
     if first.correct is not row.correct and None not in (first.correct, row.correct):
         raise OffleashError(
             f"{path}: rows {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is once "
@@ -155,8 +155,8 @@ SCORE_FILE = FileKind(
     example='{"trace": ..., "sums": ...}',
     fix="Delete the file to score the traces again.",
 )
-AT_A_TIME, LETTERS_AT_A_TIME = 256, 4 << 20
-NO_PROMPT = "its problem has no text to ask, or images"
+AT_A_TIME, LETTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
+NO_PROMPT = "its problem has no prompt text, or has images"
 
 
 @dataclass(frozen=True)
@@ -169,38 +169,41 @@ class TraceRequest:
 
 
 def wanted_by(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
-    """The traces after the prompts of a run; `own` has the run's own ids of the problems."""
-    prompts = asked(law.folder)
-    found = []
-    for one in traces:
-        prompt, images = prompts.get(own[one.place], (None, False))
-        found.append(None if prompt is None or images else Trace(prompt, one.text, one.ended))
-    return TraceRequest(law, tuple(found), tuple("" if one is None else _key(one) for one in found))
+    """The traces after the prompts of a run; `own` has the run's own ids of the problems, by row.
+
+    Each run's model reads a trace after the prompt that the run was drawn with: the prompts of the two may differ.
+    """
+    prompts = prompts_of(law.folder)
+    placed = []
+    for trace in traces:
+        prompt, images = prompts.get(own[trace.place], (None, False))
+        placed.append(None if prompt is None or images else Trace(prompt, trace.text, trace.ended))
+    return TraceRequest(law, tuple(placed), tuple("" if trace is None else _key(trace) for trace in placed))
 
 
-def standing(law: RunModel) -> dict[str, Sums]:
-    """Scores of traces that a run's model has given before, by trace; refused if they were made in another way."""
-    found: dict[str, Sums] = {}
+def stored_scores(law: RunModel) -> dict[str, Sums]:
+    """Stored scores of traces by a run's model, by the trace's key; refused if they were made differently."""
+    scores: dict[str, Sums] = {}
     rows = _lines(_file(law))
     if rows:
         refuse_other_scores(_file(law), law, score_differences(law, rows[0]))
     for row in rows:
         key, sums = row.get("trace"), row.get("sums")
         if isinstance(key, str) and isinstance(sums, dict):
-            found[key] = Sums(sums.get("tokens"), sums.get("logprob_raw"), windows=sums.get("windows"),
+            scores[key] = Sums(sums.get("tokens"), sums.get("logprob_raw"), windows=sums.get("windows"),
                               reason=str(sums.get("reason") or ""))  # fmt: skip
-    return found
+    return scores
 
 
 def missing(wanted: TraceRequest) -> list[Trace]:
     """The traces that have no score yet, each once."""
-    there = standing(wanted.law)
+    scores = stored_scores(wanted.law)
     pairs = zip(wanted.key_T, wanted.trace_T, strict=True)
-    return list({key: trace for key, trace in pairs if trace is not None and key not in there}.values())
+    return list({key: trace for key, trace in pairs if trace is not None and key not in scores}.values())
 
 
 def score_traces(law: RunModel, traces: Sequence[Trace], scorer: "Scorer", progress: Progress) -> None:
-    """Score traces under the model's own distribution and keep what it says; a kill loses the part in work."""
+    """Score traces under the model's own distribution and append the scores; a kill loses the current batch."""
     file, done = _file(law), 0
     with append_to_run(law.folder):
         file.parent.mkdir(exist_ok=True)
@@ -225,25 +228,25 @@ def score_traces(law: RunModel, traces: Sequence[Trace], scorer: "Scorer", progr
 
 
 def sums_of(wanted: TraceRequest) -> list[Sums]:
-    """What stands for each trace; without sums where nothing does."""
-    there = standing(wanted.law)
+    """The stored score of each trace; one without a log-probability, and with the reason, where there is none."""
+    scores = stored_scores(wanted.law)
     return [
-        Sums(None, reason=NO_PROMPT) if trace is None else there.get(key, Sums(None, reason="not scored"))
+        Sums(None, reason=NO_PROMPT) if trace is None else scores.get(key, Sums(None, reason="not scored"))
         for trace, key in zip(wanted.trace_T, wanted.key_T, strict=True)
     ]
 
 
 def _claim(file: Path, law: RunModel, scorer: "Scorer") -> None:
-    """The file belongs to one model as it is loaded; what a kill left of a line is cut off."""
+    """Check that the file's scores are by this model as it is loaded now, and cut off a line that a kill left."""
     rows, about = _lines(file), scorer.about
-    told = {"fingerprint": about.fingerprint, "raw": about.raw, "settings": dict(about.settings)}
+    identity = {"fingerprint": about.fingerprint, "raw": about.raw, "settings": dict(about.settings)}
     if not rows:
         file.unlink(missing_ok=True)
-        _append(file, [{"schema": 1, "model": str(law.model), **told}])
+        _append(file, [{"schema": 1, "model": str(law.model), **identity}])
         return
     first = rows[0]
-    compared = [name for name in told if name in first]  # older files lack some
-    refuse_other_scores(file, law, differences(*({name: of[name] for name in compared} for of in (first, told))))
+    compared = [name for name in identity if name in first]  # older files lack some
+    refuse_other_scores(file, law, differences(*({name: of[name] for name in compared} for of in (first, identity))))
     text = file.read_bytes()
     if not text.endswith(b"\n"):
         whole = len(rows) > text.count(b"\n")  # only the line feed was lost: the row was read, and is kept
@@ -256,7 +259,7 @@ def _append(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
         with file.open("a", encoding="utf-8") as opened:
             opened.write(text)
     except OSError as error:
-        raise OffleashError(f"{file} could not be written ({error.strerror}); make room for it.") from None
+        raise OffleashError(f"{file} could not be written ({error.strerror}). Free some disk space.") from None
 
 
 def _lines(file: Path) -> list[Mapping[str, object]]:

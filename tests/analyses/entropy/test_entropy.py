@@ -249,7 +249,7 @@ def test_answer_entropy_of_a_real_problem_is_that_of_scipy(tmp_path: Path) -> No
     rows = [{"id": "q06", "gold": gold, "prediction": a, "correct": a == gold} for a in given["answers"]]
     log_file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     times = Counter(given["answers"])
-    found = of([str(log_file)], asked=FEW)
+    found = of([str(log_file)], question=FEW)
     assert (found.k, len(times)) == (80, 15)
     assert mean(found, ANSWER) == pytest.approx([scipy_entropy(list(times.values()))], abs=1e-12)
     assert mean(found, ANSWER) == pytest.approx([1.4797], abs=5e-5)

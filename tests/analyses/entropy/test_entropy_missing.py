@@ -29,7 +29,7 @@ def test_scores_of_the_own_model_serve_where_the_draw_kept_none() -> None:
     picked = replace(own, scores={"me": scores({p: {1: 2.0} for p in told})})
     refused = entropies([picked], FEW).tokens[0]
     assert refused.entropy_P is None
-    assert "chosen samples" in refused.reason
+    assert "selected samples" in refused.reason
 
 
 def test_samples_scored_as_correct_beside_the_first_ones_do_not_count() -> None:
@@ -41,7 +41,7 @@ def test_samples_scored_as_correct_beside_the_first_ones_do_not_count() -> None:
     assert found.measures[TOKEN].value_PR[:, 0].tolist() == [1.0] * 6
     assert found.tokens[0].samples == 6
     wrong = replace(own, positions={"me": placed([(p, "samples", 0, 2, 0.0) for p in told])})
-    assert "chosen samples" in entropies([wrong], FEW).tokens[0].reason
+    assert "selected samples" in entropies([wrong], FEW).tokens[0].reason
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
@@ -59,7 +59,7 @@ def test_a_log_without_answers_is_told_how_to_name_their_column(tmp_path: Path) 
     file = tmp_path / "log.jsonl"
     rows = [{"problem": f"p{i % 2}", "answer": str(i % 2), "said": str(i), "correct": i % 3 == 0} for i in range(8)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    why = of([str(file)], asked=FEW).measures[ANSWER].reasons["log"]
+    why = of([str(file)], question=FEW).measures[ANSWER].reasons["log"]
     assert "--map answer=COLUMN" in why
     named = of([str(file)], LoadOptions(Options(columns={"answer": "said"})), FEW)
     assert mean(named, ANSWER) == pytest.approx([log(4)])

@@ -100,7 +100,7 @@ def test_the_tables_show_every_measure_the_square_positions_and_distinct_answers
     for words in (
         *("accuracy, avg@4", "length, tokens", "token entropy, nats", "answer entropy (unread = NA)", "equal n"),
         *("token entropy up", "answers down", "first token", "last token", "top 20% of tokens hold"),
-        *("different answers in k samples", "kept when it was drawn"),
+        *("different answers in k samples", "recorded in the draw"),
     ):
         assert words in text
     three = printed(entropies([*pair(), world("step", ["7"] * 4, 0.1)], FEW))

@@ -67,23 +67,25 @@ def test_the_certain_bound_never_exceeds_the_exact_mass_and_the_estimate_is_near
     for row in found.cross.rows:
         (other,) = (side for side in SEEDS if side != row.finder)
         truth = mass(exact[other], row.problem)
-        assert 0 < row.bound <= truth + 1e-6
+        assert 0 < row.certain_bound <= truth + 1e-6
         expected, error = seen_mass(both(exact, row.finder), row, row.drawn)
         assert expected <= truth + 1e-6
         assert row.estimate == pytest.approx(expected, abs=4 * error)
-        assert row.low == pytest.approx(0.05 * row.estimate)
-        assert 1 <= row.effective <= row.successes
+        assert row.bound_95 == pytest.approx(0.05 * row.estimate)
+        assert 1 <= row.effective_samples <= row.successes
         assert (row.unusable, row.excluded) == (0, 0)
 
 
 def test_the_reading_says_what_the_bound_shows_and_never_new(told: Told) -> None:
     found, _ = told
     for row in found.cross.rows:
-        low = max(row.bound, row.low) if row.effective >= 5 else row.bound
-        assert row.again == pytest.approx(1 - (1 - low) ** found.cross.k)
-        wanted = Reach.MISSED if low > found.cross.epsilon else Reach.WITHIN if row.again >= 0.05 else Reach.OPEN
+        low = max(row.certain_bound, row.bound_95) if row.effective_samples >= 5 else row.certain_bound
+        assert row.chance_within_k == pytest.approx(1 - (1 - low) ** found.cross.k)
+        wanted = (
+            Reach.MISSED if low > found.cross.epsilon else Reach.WITHIN if row.chance_within_k >= 0.05 else Reach.OPEN
+        )
         assert row.reading is wanted
-        assert row.certain or row.estimated
+        assert row.reading_is_certain or row.estimated
         assert row.other_drawn == K
         assert row.other_successes > 0  # k is small here: all of the other's samples show it
     assert not any("new" in reading.value or "under" in reading.value for reading in Reach)
@@ -120,9 +122,9 @@ def test_swapping_the_runs_swaps_found_and_lost_and_the_two_divergences(told: To
     before, after = (str(law.folder) for law in found.laws)
     other = report(after, before, at=4)
     cell = {"E": "S", "S": "E"}
-    numbers = {(row.problem, row.cell): (row.bound, row.estimate, row.reading) for row in found.cross.rows}
+    numbers = {(row.problem, row.cell): (row.certain_bound, row.estimate, row.reading) for row in found.cross.rows}
     assert numbers == {
-        (row.problem, cell[row.cell]): (row.bound, row.estimate, row.reading) for row in other.cross.rows
+        (row.problem, cell[row.cell]): (row.certain_bound, row.estimate, row.reading) for row in other.cross.rows
     }
     lengths = [one.sequence["all"].value for one in found.leash.divergences]
     assert lengths == pytest.approx([one.sequence["all"].value for one in reversed(other.leash.divergences)])
@@ -136,7 +138,7 @@ def test_two_runs_of_one_model_are_no_leash_apart_and_every_weight_is_one(tmp_pa
     assert found.cross.rows
     for row in found.cross.rows:
         assert row.estimate == pytest.approx(row.successes / row.drawn, rel=1e-3)
-        assert row.effective == pytest.approx(row.successes, rel=1e-3)
+        assert row.effective_samples == pytest.approx(row.successes, rel=1e-3)
 
 
 def test_under_a_decoding_the_laws_are_those_of_the_decoding_and_there_is_no_divergence(
@@ -151,7 +153,7 @@ def test_under_a_decoding_the_laws_are_those_of_the_decoding_and_there_is_no_div
     assert found.cross.rows
     for row in found.cross.rows:
         (other,) = (side for side in SEEDS if side != row.finder)
-        assert row.bound <= mass(exact[other], row.problem) + 1e-6
+        assert row.certain_bound <= mass(exact[other], row.problem) + 1e-6
         expected, error = seen_mass(both(exact, row.finder), row, row.drawn)
         assert row.estimate == pytest.approx(expected, abs=4 * error + 1e-6)
     assert any(row.excluded for row in found.cross.rows)  # the other's law cuts a token of them
@@ -171,7 +173,7 @@ def test_texts_that_are_read_as_other_tokens_are_counted_and_weigh_nothing(tmp_p
     assert found.cross.rows
     for row in found.cross.rows:
         (other,) = (side for side in SEEDS if side != row.finder)
-        assert row.bound <= mass(exact[other], row.problem) + 1e-6
+        assert row.certain_bound <= mass(exact[other], row.problem) + 1e-6
         expected, error = seen_mass(both(exact, row.finder), row, row.drawn)
         assert row.estimate == pytest.approx(expected, abs=4 * error)
     assert any(row.unusable for row in found.cross.rows)
