@@ -1,137 +1,121 @@
-"""Results of `offleash score` as JSON, text and tables, for run folders and for files of rows."""
+"""Results of `offleash score` as JSON and in words with a table, for run folders and for files of rows."""
 
 from collections.abc import Mapping, Sequence
 
 from offleash.render.escape import clean
-from offleash.render.json import number
+from offleash.render.json import Json, encode
 from offleash.render.numbers import duration
 from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.scoring.rows import ScoredRow
 from offleash.scoring.score import ALL, ScoredFile, ScoredRun, Summary
 
+DECODED = ("temperature", "top_p", "top_k", "min_p")  # what changes the probability of a given text, in this order
 HEAD = ("", "samples", "tokens", "log-prob/token", "spread", "entropy/token", "perplexity", "quartiles", "pooled")
 
 
-def scored_document(runs: Sequence[ScoredRun]) -> dict[str, object]:
-    """Scored runs as JSON."""
-    return {
-        "schema": 1,
-        "runs": [
-            {
-                "folder": str(one.folder),
-                "scores": str(one.scores),
-                "model": one.scoring.model,
-                "decoding": _decoding(one.scoring.decoding),
-                "new": one.new,
-                "verifier": one.verifier,
-                "groups": {name: summary_document(group) for name, group in one.groups.items()},
-                "reasons": dict(one.reasons),
-                "own": one.own,
-                "compared": one.compared,
-                "retokenised": one.retokenised,
-                "seconds": round(one.seconds, 3),
-                "notes": notes(one),
-            }
-            for one in runs
-        ],
-    }
+def scored_document(runs: Sequence[ScoredRun]) -> Json:
+    """Scored runs as JSON; unknown and infinite numbers are null."""
+    document: Json = encode(
+        {
+            "schema": 1,
+            "runs": [
+                {
+                    "folder": run.folder,
+                    "scores": run.scores,
+                    "model": run.scoring.model,
+                    "decoding": {name: run.scoring.decoding.document()[name] for name in DECODED},
+                    "new": run.new,
+                    "verifier": run.verifier,
+                    "groups": run.groups,
+                    "reasons": run.reasons,
+                    "own": run.own,
+                    "compared": run.compared,
+                    "retokenised": run.retokenised,
+                    "seconds": round(run.seconds, 3),
+                    "notes": notes(run),
+                }
+                for run in runs
+            ],
+        }
+    )
+    return document
 
 
-def summary_document(one: Summary) -> dict[str, object]:
-    """One group of traces as JSON."""
-    return {
-        "samples": one.samples,
-        "scored": one.scored,
-        "empty": one.empty,
-        "left_out": one.left_out,
-        "windowed": one.windowed,
-        "tokens": one.tokens,
-        "logprob": number(one.logprob),
-        "logprob_spread": number(one.logprob_spread),
-        "logprob_pooled": number(one.logprob_pooled),
-        "entropy": number(one.entropy),
-        "entropy_spread": number(one.entropy_spread),
-        "entropy_pooled": number(one.entropy_pooled),
-        "perplexity": number(one.perplexity),
-        "perplexity_quartiles": None
-        if one.perplexity_quartiles is None
-        else [number(end) for end in one.perplexity_quartiles],
-        "perplexity_pooled": number(one.perplexity_pooled),
-    }
-
-
-def row_document(one: ScoredRow) -> dict[str, object]:
+def row_document(row: ScoredRow) -> Json:
     """One row's sums as JSON; minus infinity, which JSON lacks, is null with `left_out`."""
-    sums = one.sums
-    row: dict[str, object] = {
-        "id": one.row.id,
+    sums = row.sums
+    document: Json = {
+        "id": row.row.id,
         "tokens": sums.tokens,
-        "logprob_raw": number(sums.logprob_raw),
-        "entropy_raw": number(sums.entropy_raw),
-        "logprob_sampled": number(sums.logprob_sampled),
-        "entropy_sampled": number(sums.entropy_sampled),
-        "perplexity": number(one.sums.perplexity),
+        "logprob_raw": sums.logprob_raw,
+        "entropy_raw": sums.entropy_raw,
+        "logprob_sampled": sums.logprob_sampled,
+        "entropy_sampled": sums.entropy_sampled,
+        "perplexity": sums.perplexity,
     }
     if sums.logprob_sampled == float("-inf"):
-        row["left_out"] = True
+        document["left_out"] = True
     if sums.windows is not None and sums.windows > 1:
-        row["windows"] = sums.windows
+        document["windows"] = sums.windows
     if sums.reason:
-        row["reason"] = sums.reason
-    return row
+        document["reason"] = sums.reason
+    encoded: Json = encode(document)
+    return encoded
 
 
-def scored_text(one: ScoredRun) -> str:
+def scored_text(scored: ScoredRun) -> str:
     """A scored run in words and a table."""
-    whole = one.groups[ALL]
+    summary = scored.groups[ALL]
     lines = [
-        f"{one.folder}: {whole.scored:,} of {whole.samples:,} samples scored by {one.scoring.model}, "
-        f"{_law(one.scoring.decoding)}"
+        f"{scored.folder}: {summary.scored:,} of {summary.samples:,} samples scored by {scored.scoring.model}, "
+        f"{_law(scored.scoring.decoding)}"
     ]
-    if one.new < whole.samples:
-        lines.append(f"  {one.new:,} scored now in {duration(one.seconds)}, {whole.samples - one.new:,} were there")
+    if scored.new < summary.samples:
+        lines.append(
+            f"  {scored.new:,} scored now in {duration(scored.seconds)}, {summary.samples - scored.new:,} were stored"
+        )
     else:
-        lines.append(f"  in {duration(one.seconds)}, into {one.scores}")
-    lines += _table(one.groups)
-    if one.verifier:
-        lines.append(f"  verdicts of {one.verifier}")
-    return "\n".join(lines + [f"  {clean(note)}" for note in notes(one)])
+        lines.append(f"  in {duration(scored.seconds)}, into {scored.scores}")
+    lines += _table(scored.groups)
+    if scored.verifier:
+        lines.append(f"  verdicts of {scored.verifier}")
+    return "\n".join(lines + [f"  {clean(note)}" for note in notes(scored)])
 
 
-def file_text(one: ScoredFile) -> str:
+def file_text(scored: ScoredFile) -> str:
     """A scored file of rows in words and a table."""
-    head = f"{one.path}: {one.summary.scored:,} of {one.summary.samples:,} rows scored by {one.model}"
-    lines = [f"{head}, {_law(one.decoding)}", *_table({ALL: one.summary})]
-    return "\n".join(lines + [f"  {clean(note)}" for note in _notes(one.summary, one.reasons, one.decoding)])
+    head = f"{scored.path}: {scored.summary.scored:,} of {scored.summary.samples:,} rows scored by {scored.model}"
+    lines = [f"{head}, {_law(scored.decoding)}", *_table({ALL: scored.summary})]
+    return "\n".join(lines + [f"  {clean(note)}" for note in _notes(scored.summary, scored.reasons, scored.decoding)])
 
 
-def notes(one: ScoredRun) -> list[str]:
-    """What a reader of the scores should know."""
-    said = _notes(one.groups[ALL], one.reasons, one.scoring.decoding)
-    if one.retokenised:
-        said.append(
-            f"{one.retokenised:,} of {one.compared:,} samples ({one.retokenised / one.compared:.1%}) have another "
-            "number of tokens when their text is read than when they were drawn; their sums are those of the text."
+def notes(run: ScoredRun) -> list[str]:
+    """What a reader of the scores should know before using them."""
+    out = _notes(run.groups[ALL], run.reasons, run.scoring.decoding)
+    if run.retokenised:
+        out.append(
+            f"{run.retokenised:,} of {run.compared:,} samples ({run.retokenised / run.compared:.1%}) are "
+            "tokenised into another number of tokens than were drawn; their scores are those of the text."
         )
-    if one.stopped_by_text:
-        said.append("The run was drawn with stop texts, so no sample is scored with an end.")
-    if one.other_template:
-        said.append("Prompts become another text for this model than for the one that drew the run (chat template).")
-    return said
+    if run.stopped_by_text:
+        out.append("The run was drawn with stop texts, so ends of samples are not scored.")
+    if run.other_template:
+        out.append("The chat template of this model makes other prompts than that of the model that drew the run.")
+    return out
 
 
-def _notes(whole: Summary, reasons: Mapping[str, int], decoding: SamplingParams) -> list[str]:
-    said = [f"{count:,} without sums: {reason}." for reason, count in reasons.items()]
-    if whole.empty:
-        said.append(f"{whole.empty:,} have no token: their sums are 0 and they have no perplexity.")
-    if whole.windowed:
-        said.append(
-            f"{whole.windowed:,} are longer than the model's context and were read in windows, each after half a "
-            "context of what stands before it."
+def _notes(summary: Summary, reasons: Mapping[str, int], decoding: SamplingParams) -> list[str]:
+    out = [f"{count:,} without scores: {reason}." for reason, count in reasons.items()]
+    if summary.empty:
+        out.append(f"{summary.empty:,} have no tokens: their sums are 0 and they have no perplexity.")
+    if summary.windowed:
+        out.append(
+            f"{summary.windowed:,} are longer than the model's context and were scored in windows, each with half a "
+            "context of preceding text."
         )
-    if whole.left_out:
-        said.append(f"{whole.left_out:,} hold a token that this decoding ({_law(decoding)}) would never draw.")
-    return said
+    if summary.left_out:
+        out.append(f"{summary.left_out:,} contain a token that this decoding ({_law(decoding)}) cannot draw.")
+    return out
 
 
 def _table(groups: Mapping[str, Summary]) -> list[str]:
@@ -147,18 +131,18 @@ def _padded(row: tuple[str, ...], widths: list[int]) -> list[str]:
     ]
 
 
-def _cells(name: str, one: Summary) -> tuple[str, ...]:
-    ends = one.perplexity_quartiles
+def _cells(name: str, summary: Summary) -> tuple[str, ...]:
+    ends = summary.perplexity_quartiles
     return (
         name,
-        f"{one.samples:,}",
-        f"{one.tokens:,}",
-        _number(one.logprob),
-        _number(one.logprob_spread),
-        _number(one.entropy),
-        _number(one.perplexity),
+        f"{summary.samples:,}",
+        f"{summary.tokens:,}",
+        _number(summary.logprob),
+        _number(summary.logprob_spread),
+        _number(summary.entropy),
+        _number(summary.perplexity),
         "-" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}",
-        _number(one.perplexity_pooled),
+        _number(summary.perplexity_pooled),
     )
 
 
@@ -167,11 +151,6 @@ def _number(value: float | None) -> str:
 
 
 def _law(decoding: SamplingParams) -> str:
-    """A decoding as it bears on given texts: their length is given too."""
+    """A decoding without its token limit, which does not change the probability of a given text."""
     words = decoding_text(decoding).split(", at most ")[0]
     return "its own distribution" if decoding.plain else words
-
-
-def _decoding(decoding: SamplingParams) -> dict[str, object]:
-    document = decoding.document()
-    return {name: document[name] for name in ("temperature", "top_p", "top_k", "min_p")}

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # Whose scores: one model and decoding per folder; others are refused, before loading the model where possible.
 
 
-DECODED = ("temperature", "top_p", "min_p", "top_k")  # what bears on given texts
+DECODED = ("temperature", "top_p", "min_p", "top_k")  # what changes the probability of a given text; lengths do not
 Words = Mapping[str, object]
 
 
@@ -71,14 +71,14 @@ def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer:
 
 
 def refuse_other_words(folder: Path, name: str, model: str, decoding: SamplingParams) -> None:
-    """Refuse early what can be told before a model is loaded."""
+    """Refuse scores of another model or decoding by their names, before a model is loaded."""
     old = read_about(folder, name)
     if old is not None:
         _refuse(folder, name, old, {"model": model, "decoding": _decoded(decoding)})
 
 
 def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) -> None:
-    """Refuse a run of which nothing could be scored, in the words of the scoring itself."""
+    """Refuse a run of which nothing could be scored, with the messages of the scoring, before a model is loaded."""
     shards = RunFolder(folder).sample_shards()
     for shard in shards:
         check_schema(shard, SAMPLES)
@@ -95,15 +95,17 @@ def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) 
 
 
 def no_texts(folder: Path) -> OffleashError:
-    return OffleashError(f"{folder} keeps no texts of samples, so there is nothing to score; import with --texts.")
+    return OffleashError(f"{folder} keeps no texts of samples, so there is nothing to score. Import it with --texts.")
 
 
 def no_verdicts(run: str) -> OffleashError:
-    return OffleashError(f"{run} has no verdicts, so none of its samples is known to be correct; verify it.")
+    return OffleashError(
+        f"{run} has no verdicts, so none of its samples is known to be correct. Run offleash verify first."
+    )
 
 
 def template_of(scorer: "Scorer") -> str | None:
-    """Hash of what a fixed prompt becomes; as a draw notes it."""
+    """Hash of what the chat template makes of a fixed prompt, as a draw records it: equal hashes, equal templates."""
     prompt = scorer.rendered_prompt(PROBE)
     return None if prompt is None else prompt_hash(prompt)
 
@@ -128,23 +130,26 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True)
 class Summary:
-    """One group of traces. Means are over traces, each the mean over its tokens; None where no trace has tokens."""
+    """One group of traces. Means are over traces, each the mean over its tokens; None where no trace has tokens.
+
+    The fields, in this order, are the keys of the JSON.
+    """
 
     samples: int
-    scored: int  # with sums
-    empty: int  # of them without a token: they have no mean and no perplexity
+    scored: int  # with a log-probability
+    empty: int  # of the scored: without a token, so they have no mean and no perplexity
+    left_out: int  # traces with a token that the decoding cannot draw: their log-probability is minus infinity
+    windowed: int  # traces longer than the model's context, scored in windows
     tokens: int  # of those scored
-    logprob: float | None  # a token
+    logprob: float | None  # per token
     logprob_spread: float | None  # standard deviation over traces
     logprob_pooled: float | None  # all tokens of all traces as one
-    entropy: float | None  # a token; mean over the traces of a problem, then over problems, as the paper has it
+    entropy: float | None  # per token; mean over the traces of a problem, then over problems, as in the paper
     entropy_spread: float | None  # standard deviation over traces
     entropy_pooled: float | None
-    perplexity: float | None  # median over traces
+    perplexity: float | None  # median over traces: a mean would be the few traces that the model finds impossible
     perplexity_quartiles: tuple[float, float] | None
     perplexity_pooled: float | None
-    windowed: int  # traces longer than the model's context, read in parts
-    left_out: int  # traces with a token that the decoding leaves out: its log-probability is minus infinity
 
 
 def summaries(scores: pl.LazyFrame, verdicts: pl.LazyFrame | None = None) -> dict[str, Summary]:
@@ -163,22 +168,24 @@ def summaries(scores: pl.LazyFrame, verdicts: pl.LazyFrame | None = None) -> dic
 def summary(traces: pl.DataFrame) -> Summary:
     """The summary of traces that have means per token (with_token_means)."""
     scored = traces.filter(pl.col("logprob_raw").is_not_null())
-    some = scored.filter(pl.col("tokens") > 0)
+    with_tokens = scored.filter(pl.col("tokens") > 0)
     tokens = int(scored["tokens"].cast(pl.Int64).sum())
-    pooled = (_float(some["logprob_raw"].sum()), _float(some["entropy_raw"].sum())) if tokens else (None, None)
-    logprob_pooled, entropy_pooled = (None if one is None else one / tokens for one in pooled)
-    low, median, high = (_float(some["perplexity"].quantile(share, "linear")) for share in QUARTILES)
-    by_problem = some.group_by("problem").agg(pl.col("mean_entropy").mean())["mean_entropy"]
+    pooled = (
+        (_float(with_tokens["logprob_raw"].sum()), _float(with_tokens["entropy_raw"].sum())) if tokens else (None, None)
+    )
+    logprob_pooled, entropy_pooled = (None if total is None else total / tokens for total in pooled)
+    low, median, high = (_float(with_tokens["perplexity"].quantile(share, "linear")) for share in QUARTILES)
+    by_problem = with_tokens.group_by("problem").agg(pl.col("mean_entropy").mean())["mean_entropy"]
     return Summary(
         samples=traces.height,
         scored=scored.height,
-        empty=scored.height - some.height,
+        empty=scored.height - with_tokens.height,
         tokens=tokens,
-        logprob=_float(some["mean_logprob"].mean()),
-        logprob_spread=_float(some["mean_logprob"].std()),
+        logprob=_float(with_tokens["mean_logprob"].mean()),
+        logprob_spread=_float(with_tokens["mean_logprob"].std()),
         logprob_pooled=logprob_pooled,
         entropy=_float(by_problem.mean()),
-        entropy_spread=_float(some["mean_entropy"].std()),
+        entropy_spread=_float(with_tokens["mean_entropy"].std()),
         entropy_pooled=entropy_pooled,
         perplexity=median,
         perplexity_quartiles=None if low is None or high is None else (low, high),
@@ -189,8 +196,8 @@ def summary(traces: pl.DataFrame) -> Summary:
 
 
 def _judged(scores: pl.LazyFrame, verdicts: pl.LazyFrame) -> pl.LazyFrame:
-    said = verdicts.select("problem", "index", pl.col("verdict").cast(pl.String))
-    joined = scores.join(said, on=["problem", "index"], how="left")
+    labels = verdicts.select("problem", "index", pl.col("verdict").cast(pl.String))
+    joined = scores.join(labels, on=["problem", "index"], how="left")
     return joined.with_columns(pl.col("verdict").fill_null(UNVERIFIED))
 
 
@@ -203,7 +210,7 @@ def _float(value: object) -> float | None:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What samples are to be scored with."""
+    """The model and decoding that samples are scored with, and the name under which scores are stored."""
 
     model: str  # as the user names it
     decoding: SamplingParams
@@ -213,20 +220,20 @@ class Scoring:
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """What the scores of a run come to."""
+    """A scored run: how much was done now, and summaries of all of its scores."""
 
     folder: Path
     scores: Path
     scoring: Scoring
     new: int  # samples scored in this call
     groups: Mapping[str, Summary]
-    reasons: Mapping[str, int]  # why samples have no sums
+    reasons: Mapping[str, int]  # why samples have no scores, and how many
     verifier: str | None
     own: bool  # the run was drawn from this model
-    compared: int  # of its own samples: those whose tokens were counted when they were drawn
-    retokenised: int  # of these: those whose text has another number of tokens when it is read
-    stopped_by_text: bool  # the run's decoding has stop texts: nothing says which samples ended by themselves
-    other_template: bool  # prompts become another text than for the model that drew the run
+    compared: int  # of its own samples: those whose number of tokens the draw recorded
+    retokenised: int  # of these: those whose text is tokenised into another number of tokens
+    stopped_by_text: bool  # the run's decoding has stop texts: it is not known which samples ended by themselves
+    other_template: bool  # the chat template makes other prompts than that of the model that drew the run
     seconds: float
 
 
@@ -237,9 +244,14 @@ def score_run(
     progress: Progress = silent,
     selection: Selection | None = None,
 ) -> ScoredRun:
-    """Score every sample of a run folder, or those that are chosen, that has no score under this name yet."""
+    """Score the samples of a run folder, all or a selection, that have no score under this name yet.
+
+    Shards of scores are written as they are done, so an interrupted call is resumed by the same call.
+    """
     started = time.monotonic()
-    run = open_run(folder, verifier=scoring.verifier)  # before hours of work: it may ask for a verifier's name
+    run = open_run(
+        folder, verifier=scoring.verifier
+    )  # before hours of work: it refuses a run whose verifier has to be named
     origin = read_origin(folder)
     stopped = bool(origin and origin.decoding.get("stop"))
     with append_to_run(folder) as opened:
@@ -254,7 +266,7 @@ def score_run(
         work = RunScorer(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)
         new = work.all(shards)
     if not any(scores_folder(folder, scoring.name).glob(SHARD)):
-        raise OffleashError(f"{folder} has no sample that is asked for (--first, --only): nothing was scored.")
+        raise OffleashError(f"{folder} has no sample that matches --first and --only, so nothing was scored.")
     scores, samples = scan_scores(folder, scoring.name), scan_shards(folder / "samples", SAMPLES)
     own = origin is not None and _drew(origin, scorer)
     compared, retokenised = _token_counts(samples, scores) if own and not stopped else (0, 0)
@@ -276,12 +288,12 @@ def score_run(
 
 
 def _right(run: Run, chosen: Selection) -> pl.DataFrame:
-    """Keys of the samples that the verifier found correct, of the problems that are chosen."""
+    """Keys of the samples that the verifier judged correct, of the selected problems."""
     if run.verdicts is None or not run.verifier:
         raise no_verdicts(run.name)
     correct = pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value
-    some = pl.lit(True) if chosen.problems is None else pl.col("problem").is_in(list(chosen.problems))
-    return run.verdicts.filter(correct & some).select(KEY).collect(engine="streaming")
+    here = pl.lit(True) if chosen.problems is None else pl.col("problem").is_in(list(chosen.problems))
+    return run.verdicts.filter(correct & here).select(KEY).collect(engine="streaming")
 
 
 def _drew(origin: Origin, scorer: "Scorer") -> bool:
@@ -291,7 +303,7 @@ def _drew(origin: Origin, scorer: "Scorer") -> bool:
 
 
 def _token_counts(samples: pl.LazyFrame, scores: pl.LazyFrame) -> tuple[int, int]:
-    """Samples whose tokens were counted twice, when drawn and when read; those of them where the counts differ."""
+    """How many samples have two token counts, of the draw and of the scored text; and for how many they differ."""
     both = samples.select(*KEY, drawn="tokens").join(scores.select(*KEY, "tokens"), on=KEY)
     known = both.filter(pl.col("drawn").is_not_null() & pl.col("tokens").is_not_null())
     compared, differ = known.select(pl.len(), (pl.col("drawn") != pl.col("tokens")).sum()).collect().row(0)
@@ -311,7 +323,7 @@ CORRECT = "correct"
 
 @dataclass(frozen=True)
 class ScoredFile:
-    """What the rows of a file come to."""
+    """A scored file: the summary of its rows."""
 
     path: Path
     model: str
@@ -321,7 +333,7 @@ class ScoredFile:
 
 
 def selected(first: int | None = None, only: str | None = None) -> Selection:
-    """Which samples to score, from plain words."""
+    """Which samples to score, from the values of --first and --only."""
     if only is not None and only != CORRECT:
         raise unknown("kind of samples to score alone", only, (CORRECT,))
     return Selection(first, only == CORRECT)
@@ -336,7 +348,19 @@ def score_folders(
     progress: Progress = silent,
     selection: Selection | None = None,
 ) -> list[ScoredRun]:
-    """Score run folders; what is refused is refused before the model is loaded, where that can be told."""
+    """Score run folders with one model.
+
+    Everything that can be refused without the model is refused for all folders before it is loaded.
+
+    Args:
+        arguments: run folders, or globs of them.
+        model: the model that scores; only hf: models have the full distribution of every token.
+        decoding: the law that `logprob_sampled` is under; `logprob_raw` is under the model's own distribution.
+        name: of the folder of scores; None: the model's name.
+        verifier: whose verdicts split the summary.
+        progress: called with a line of text as work is done.
+        selection: which samples; None: all.
+    """
     _refuse_other_samplers(model)
     folders = run_folders(arguments)
     kept = folder_name(str(model)) if name is None else _refuse_other_name(name)
@@ -356,7 +380,7 @@ def score_file(
     each: Callable[[ScoredRow], None] = lambda _: None,
     progress: Progress = silent,
 ) -> ScoredFile:
-    """Score a file of rows; `each` gets every row as it is scored."""
+    """Score a JSONL file of prompts and texts; `each` is called with every row as it is scored."""
     _refuse_other_samplers(model)
     check_rows(path, columns or {})
     scored: list[tuple[str, Sums]] = []  # rows of one prompt are traces of one problem
@@ -373,13 +397,13 @@ def score_file(
 def _refuse_other_samplers(model: Model) -> None:
     if model.sampler != "hf":
         raise OffleashError(
-            f"{model} cannot score texts: log-probability and entropy need the whole distribution of every token, "
-            f"which only hf: gives. Name the model as hf:{model.name if model.sampler == 'vllm' else 'PATH'}."
+            f"{model} cannot score texts: log-probability and entropy need the full distribution of every token, "
+            f"which only hf: has. Name the model as hf:{model.name if model.sampler == 'vllm' else 'PATH'}."
         )
 
 
 def _refuse_other_name(name: str) -> str:
-    """The name that scores are kept under; refused where their folder would be called otherwise."""
+    """The name that scores are stored under; refused where it is not the name of a folder."""
     if folder_name(name) != name:
         raise OffleashError(
             "--name is the name of a folder: letters from A to Z, digits and _.@+-, with neither '-' nor '.' at its "
@@ -391,7 +415,7 @@ def _refuse_other_name(name: str) -> str:
 @contextmanager
 def _opened(model: Model, progress: Progress) -> "Iterator[Scorer]":
     progress(f"loading {model}")
-    with closing(open_sampler(model)) as sampler:  # first: it says what is not installed
+    with closing(open_sampler(model)) as sampler:  # before the import below: it says what is not installed
         from offleash.samplers.huggingface.scoring import Scorer
 
         yield Scorer.of(sampler)

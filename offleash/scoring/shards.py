@@ -1,4 +1,9 @@
-"""Scores of a run, shard by shard: existing ones are kept, missing ones computed, with entropies by position."""
+"""Scores of a run, shard by shard: existing ones are kept, missing ones computed, with entropies by position.
+
+A shard of samples has a shard of scores (a row per sample) and one of positions (sums of token entropies by problem and
+position) under the same name. Scores may be of selected samples; positions are of the first samples of each problem
+only, because correct samples alone would look more certain than all.
+"""
 
 import time
 from collections import Counter
@@ -39,8 +44,10 @@ from offleash.samplers.sampler import FINISHED, SamplingParams
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import Scorer, TextScore
 
+# Per call of the scorer: enough for full batches of similar lengths, and tokens of 16 MiB of text fit into memory.
 SAMPLES_AT_A_TIME = 4_096
-BYTES_AT_A_TIME = 16 << 20  # of text
+BYTES_AT_A_TIME = 16 << 20
+# Reasons are stored with the scores, so their words stay.
 NO_TEXT = "the run keeps no text of it"
 NO_PROMPT = "its problem has no text to ask"
 IMAGES = "its problem has images, which score does not show"
@@ -49,14 +56,14 @@ KEY = ["problem", "index"]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which samples of a run are to be scored; all of them where nothing is said."""
+    """Which samples of a run are scored; all of them by default. The conditions are joined by and."""
 
     first: int | None = None  # of each problem, by index
-    correct: bool = False  # only those that the verifier found correct
-    problems: frozenset[str] | None = None
+    correct: bool = False  # only those that the verifier judged correct
+    problems: frozenset[str] | None = None  # None: all
 
     def keep(self, keys: pl.DataFrame, right: pl.DataFrame | None) -> pl.DataFrame:
-        """The keys that are chosen; `right` has those of correct samples."""
+        """The selected keys; `right` has those of correct samples, None where correctness does not matter."""
         if self.first is not None:
             keys = keys.filter(pl.col("index") < self.first)
         if self.problems is not None:
@@ -66,7 +73,7 @@ class Selection:
 
 @dataclass
 class RunScorer:
-    """The scoring of one run."""
+    """Scores one run with one model."""
 
     folder: Path
     scorer: "Scorer"
@@ -74,16 +81,16 @@ class RunScorer:
     decoding: SamplingParams
     selection: Selection
     right: pl.DataFrame | None  # keys of correct samples, where only they are wanted
-    ends: bool  # a sample that finished has its end scored
+    ends: bool  # the end-of-text token of a finished sample is scored; not after stop texts, which hide it
     progress: Progress
 
     def __post_init__(self) -> None:
         self._prompts = prompts_of(self.folder)
-        self._wanted = self._standing = self.new = 0
+        self._wanted = self._stored = self.new = 0
         self._started = time.monotonic()
 
     def all(self, shards: list[Path]) -> int:
-        """Score what is missing; how many samples that were."""
+        """Score what is missing, shard by shard; returns how many samples were scored."""
         self._wanted = sum(self.selection.keep(self._keys(shard), self.right).height for shard in shards)
         for shard in shards:
             self._score(shard)
@@ -94,23 +101,25 @@ class RunScorer:
         return pl.read_parquet(shard, columns=KEY)
 
     def _score(self, shard: Path) -> None:
-        keys, standing = self._keys(shard), scores_on(self.folder, self.name, shard.name)
+        """Score what is missing of one shard, and write its scores and positions as a whole."""
+        keys, stored = self._keys(shard), scores_on(self.folder, self.name, shard.name)
         chosen = self.selection.keep(keys, self.right)
-        stranger = chosen.filter(~pl.col("problem").is_in(list(self._prompts)))
-        if stranger.height:
-            raise OffleashError(f"{shard} has samples of {stranger['problem'][0]!r}, which is no problem of its run.")
-        scored = chosen.clear() if standing is None else standing.select(KEY)
+        unknown = chosen.filter(~pl.col("problem").is_in(list(self._prompts)))
+        if unknown.height:
+            raise OffleashError(f"{shard} has samples of {unknown['problem'][0]!r}, which is not a problem of its run.")
+        scored = chosen.clear() if stored is None else stored.select(KEY)
         positions = positions_on(self.folder, self.name, shard.name)
         placed = None if positions is None else placed_samples(positions, keys, scored)
         unscored = chosen.join(scored, on=KEY, how="anti")
         unplaced = self._unplaced(keys, chosen, scored, placed)
         missing = pl.concat([unscored, unplaced]).unique()
-        again = missing.join(chosen, on=KEY, how="anti").height
-        self._wanted += again
-        self._standing += chosen.height + again - missing.height
+        # Samples outside the selection whose positions were lost are scored again, only for their positions.
+        beyond = missing.join(chosen, on=KEY, how="anti").height
+        self._wanted += beyond
+        self._stored += chosen.height + beyond - missing.height
         if not missing.height:
             return
-        scores = [standing] if standing is not None else []
+        scores = [stored] if stored is not None else []
         places = [pl.DataFrame(schema=POSITIONS) if positions is None or placed is None else positions]
         for start, size in _slices(shard):
             part = pl.scan_parquet(shard).select(*KEY, "text", "finish").slice(start, size).collect()
@@ -121,16 +130,17 @@ class RunScorer:
                 frame, where = self._read(rows.with_columns(pl.col("place").fill_null(False)))
                 scores.append(frame.join(scored, on=KEY, how="anti"))
                 places.append(where)
-                self._tell(rows.height)
+                self._report(rows.height)
+        # Positions first: a kill in between leaves positions of samples without scores, which `placed_samples` notices.
         write_positions(self.folder, self.name, pl.concat(places), shard.name)
         write_scores(self.folder, self.name, pl.concat(scores), shard.name)
 
     def _unplaced(
         self, keys: pl.DataFrame, chosen: pl.DataFrame, scored: pl.DataFrame, placed: pl.DataFrame | None
     ) -> pl.DataFrame:
-        """The samples whose positions are to be made: those chosen whatever their verdicts, and those that were lost.
+        """The samples whose positions have to be computed: first samples without positions, and those that were lost.
 
-        Correct samples alone would look surer than all, so positions are of the first samples of each problem only.
+        Samples that were selected as correct get no positions.
         """
         wanted = chosen.clear() if self.selection.correct else chosen
         if placed is None:  # by an older version, or a kill came between the two files
@@ -139,40 +149,41 @@ class RunScorer:
         return wanted.join(placed, on=KEY, how="anti")
 
     def _read(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Scores of samples, and positions of those that are to have some."""
-        found: list[Sums] = []
+        """Scores of samples, and positions of those with `place`; one that cannot be scored has a reason."""
+        sums: list[Sums] = []
         traces: list[tuple[int, str, Trace]] = []
         for problem, text, finish in rows.select("problem", "text", "finish").iter_rows():
             prompt, images = self._prompts[problem]
             if prompt is None or text is None or images:
-                found.append(Sums(None, reason=NO_PROMPT if prompt is None else NO_TEXT if text is None else IMAGES))
+                sums.append(Sums(None, reason=NO_PROMPT if prompt is None else NO_TEXT if text is None else IMAGES))
                 continue
-            traces.append((len(found), problem, Trace(prompt, text, self.ends and finish == FINISHED)))
-            found.append(Sums(None))
+            traces.append((len(sums), problem, Trace(prompt, text, self.ends and finish == FINISHED)))
+            sums.append(Sums(None))
         read = self.scorer.read([trace for _, _, trace in traces], self.decoding)
-        for (place, _, _), one in zip(traces, read, strict=True):
-            found[place] = one.sums
-        shown = rows["place"].to_list()
+        for (place, _, _), score in zip(traces, read, strict=True):
+            sums[place] = score.sums
+        placed = rows["place"].to_list()
         usable = [
-            (problem, trace, one)
-            for (place, problem, trace), one in zip(traces, read, strict=True)
-            if shown[place] and np.isfinite(one.entropy_T).all()
+            (problem, trace, score)
+            for (place, problem, trace), score in zip(traces, read, strict=True)
+            if placed[place] and np.isfinite(score.entropy_T).all()
         ]
-        return frame_of(rows, found), _positions(rows.filter("place"), usable)
+        return frame_of(rows, sums), _positions(rows.filter("place"), usable)
 
-    def _tell(self, samples: int) -> None:
+    def _report(self, samples: int) -> None:
+        """Progress with the time left, from the rate of this call: stored scores cost nothing."""
         self.new += samples
-        left = self._wanted - self._standing - self.new
+        left = self._wanted - self._stored - self.new
         seconds = (time.monotonic() - self._started) * left / self.new
         self.progress(
-            f"{self.folder.name}: {self._standing + self.new:,} of {self._wanted:,} samples scored, "
+            f"{self.folder.name}: {self._stored + self.new:,} of {self._wanted:,} samples scored, "
             f"about {duration(seconds)} left"
         )
 
 
 def frame_of(keys: pl.DataFrame, sums: list[Sums]) -> pl.DataFrame:
     """Scores (SCORES) of samples from their sums, in the same order."""
-    columns = {one.name: [getattr(row, one.name) for row in sums] for one in fields(Sums)}
+    columns = {field.name: [getattr(row, field.name) for row in sums] for field in fields(Sums)}
     columns["reason"] = [reason or None for reason in columns["reason"]]
     return pl.DataFrame({"problem": keys["problem"], "index": keys["index"], **columns}, schema=SCORES)
 
@@ -180,19 +191,22 @@ def frame_of(keys: pl.DataFrame, sums: list[Sums]) -> pl.DataFrame:
 def prompts_of(folder: Path) -> Mapping[str, tuple[str | None, bool]]:
     """The prompt of each problem, None where the run keeps no text of it, and whether it has images."""
     problems = read_problems(folder).select("problem", pl.coalesce("prompt", "question"), "images")
-    found = {problem: (prompt, bool(images)) for problem, prompt, images in problems.iter_rows()}
-    if all(prompt is None for prompt, _ in found.values()):
+    prompts = {problem: (prompt, bool(images)) for problem, prompt, images in problems.iter_rows()}
+    if all(prompt is None for prompt, _ in prompts.values()):
         raise OffleashError(
             f"{folder} keeps no texts of its problems, and a sample is scored after its prompt. "
             "Import logs that keep the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
         )
-    return found
+    return prompts
 
 
 def _positions(rows: pl.DataFrame, read: "list[tuple[str, Trace, TextScore]]") -> pl.DataFrame:
-    """Positions of what was read, a text that was drawn several times once; samples without sums count as samples."""
+    """Positions of scored texts; samples without a score count as samples, without tokens.
+
+    A text that was drawn several times is binned once and counted as often as it was drawn: low temperatures repeat.
+    """
     times = Counter((problem, trace) for problem, trace, _ in read)
-    first = {(problem, trace): one.entropy_T for problem, trace, one in read}
+    first = {(problem, trace): score.entropy_T for problem, trace, score in read}
     frame = positions_of([problem for problem, _ in times], [first[key] for key in times], list(times.values()))
     unread = Counter(rows["problem"].to_list()) - Counter(problem for problem, _, _ in read)
     more = {"problem": list(unread), "kind": [SAMPLES] * len(unread), "bin": [0] * len(unread)}
@@ -201,7 +215,7 @@ def _positions(rows: pl.DataFrame, read: "list[tuple[str, Trace, TextScore]]") -
 
 
 def _slices(shard: Path) -> Iterator[tuple[int, int]]:
-    """Parts of a shard that fit into memory as texts and as tokens."""
+    """Slices (start, size) of a shard that fit into memory as texts and as tokens."""
     sizes = pl.scan_parquet(shard).select(pl.col("text").str.len_bytes().fill_null(0)).collect().to_series()
     start = size = held = 0
     for bytes_ in sizes:
@@ -213,7 +227,9 @@ def _slices(shard: Path) -> Iterator[tuple[int, int]]:
         yield start, size
 
 
-# Entropies by position: those of read texts, summed by where a token is and how high its entropy is.
+# Entropies by position: sums over tokens by where a token is, and by how high its entropy is.
+#
+# Axes: N texts, M tokens of all texts one after the other, U pairs of problem and bin that occur.
 
 
 Ints = NDArray[np.int64]
@@ -221,7 +237,17 @@ Entropies = NDArray[np.float32]
 
 
 def positions_of(problems: Sequence[str], texts: Sequence[Entropies], times: Sequence[int]) -> pl.DataFrame:
-    """POSITIONS of texts: the problem of each, the entropy of each of its tokens, and how often it was drawn."""
+    """POSITIONS of texts.
+
+    Args:
+        problems: the problem of each text.
+        texts: the entropy of each token of each text, in nats.
+        times: how often each text was drawn.
+
+    Returns:
+        Tokens and summed entropy by problem, kind and bin: START and END count tokens from either end, TENTH is the
+        tenth of the text, HEIGHT the entropy itself in steps, and SAMPLES counts texts.
+    """
     names = list(dict.fromkeys(problems))
     code = {name: number for number, name in enumerate(names)}
     code_N = np.array([code[name] for name in problems], np.int64)
@@ -234,6 +260,7 @@ def positions_of(problems: Sequence[str], texts: Sequence[Entropies], times: Seq
         START: _edge(at_M),
         END: _edge(long_M - 1 - at_M),
         TENTH: 10 * at_M // np.maximum(long_M, 1),
+        # The small number keeps an entropy that is a multiple of STEP from rounding into the bin below.
         HEIGHT: np.maximum(entropy_M / STEP + 1e-6, 0).astype(np.int64),
     }
     parts = [_summed(names, kind, code_M, bin_M, times_M, entropy_M) for kind, bin_M in bins.items()]
@@ -242,14 +269,14 @@ def positions_of(problems: Sequence[str], texts: Sequence[Entropies], times: Seq
 
 
 def placed_samples(positions: pl.DataFrame, keys: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame | None:
-    """Which of a shard's samples its positions are of: the first ones of each problem, by index, as many as they count.
+    """The samples of a shard that its positions are of: the first of each problem by index, as many as were counted.
 
-    None where some of those have no score: then the positions are of others, or more was written than scored.
+    None where some of those have no score: a kill came between the two files, so positions have to be computed again.
     """
     count = positions.filter(pl.col("kind") == SAMPLES).group_by("problem").agg(count=pl.col("tokens").sum())
-    found = _ranked(keys).join(count, on="problem").filter(pl.col("rank") <= pl.col("count")).select(*KEY)
-    whole = found.height == count["count"].sum() and found.join(scored, on=KEY, how="anti").is_empty()
-    return found if whole else None
+    first = _ranked(keys).join(count, on="problem").filter(pl.col("rank") <= pl.col("count")).select(*KEY)
+    complete = first.height == count["count"].sum() and first.join(scored, on=KEY, how="anti").is_empty()
+    return first if complete else None
 
 
 def are_first(scored: pl.DataFrame, keys: pl.DataFrame) -> bool:
@@ -264,7 +291,7 @@ def _ranked(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _edge(at_M: Ints) -> Ints:
-    """The lower edge of a token's bin: itself, then powers of two."""
+    """The lower edge of a token's bin: the token itself up to SINGLE, then powers of two."""
     power = np.floor(np.log2(np.maximum(at_M, 1) + 0.5)).astype(np.int64)  # the half keeps 2**n from rounding down
     return np.where(at_M < SINGLE, at_M, 1 << power)
 

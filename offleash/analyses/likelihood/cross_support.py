@@ -219,8 +219,8 @@ def _usable(
     A text that is tokenised otherwise than it was drawn is another completion: it has no weight, so what is estimated
     is the mass of completions that survive being written and read. A record that stopped at its m-th success, on
     sample N, is counted without that success, over N - 1: unbiased as (m-1)/(N-1) is (Haldane 1945); with m = 1 nothing
-    is left to estimate from (NaN). The last success is known by its index, N - 1, since some samples may have no score; records
-    have no gaps.
+    is left to estimate from (NaN). The last success is known by its index, N - 1, since some samples may have no
+    score; records have no gaps.
     """
     known = pl.col("own").is_not_null() & pl.col(other).is_not_null()
     whole = right.with_columns(own=pl.col(finder)).filter(~pl.col("retokenised") & known)

@@ -15,9 +15,9 @@ from offleash.analyses.likelihood.missing_scores import (
     ScoringEstimate,
     ScoringWork,
     check_models,
-    select_samples,
     estimate_scoring,
     score_missing,
+    select_samples,
 )
 from offleash.analyses.likelihood.models import SIDES, ModelOverride, RunModel, law_of, run_folder
 from offleash.analyses.likelihood.perplexity_by_class import (

@@ -289,8 +289,8 @@ def _tables_alone(report: Likelihood) -> list[str]:
         sentences.append(f"Of the correct samples of {name}, log {after} - log {before} per token by class: {each}.")
     if all(law.known for law in report.laws):
         return [*sentences, f"No cross-support and no length of the leash: {report.cross.reason}."]
-    return [*sentences, "The tables show how likely both models find traces, by class. For cross-support and the length "
-                   "of the leash, say how the runs were drawn: --decoding, --temperature, --top-p."]  # fmt: skip
+    return [*sentences, "The tables show how likely both models find traces, by class. Cross-support and the length "
+                   "of the leash need the decoding of the runs: --decoding, --temperature, --top-p."]  # fmt: skip
 
 
 def _traces_text(report: Likelihood) -> list[str]:

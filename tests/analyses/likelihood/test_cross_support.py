@@ -96,10 +96,10 @@ def test_the_chance_by_both_runs_is_near_the_exact_one(told: Told) -> None:
     assert found.cross.both is not None
     for side in SEEDS:
         truth = np.array([mass(exact[side], problem) for problem in problems()["problem"]])
-        value, interval = found.cross.both.together[side]
+        estimate = found.cross.both.together[side]
         error = np.sqrt((truth * (1 - truth)).sum() / K) / len(truth)  # of one run's own samples
-        assert value == pytest.approx(truth.mean(), abs=4 * error)
-        assert interval.low < value < interval.high
+        assert estimate.value == pytest.approx(truth.mean(), abs=4 * error)
+        assert estimate.interval.low < estimate.value < estimate.interval.high
     assert found.cross.both.together_PR.shape == (len(problems()), 2)
 
 
