@@ -62,9 +62,9 @@ def test_from_two_runs_and_traces_to_a_report_in_words(runs: tuple[str, str], tr
     assert "The length of the leash, mean over problems: KL(base || rl) = " in last
     shown = " ".join(result.out.split())
     assert (
-        "Perplexity a token of traces that are correct or not judged (1 not judged), written by someone else" in shown
+        "Perplexity per token of traces that are correct or not judged (1 not judged), written by someone else" in shown
     )
-    assert "Perplexity a token of correct traces, written by base (self-generated)" in shown
+    assert "Perplexity per token of correct traces, written by base (self-generated)" in shown
     assert "just under" not in shown
     assert " own " in shown  # k is 2, so the other's own samples say more
     again = offleash("likelihood", *runs, "--traces", traces, *FEW)
@@ -171,7 +171,7 @@ def test_imported_runs_need_their_models_named_and_say_what_is_missing_without_a
     assert "--decoding" in bare.json["cross_support"]["reason"]
     assert "does not say how it was drawn" in bare.json["leash"]["reason"]
     assert bare.json["perplexity"]
-    assert "Of the correct samples of one, log two - log one a token by class: " in bare.json["finding"]
+    assert "Of the correct samples of one, log two - log one per token by class: " in bare.json["finding"]
     assert (
         "cross-support and the length of the leash need to know how the runs were drawn: --decoding"
         in (bare.json["finding"])

@@ -64,7 +64,7 @@ def test_a_token_that_the_decoding_leaves_out_is_told_in_json_that_has_no_infini
     found = [json.loads(line) for line in result.out.splitlines()]
     assert sum(row.get("left_out", False) for row in found) >= 3
     assert all((row["logprob_sampled"] is None) == row.get("left_out", False) for row in found)
-    assert "would never draw" in offleash("score", file, "--model", model, "--temperature", "0").out
+    assert "cannot draw" in offleash("score", file, "--model", model, "--temperature", "0").out
 
 
 def test_a_file_of_rows_is_summed_up_in_a_table(tmp_path: Path, model: str) -> None:
@@ -76,7 +76,7 @@ def test_a_file_of_rows_is_summed_up_in_a_table(tmp_path: Path, model: str) -> N
     )
     result = offleash("score", file, "--model", model)
     assert result.code == 0, result.err
-    told = ("1 without sums", "prompt is longer than the 64 tokens", "1 are longer", "read in windows")
+    told = ("1 without scores", "prompt is longer than the 64 tokens", "1 are longer", "scored in windows")
     for word in ("2 of 3 rows scored", "perplexity", "entropy/token", *told):
         assert word in result.out
 

@@ -61,7 +61,7 @@ def test_single_problems_or_correct_samples_can_be_scored_alone(tmp_path: Path, 
     scored(run, scorer, Selection(problems=frozenset({"q"}), first=1))
     assert keys(run) == [("q", 0)]
     other = run_of_texts(tmp_path / "other", GOLDS, TEXTS)
-    with pytest.raises(OffleashError, match="no sample that is asked for"):
+    with pytest.raises(OffleashError, match="no sample that matches"):
         scored(other, scorer, Selection(problems=frozenset({"none"})))
     with pytest.raises(OffleashError, match="no verdicts"):
         scored(run_of_texts(tmp_path / "unjudged", GOLDS, TEXTS), scorer, selected(only="correct"))
@@ -147,8 +147,8 @@ def test_token_entropies_after_correct_ones_and_then_the_first_are_those_of_the_
 
     scored(run, scorer, Selection(correct=True))
     refused = told(run)
-    assert "chosen samples" in refused.tokens[0].reason
-    assert "chosen samples" in refused.positions.reasons["run"]
+    assert "selected samples" in refused.tokens[0].reason
+    assert "selected samples" in refused.positions.reasons["run"]
     for folder in (run, first):
         scored(folder, scorer, Selection(first=2))
     found, expected = told(run), told(first)

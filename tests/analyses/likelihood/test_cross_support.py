@@ -281,8 +281,8 @@ def test_whole_samples_that_end_by_stop_texts_or_at_other_lengths_have_no_diverg
     assert found.scored[1].frame.height
     assert (found.scored[1].retokenised, found.scored[1].checked) == (0, 0)  # only the end is not scored
     assert any("ends of its samples are not scored" in note for note in notes(found))
-    assert not any("other tokens" in note for note in notes(found))
-    assert "There is no cross-support and no length of the leash" in finding(found)
+    assert not any("tokenised otherwise" in note for note in notes(found))
+    assert "No cross-support and no length of the leash" in finding(found)
 
 
 def test_a_model_with_several_ends_is_no_leash_from_itself_and_none_of_its_texts_is_read_otherwise(

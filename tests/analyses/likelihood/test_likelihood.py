@@ -115,7 +115,7 @@ def test_a_run_that_does_not_say_who_drew_it_asks_for_the_model(tmp_path: Path, 
         law_of("after", "run", imported, ModelOverride())
     law = law_of("after", "run", imported, ModelOverride("hf:./rl"))
     assert (str(law.model), law.known, law.decoding.plain) == ("hf:./rl", False, True)
-    with pytest.raises(OffleashError, match="only hf: gives"):
+    with pytest.raises(OffleashError, match="only hf: has"):
         law_of("before", "run", imported, ModelOverride("endpoint:http://localhost#m"))
     logs = lines(tmp_path / "log.jsonl", {"problem": "p", "verdict": "correct"})
     with pytest.raises(OffleashError, match=r"offleash import .* --texts -o RUN"):
@@ -129,7 +129,7 @@ def test_weights_that_changed_are_refused_unless_the_user_names_them(runs: tuple
     law = law_of("before", "base", Path(runs[0]), ModelOverride())
     assert law.now == law.fingerprint != ""
     assert law.check() == ""
-    with pytest.raises(OffleashError, match="no longer holds the weights"):
+    with pytest.raises(OffleashError, match="no longer has the weights"):
         replace(law, now="other").check()
     assert "other weights" in replace(law, given=True, now="other").check()
 
@@ -175,7 +175,7 @@ def test_both_models_are_looked_at_before_the_first_one_scores(tmp_path: Path, t
     facts = Path(after) / "run.json"
     facts.write_text(facts.read_text().replace(str(tiny.models["after"]), str(model)))
     shutil.copy(tiny.models["before"] / "model.safetensors", model / "model.safetensors")
-    with pytest.raises(OffleashError, match="no longer holds the weights that drew"):
+    with pytest.raises(OffleashError, match="no longer has the weights that drew"):
         likelihood(before, after, LikelihoodRequest(first=2), question(replicates=200))
     assert not scored_models(Path(before))
 

@@ -1,9 +1,16 @@
-"""The fingerprint `program`: the syntax tree of the last block of code, without names, comments, hints and examples.
+"""The fingerprint `program`: the syntax tree of the last block of code, in a canonical form.
 
-Names that the program itself binds are numbered in their order; names of modules, of what they hold, of methods of
-foreign objects and of builtins stay, as do constants. `x += 1` is `x = x + 1`, `a > b` is `b < a`, `from math import
-gcd` is `math.gcd`; where no input is read, what only shows functions on constants is left out. Nothing is run or
-compiled.
+Two programs are one strategy where they differ only in what a programmer would call style. Ignored, and why:
+
+* comments, docstrings, type hints and layout: they compute nothing;
+* names that the program itself binds: they are numbered in the order in which they are met (`v0`, `v1`, ...);
+* how something is imported: `from math import gcd` and `import math` both give `math.gcd` where it is used;
+* `x += 1` or `x = x + 1`, `a > b` or `b < a`, `if __name__ == "__main__"`: the same computation in other notation;
+* examples under the functions, in programs that read no input: they show the solution and are not part of it.
+
+Not ignored, because they may be what distinguishes two methods: constants, builtins, modules and what they hold,
+methods of foreign objects, the order of statements and of operands. Merging too little only splits a strategy in two,
+merging too much hides a lost one, so in doubt a difference counts. Nothing is run or compiled.
 """
 
 import ast
@@ -16,23 +23,25 @@ from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem,
 from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 
-# The own names of a program, numbered in the order in which they are met; all others stay.
+# A program's own names, numbered in the order in which they are met; all others stay.
 #
-# A variable is a name in the scope that binds it. A builtin that is read before its scope binds it is the builtin,
-# and an imported name is what it was imported from (`math.gcd`) until its scope binds it otherwise. An attribute is
-# the own one of a program where a class that inherits from no foreign one sets it on `self` or defines it as a
-# method, and nothing but `self` is asked for it; any other attribute keeps its name, and so do `__init__` and its
-# like.
+# A variable is a name in the scope that binds it. A builtin that is read before its scope binds it is the builtin, and
+# an imported name is what it was imported from (`math.gcd`) until its scope binds it otherwise. An attribute belongs to
+# the program where one of its classes sets it on `self` or defines it as a method, no class inherits from outside the
+# program, and the attribute is read from nothing but `self`; any other attribute keeps its name, since code elsewhere
+# may look it up by that name. So do `__init__` and the like.
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 Import = ast.Import | ast.ImportFrom
-Key = tuple[int, str]  # scope and name
-ATTRIBUTES = -1  # in the place of a scope
+Key = tuple[int, str]  # number of the scope, and name: the same name in two functions is two variables
+ATTRIBUTES = -1  # the scope of attributes: one for all classes, as it is not known which class an object has
 BUILTINS = frozenset(dir(builtins))
-_ORDER: dict[type[ast.AST], tuple[str, ...]] = {  # what is read comes before what is bound
+# Python's syntax tree lists targets before values; a program evaluates values first. Names are numbered in the order of
+# evaluation, so that `x = y` numbers `y` first, as a longer expression would.
+_ORDER: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Assign: ("value", "targets"),
     ast.NamedExpr: ("value", "target"),
     ast.For: ("iter", "target", "body", "orelse"),
@@ -48,19 +57,23 @@ class Scope:
     outer: "Scope | None"
     node: ast.AST
     names: frozenset[str]
-    elsewhere: frozenset[str] = frozenset()  # global and nonlocal
-    imports: dict[str, str] = field(default_factory=dict)  # what imported names stand for
-    stored: set[str] = field(default_factory=set)  # so far, in the order in which a program runs
+    elsewhere: frozenset[str] = frozenset()  # declared global or nonlocal: bound in an outer scope
+    imports: dict[str, str] = field(default_factory=dict)  # imported name: its dotted path
+    stored: set[str] = field(default_factory=set)  # names assigned so far, in the order in which the program runs
 
 
 def numbered(tree: ast.Module) -> ast.Module:
-    """The same tree with its own names numbered."""
+    """The tree with its own names numbered. The tree is changed in place."""
     _Numbering(tree).walk(tree)
     return tree
 
 
 class _Numbering:
-    """Walks a tree in the order in which it runs, and writes the new names into it."""
+    """Walks a tree in the order of evaluation, and writes the new names into it.
+
+    Scopes are opened on the way in (`_inside`), since what a scope binds anywhere in its body decides what a name means
+    everywhere in it.
+    """
 
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[Key, str] = {}
@@ -68,21 +81,21 @@ class _Numbering:
         self._defined: dict[Key, Definition] = {}
         self._selves = _selves(tree)
         self._parameters: dict[ast.AST, frozenset[str]] = {
-            one: frozenset(arg.arg for arg in _parameters(one.args))
-            for one in ast.walk(tree)
-            if isinstance(one, Function)
+            node: frozenset(arg.arg for arg in _parameters(node.args))
+            for node in ast.walk(tree)
+            if isinstance(node, Function)
         }
-        self._methods = {one.name: one for one in _methods(tree)}
+        self._methods = {node.name: node for node in _methods(tree)}
         self._own = _own_attributes(tree, self._selves)
-        declared = [name for one in ast.walk(tree) if isinstance(one, ast.Global) for name in one.names]
+        declared = [name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names]
         self._scope = self._inside(tree, tree.body, None, declared)
 
     def walk(self, node: ast.AST) -> None:
-        """Rename a node and what it holds."""
+        """Rename a node and everything below it."""
         if isinstance(node, ast.Name):
             node.id = self._read(node.id) if isinstance(node.ctx, ast.Load) else self._bind(node.id)
         elif isinstance(node, ast.Attribute):
-            mine = isinstance(node.value, ast.Name) and node.value.id in self._selves
+            mine = isinstance(node.value, ast.Name) and node.value.id in self._selves  # before `self` is renamed
             self.walk(node.value)
             node.attr = self._attribute(node.attr) if mine else node.attr
         elif isinstance(node, ast.Call):
@@ -90,7 +103,7 @@ class _Numbering:
         elif isinstance(node, Definition):
             self._definition(node)
         elif isinstance(node, ast.Lambda):
-            self._all([*node.args.defaults, *(one for one in node.args.kw_defaults if one)])
+            self._all([*node.args.defaults, *(default for default in node.args.kw_defaults if default)])
             self._body(node, [node.body], node.args)
         elif isinstance(node, Comprehension):
             self._comprehension(node)
@@ -100,6 +113,7 @@ class _Numbering:
             self._rest(node)
 
     def _rest(self, node: ast.AST) -> None:
+        """Nodes without a scope of their own; some bind a name that is no `ast.Name` (except, match, import)."""
         if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             node.name = self._bind(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
@@ -111,43 +125,47 @@ class _Numbering:
             self._all(inside if isinstance(inside, list) else [inside])
 
     def _all(self, nodes: Iterable[object]) -> None:
-        for one in nodes:
-            if isinstance(one, ast.AST):
-                self.walk(one)
+        for node in nodes:
+            if isinstance(node, ast.AST):
+                self.walk(node)
 
     def _definition(self, node: Definition) -> None:
+        """A function or class: decorators, bases and defaults belong to the outer scope, parameters to the inner."""
         self._all(node.decorator_list)
         parameters = None
         if isinstance(node, ast.ClassDef):
-            self._all([*node.bases, *(one.value for one in node.keywords)])
+            self._all([*node.bases, *(part.value for part in node.keywords)])
         else:
             parameters = node.args
-            self._all([*parameters.defaults, *(one for one in parameters.kw_defaults if one)])
+            self._all([*parameters.defaults, *(part for part in parameters.kw_defaults if part)])
         method = isinstance(self._scope.node, ast.ClassDef) and not isinstance(node, ast.ClassDef)
         node.name = self._attribute(node.name) if method else self._bind(node.name)
         self._body(node, node.body, parameters)
 
     def _body(self, node: ast.AST, body: Iterable[ast.AST], parameters: ast.arguments | None) -> None:
-        """Walk what stands in a scope of its own."""
-        own = _parameters(parameters)
-        outer, self._scope = self._scope, self._inside(node, body, self._scope, {one.arg for one in own})
-        for one in own:
-            one.arg = self._bind(one.arg)
+        """Walk a body in a scope of its own."""
+        arguments = _parameters(parameters)
+        outer, self._scope = (
+            self._scope,
+            self._inside(node, body, self._scope, {parameter.arg for parameter in arguments}),
+        )
+        for parameter in arguments:
+            parameter.arg = self._bind(parameter.arg)
         self._all(body)
         self._scope = outer
 
     def _comprehension(self, node: Comprehension) -> None:
-        """Its first list is read outside of it; a name that := binds in it belongs outside as well."""
+        """Its first iterable is evaluated in the outer scope; a name that := binds belongs there, too (PEP 572)."""
         self.walk(node.generators[0].iter)
-        names = {name for one in node.generators for name in _stored(one.target)}
+        names = {name for generator in node.generators for name in _stored(generator.target)}
         outer, self._scope = self._scope, Scope(self._numbered(node), self._scope, node, frozenset(names))
-        for place, one in enumerate(node.generators):
-            self._all(([one.iter] if place else []) + [one.target, *one.ifs])
+        for place, generator in enumerate(node.generators):
+            self._all(([generator.iter] if place else []) + [generator.target, *generator.ifs])
         self._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
         self._scope = outer
 
     def _call(self, node: ast.Call) -> None:
-        """A call; keywords of the program's own functions are named as their parameters."""
+        """A call; keyword names of the program's own functions follow the new names of their parameters."""
         called: Definition | None = None
         if isinstance(node.func, ast.Name):
             place = self._place(node.func.id)
@@ -155,24 +173,25 @@ class _Numbering:
         elif isinstance(node.func, ast.Attribute) and node.func.attr in self._own:
             called = self._methods.get(node.func.attr)
         if isinstance(called, ast.ClassDef):
-            called = next((one for one in called.body if isinstance(one, Function) and one.name == "__init__"), None)
+            methods = (part for part in called.body if isinstance(part, Function))
+            called = next((method for method in methods if method.name == "__init__"), None)
         known = frozenset[str]() if called is None else self._parameters.get(called, frozenset())
-        self._all([node.func, *node.args, *(one.value for one in node.keywords)])
-        for one in node.keywords:
-            if called is not None and one.arg in known:
-                one.arg = self._named((self._numbered(called), str(one.arg)))
+        self._all([node.func, *node.args, *(keyword.value for keyword in node.keywords)])
+        for keyword in node.keywords:
+            if called is not None and keyword.arg in known:
+                keyword.arg = self._named((self._numbered(called), str(keyword.arg)))
 
     def _inside(
-        self, node: ast.AST, body: Iterable[ast.AST], outer: Scope | None, parameters: Iterable[str] = ()
+        self, scope_node: ast.AST, body: Iterable[ast.AST], outer: Scope | None, parameters: Iterable[str] = ()
     ) -> Scope:
-        """A scope with what its body binds, its functions and classes noted."""
-        held = [one for part in body for one in _here(part)]
-        elsewhere = {name for one in held if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
-        names = {name for one in held for name in _binds(one)} | set(parameters)
-        number = self._numbered(node)
-        self._defined |= {(number, one.name): one for one in held if isinstance(one, Definition)}
-        imports = {name: path for one in held for name, path in _imported(one).items()}
-        return Scope(number, outer, node, frozenset(names - elsewhere), frozenset(elsewhere), imports)
+        """A new scope, with the names that its body binds, and its functions and classes noted for calls by keyword."""
+        held = [node for statement in body for node in _here(statement)]
+        elsewhere = {name for node in held if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+        names = {name for node in held for name in _binds(node)} | set(parameters)
+        number = self._numbered(scope_node)
+        self._defined |= {(number, node.name): node for node in held if isinstance(node, Definition)}
+        imports = {name: path for node in held for name, path in _imported(node).items()}
+        return Scope(number, outer, scope_node, frozenset(names - elsewhere), frozenset(elsewhere), imports)
 
     def _numbered(self, node: ast.AST) -> int:
         return self._number.setdefault(node, len(self._number))
@@ -184,7 +203,10 @@ class _Numbering:
         return self._named((ATTRIBUTES, name)) if name in self._own else name
 
     def _place(self, name: str) -> Scope | None:
-        """The scope that binds a name as it is seen from here; None: a builtin, or nothing."""
+        """The scope that binds a name as seen from here; None: a builtin, or undefined.
+
+        Names of a class body are seen in that body only, not in its methods.
+        """
         scope: Scope | None = self._scope
         while scope is not None:
             seen = scope is self._scope or not isinstance(scope.node, ast.ClassDef)
@@ -194,9 +216,10 @@ class _Numbering:
         return None
 
     def _read(self, name: str) -> str:
+        """The new name where a name is read: of an import its path, of a builtin itself, of a variable its number."""
         place = self._place(name)
         if place is not None and name in place.imports and name not in place.stored:
-            return place.imports[name]  # dotted, so that no variable is taken for the module
+            return place.imports[name]  # dotted, so that no variable can have the same text
         here = place is self._scope or name in self._scope.elsewhere
         if name in BUILTINS and place is not None and here and name not in place.stored:
             return name  # `sum = sum(a)` reads the builtin
@@ -208,24 +231,26 @@ class _Numbering:
         return self._known(name, place)
 
     def _known(self, name: str, place: Scope | None) -> str:
+        """A variable's number; names in class bodies are attributes of the class and stay."""
         if place is None or _stays(name) or isinstance(place.node, ast.ClassDef):
             return name
         return self._named((place.number, name))
 
 
 def _here(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and what it holds in the same scope; of comprehensions only what := binds."""
+    """A node and what is below it in the same scope; of comprehensions only what := binds."""
     yield node
     if isinstance(node, Definition | ast.Lambda):
         return
     if isinstance(node, Comprehension):
-        yield from (one.target for one in ast.walk(node) if isinstance(one, ast.NamedExpr))
+        yield from (child.target for child in ast.walk(node) if isinstance(child, ast.NamedExpr))
         return
-    for one in ast.iter_child_nodes(node):
-        yield from _here(one)
+    for child in ast.iter_child_nodes(node):
+        yield from _here(child)
 
 
 def _binds(node: ast.AST) -> Iterator[str]:
+    """The names that a single node binds in its scope."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
     elif isinstance(node, Definition | ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
@@ -236,53 +261,62 @@ def _binds(node: ast.AST) -> Iterator[str]:
 
 
 def _imported(node: ast.AST) -> dict[str, str]:
-    """The names that an import binds, with what they stand for."""
+    """The names that an import binds, with their dotted paths: `import a.b` binds `a`, `import a.b as c` binds `c`."""
     if isinstance(node, ast.Import):
         return {
-            one.asname or one.name.split(".")[0]: one.name if one.asname else one.name.split(".")[0]
-            for one in node.names
+            alias.asname or alias.name.split(".")[0]: alias.name if alias.asname else alias.name.split(".")[0]
+            for alias in node.names
         }
     if isinstance(node, ast.ImportFrom):
-        return {one.asname or one.name: f"{node.module or ''}.{one.name}".strip(".") for one in node.names}
+        return {alias.asname or alias.name: f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names}
     return {}
 
 
 def _stored(target: ast.AST) -> Iterator[str]:
-    return (one.id for one in ast.walk(target) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
 
 def _parameters(args: ast.arguments | None) -> list[ast.arg]:
     if args is None:
         return []
-    rest = [one for one in (args.vararg, args.kwarg) if one is not None]
+    rest = [parameter for parameter in (args.vararg, args.kwarg) if parameter is not None]
     return [*args.posonlyargs, *args.args, *args.kwonlyargs, *rest]
 
 
 def _stays(name: str) -> bool:
+    """Whether Python itself calls a name (`__init__`, `__len__`), so that renaming it would change the program."""
     return name.startswith("__") and name.endswith("__")
 
 
 def _methods(tree: ast.AST) -> list[Function]:
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    return [one for node in classes for one in node.body if isinstance(one, Function)]
+    return [method for node in classes for method in node.body if isinstance(method, Function)]
 
 
 def _selves(tree: ast.AST) -> frozenset[str]:
-    """What methods call the object that they belong to."""
+    """The names that methods use for their object: the first parameter, usually `self`."""
     static = {
-        one for one in _methods(tree) for name in one.decorator_list if ast.unparse(name).startswith("staticmethod")
+        method
+        for method in _methods(tree)
+        for name in method.decorator_list
+        if ast.unparse(name).startswith("staticmethod")
     }
-    firsts = ([*one.args.posonlyargs, *one.args.args][:1] for one in _methods(tree) if one not in static)
-    return frozenset(first.arg for some in firsts for first in some)
+    firsts = ([*method.args.posonlyargs, *method.args.args][:1] for method in _methods(tree) if method not in static)
+    return frozenset(first.arg for parameters in firsts for first in parameters)
 
 
 def _own_attributes(tree: ast.AST, selves: frozenset[str]) -> frozenset[str]:
-    """Attributes that may be renamed: methods and what is set on self, if no class is foreign and nobody else asks."""
+    """Attributes that may be renamed: methods and what is set on `self`, that nothing else in the program reads.
+
+    None where a class inherits from outside the program or has a metaclass: that one may look attributes up by name.
+    """
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    known = {one.name for one in classes} | {"object"}
-    if any(one.keywords or not all(isinstance(b, ast.Name) and b.id in known for b in one.bases) for one in classes):
+    known = {owner.name for owner in classes} | {"object"}
+    if any(
+        owner.keywords or not all(isinstance(b, ast.Name) and b.id in known for b in owner.bases) for owner in classes
+    ):
         return frozenset()
-    found, others = {one.name for one in _methods(tree)}, set[str]()
+    attributes, others = {method.name for method in _methods(tree)}, set[str]()
     for node in ast.walk(tree):
         others |= {part for path in _imported(node).values() for part in path.split(".")[1:]}
         if not isinstance(node, ast.Attribute):
@@ -290,41 +324,47 @@ def _own_attributes(tree: ast.AST, selves: frozenset[str]) -> frozenset[str]:
         if not isinstance(node.value, ast.Name) or node.value.id not in selves:
             others.add(node.attr)
         elif isinstance(node.ctx, ast.Store):
-            found.add(node.attr)
-    held = [part for one in classes for inside in one.body for part in _here(inside)]
-    held += [part for one in _methods(tree) for inside in one.decorator_list for part in ast.walk(inside)]
-    others |= {one.id for one in held if isinstance(one, ast.Name)}
-    return frozenset(name for name in found - others if not _stays(name))
+            attributes.add(node.attr)
+    held = [part for owner in classes for inside in owner.body for part in _here(inside)]
+    held += [part for method in _methods(tree) for inside in method.decorator_list for part in ast.walk(inside)]
+    # A method that its class body or a decorator mentions as a plain name would be renamed in one place only.
+    others |= {node.id for node in held if isinstance(node, ast.Name)}
+    return frozenset(name for name in attributes - others if not _stays(name))
 
 
-LONGEST = 50_000  # characters of a program
+LONGEST = 50_000  # characters of a program: longer ones are repetitions of a model that does not stop
 Block = (
     Definition | ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.ExceptHandler
 )
+# `a > b` becomes `b < a`: of the two notations one has to be chosen.
 _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
 def strategy(problem: SolvedProblem, text: str) -> str | None:
-    """The program in one writing; None where there is no program that can be read."""
+    """The program in canonical form; None where the text has no program that parses."""
     source = extract(text, VERIFIERS["program"].steps).answer
     if source is None or len(source) > LONGEST:
         return None
     tree = _read(source)
     if tree is None:
         return None
-    shown = examples(tree)
-    again = _read(source) if shown else None  # numbering writes into its tree
-    if again is not None and not reads_input(numbered(again)):
-        tree.body = [one for place, one in enumerate(tree.body) if place not in shown]
+    example_places = examples(tree)
+    copy = (
+        _read(source) if example_places else None
+    )  # numbering changes a tree, so the question whether input is read needs a copy
+    if copy is not None and not reads_input(numbered(copy)):
+        tree.body = [statement for place, statement in enumerate(tree.body) if place not in example_places]
     bare = _WithoutImports().visit(numbered(tree))
     assert isinstance(bare, ast.Module)
     return short(ast.unparse(ast.fix_missing_locations(bare)))
 
 
 def _read(source: str) -> ast.Module | None:
-    """The tree of a program, its main guard opened, in one writing; None where there is none."""
+    """The tree of a program in plain notation, its main guard opened; None where it is no program but bare words."""
     tree = _parsed(source)
-    if tree is None or not any(not isinstance(one, ast.Expr) or isinstance(one.value, ast.Call) for one in tree.body):
+    if tree is None or not any(
+        not isinstance(statement, ast.Expr) or isinstance(statement.value, ast.Call) for statement in tree.body
+    ):
         return None
     plain = _Plain().visit(opened(tree))
     assert isinstance(plain, ast.Module)
@@ -332,7 +372,7 @@ def _read(source: str) -> ast.Module | None:
 
 
 def _parsed(source: str) -> ast.Module | None:
-    """The tree of a program, or of the body of a function that the prompt had begun."""
+    """The tree of a program, of an indented one, or of the body of a function whose head was in the prompt."""
     for text in (source, dedent(source), "def f():\n" + indent(dedent(source), "    ")):
         try:
             return ast.parse(text)
@@ -342,13 +382,13 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 class _Plain(ast.NodeTransformer):
-    """Without docstrings, hints and what is only another writing of the same."""
+    """Removes docstrings and type hints, and writes what has several notations in one of them."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
         body = getattr(node, "body", None)
         if isinstance(node, ast.Module | Definition) and isinstance(body, list):
-            node.body = [one for one in body if not _is_docstring(one)] or [ast.Pass()]
+            node.body = [statement for statement in body if not _is_docstring(statement)] or [ast.Pass()]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
         return node
@@ -362,13 +402,14 @@ class _Plain(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)
-        if not isinstance(node.target, ast.Name):  # a[f()] += 1 calls once
+        if not isinstance(node.target, ast.Name):  # a[f()] += 1 calls f once, a[f()] = a[f()] + 1 twice
             return node
         read = ast.Name(id=node.target.id, ctx=ast.Load())
         return ast.Assign(targets=[node.target], value=ast.BinOp(left=read, op=node.op, right=node.value))
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
+        # Of a chain (a > b > c) nothing is swapped: it evaluates from the left and stops early.
         swapped = _SWAPPED.get(type(node.ops[0])) if len(node.ops) == 1 else None
         if swapped is None:
             return node
@@ -376,7 +417,7 @@ class _Plain(ast.NodeTransformer):
 
 
 class _WithoutImports(ast.NodeTransformer):
-    """Without imports: what they bind stands where it is used."""
+    """Removes imports: where something imported is used, its full path is written already."""
 
     def visit_Import(self, node: ast.Import) -> None:
         return None
@@ -395,12 +436,14 @@ def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-# What stands under the functions of a program only to show them: calls, prints and asserts on constants.
+# Examples: calls, prints and asserts on constants under the functions of a program, that only show how they are used.
 #
 # An example calls a function or a class of the program, or a method of such a class, with nothing but literals: as a
-# statement, printed beside other constants, or asserted. A program that reads input is a script, and has no examples.
+# statement, printed beside other constants, or asserted. A program that reads input is a script, and has no examples:
+# there a call without arguments (`main()`) is the program.
 
 
+# Attributes of sys, and names, by which a program reads its input.
 STREAMS = frozenset({"stdin", "argv"})
 READERS = frozenset({"input", "open", "fileinput"})
 _LITERAL = (
@@ -410,70 +453,74 @@ _LITERAL = (
 
 
 def opened(tree: ast.Module) -> ast.Module:
-    """With what stands under `if __name__ == "__main__"` at the top level."""
+    """The program with the body of `if __name__ == "__main__"` in the place of the guard."""
     body: list[ast.stmt] = []
-    for one in tree.body:
-        guard = isinstance(one, ast.If) and any(
-            isinstance(name, ast.Name) and name.id == "__name__" for name in ast.walk(one.test)
+    for statement in tree.body:
+        guard = isinstance(statement, ast.If) and any(
+            isinstance(name, ast.Name) and name.id == "__name__" for name in ast.walk(statement.test)
         )
-        body += one.body if guard and isinstance(one, ast.If) else [one]
+        body += statement.body if guard and isinstance(statement, ast.If) else [statement]
     return ast.Module(body=body, type_ignores=[])
 
 
 def examples(tree: ast.Module) -> frozenset[int]:
-    """The places of examples at the top level; where there are any, prints of text alone belong to them."""
-    own = {one.name: one for one in tree.body if isinstance(one, Definition)}
-    found = {place for place, one in enumerate(tree.body) if _is_example(one, own)}
-    return frozenset(found | {place for place, one in enumerate(tree.body) if found and _prints_text(one)})
+    """The places of examples at the top level; where there are any, prints of text alone (headings) belong to them."""
+    own = {statement.name: statement for statement in tree.body if isinstance(statement, Definition)}
+    places = {place for place, statement in enumerate(tree.body) if _is_example(statement, own)}
+    return frozenset(
+        places | {place for place, statement in enumerate(tree.body) if places and _prints_text(statement)}
+    )
 
 
 def reads_input(tree: ast.Module) -> bool:
-    """Whether a program reads what it is given; its own names must be numbered, so that `input` is the builtin."""
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Attribute) and one.attr in STREAMS:
+    """Whether a program reads input. Its names must be numbered already: a variable called `input` is no reading."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in STREAMS:
             return True
-        if isinstance(one, ast.Name) and one.id.split(".")[-1] in STREAMS | READERS:
+        if isinstance(node, ast.Name) and node.id.split(".")[-1] in STREAMS | READERS:
             return True
     return False
 
 
 def _is_example(node: ast.stmt, own: dict[str, Definition]) -> bool:
-    if isinstance(node, ast.Assert):  # it computes nothing that the program gives
-        return any(_shows(one, own) for one in ast.walk(node.test))
+    if isinstance(node, ast.Assert):  # it checks a result and changes none
+        return any(_shows(expression, own) for expression in ast.walk(node.test))
     if not isinstance(node, ast.Expr):
         return False
     printed = _printed(node)
     if printed is None:
         return _shows(node.value, own)
-    shown = any(_shows(one, own) for part in printed for one in ast.walk(part))
-    return shown and all(_is_constant(one, own) for one in printed)
+    has_call = any(_shows(expression, own) for argument in printed for expression in ast.walk(argument))
+    return has_call and all(_is_constant(expression, own) for expression in printed)
 
 
 def _prints_text(node: ast.stmt) -> bool:
     printed = _printed(node)
-    return printed is not None and all(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in printed)
+    return printed is not None and all(
+        isinstance(part, ast.Constant) and isinstance(part.value, str) for part in printed
+    )
 
 
 def _printed(node: ast.stmt) -> list[ast.expr] | None:
     """What a statement prints; None where it is no print."""
     call = node.value if isinstance(node, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print":
-        return [*call.args, *(one.value for one in call.keywords)]
+        return [*call.args, *(keyword.value for keyword in call.keywords)]
     return None
 
 
 def _is_constant(node: ast.expr, own: dict[str, Definition]) -> bool:
-    """Whether it is made of literals and of what own functions give for literals: itself, compared, or in a text."""
+    """Whether an expression is of literals and of calls of own functions on literals, also compared or in a text."""
     if isinstance(node, ast.JoinedStr | ast.FormattedValue | ast.Compare):
-        return all(_is_constant(one, own) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr))
+        return all(_is_constant(part, own) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
     return _is_literal(node) or _shows(node, own)
 
 
 def _shows(node: ast.AST, own: dict[str, Definition]) -> bool:
-    """Whether it calls, with literals, an own function or class, or a method of an own class made with literals."""
+    """Whether a node calls, with literals, an own function or class, or a method of an own class made with literals."""
     if not isinstance(node, ast.Call):
         return False
-    if not all(_is_literal(one) for one in (*node.args, *(one.value for one in node.keywords))):
+    if not all(_is_literal(argument) for argument in (*node.args, *(argument.value for argument in node.keywords))):
         return False
     if isinstance(node.func, ast.Name):
         return node.func.id in own
@@ -484,4 +531,4 @@ def _shows(node: ast.AST, own: dict[str, Definition]) -> bool:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    return all(isinstance(one, _LITERAL) for one in ast.walk(node))
+    return all(isinstance(part, _LITERAL) for part in ast.walk(node))

@@ -1,8 +1,15 @@
 """The fingerprint `steps`: what a worked text computes, whatever words, order and notation it uses.
 
 Its equations are put into each other (`16-3=13, 13*2=26` is `(16-3)*2`), so that neither the size of the steps nor the
-order of those that do not rest on each other counts. The way is the expression that makes the answer; where the answer
-is no number or no equation makes it, all that was computed. Order and grouping of sums and products do not count.
+order of independent steps counts. The strategy is the expression that makes the answer; where the answer is no number
+or no equation makes it, everything that was computed. Ignored, because it is notation and not method:
+
+* wording, units, currencies, LaTeX, list marks; numbers written as words;
+* order and grouping of sums and products, and subtracting one by one or all at once (`verifiers/arithmetic.canonical`);
+* how a fraction is written: `50 * 0.2`, `50 * 20%`, `50 * 1/5` and `50 / 5`;
+* repeats of an equation, and an equation simplified step by step (`(3+5)*2 = 8*2 = 16`).
+
+Not ignored: which numbers are combined by which operations.
 """
 
 import re
@@ -17,17 +24,18 @@ from offleash.verifiers.extraction.extract import THOUGHT
 
 # Equations of worked texts, in natural language or LaTeX: cleaned, cut into tokens, and read from their equal signs.
 #
-# `16 eggs - 3 eggs = $13`, `\frac{16}{2} = 8`, `20% of 50 is 10`: what stands on both sides of an equal sign is read
-# outwards as far as numbers and operations go; units, currencies and words between them are passed over. An equation
-# whose two sides do not agree was misread, or is wrong, and is left out. Time is linear in the text but for brackets.
+# `16 eggs - 3 eggs = $13`, `\frac{16}{2} = 8`, `20% of 50 is 10`: both sides of an equal sign are read outwards as far
+# as numbers and operations go; units, currencies and words between them are skipped. An equation whose two sides do not
+# agree was misread, or is wrong, and is left out. Time is linear in the text but for brackets: texts may be hostile.
 
 
-LONGEST = 60_000  # characters of a text, from its end
-EQUATIONS = 400  # of a text
-TOKENS = 80  # of one side
-WORDS = 4  # passed over between a number and an operation
-NEAR = Fraction(1, 200)  # a stated result may be rounded by so much
-LARGEST_POWER = 6
+# Limits that honest texts stay far below; they bound the time on repetitive or hostile ones.
+LONGEST = 60_000  # characters of a text, from its end: there the answer is
+EQUATIONS = 400  # per text
+TOKENS = 80  # per side of an equation
+WORDS = 4  # skipped between a number and an operation (`16 fresh brown eggs - 3`)
+NEAR = Fraction(1, 200)  # relative: a stated result may be rounded to two or three digits
+LARGEST_POWER = 6  # x^6 is written out as a product; larger powers are no steps of school arithmetic
 
 _SAID = (
     *(("two", "2"), ("three", "3"), ("four", "4"), ("five", "5"), ("six", "6"), ("seven", "7"), ("eight", "8")),
@@ -41,10 +49,12 @@ _SAID = (
         ("a hundred", "100"),
     ),
 )
+# Patterns and replacements, in this order: markup and LaTeX become plain text, then words become signs. Later patterns
+# rely on earlier ones: list marks are removed when the dashes are plain, words for operations when numbers are digits.
 _CLEANING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), into)
     for pattern, into in (
-        (r"<<[^<>\n]{0,200}>>", ""),
+        (r"<<[^<>\n]{0,200}>>", ""),  # the calculator annotations of GSM8K
         (r"\\\\|\\newline", "\n"),
         (r"\\(?:text|mathrm|textbf|mbox|operatorname)\s*\{[^{}]{0,200}\}", " "),
         (r"\\(?:left|right|displaystyle|,|;|!|:|quad|qquad| )(?![A-Za-z])|[&~]", " "),
@@ -63,7 +73,7 @@ _CLEANING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\*\*|__|`", ""),
         (r"^[ \t]*[-*•][ \t]+", ""),
         (r"^[ \t]*[0-9]{1,2}[.)][ \t]+", ""),
-        (r"/[ \t]*[A-Za-z]+", " "),
+        (r"/[ \t]*[A-Za-z]+", " "),  # units: 60 miles/hour
         (r"\n ?=", " ="),
         *((rf"(?i)\b{word}\b", number) for word, number in _SAID),
         (r"(?i)\b(?:half|one half) of\b", "1/2*"),
@@ -88,6 +98,8 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
+    """A piece of cleaned text with its place in it."""
+
     kind: str  # number, word, stop, or the sign itself
     text: str
     start: int
@@ -96,55 +108,65 @@ class Token:
 
 @dataclass(frozen=True)
 class Equation:
-    """One equation: what was done, and what it was stated to make."""
+    """One equation: the operation, and the result that the text states for it."""
 
     tree: Tree
     value: Fraction
 
 
 def steps_of(text: str) -> list[Equation]:
-    """The equations of a text that hold an operation and agree on both sides, in their order."""
+    """The equations of a text that have an operation and agree on both sides, in order.
+
+    >>> [str(step.value) for step in steps_of("16 eggs - 3 eggs = 13 eggs. She earns 13 * 2 = $26.")]
+    ['13', '26']
+    """
     tokens = tokens_of(text)
-    found: list[Equation] = []
-    chain: tuple[int, Fraction] | None = None  # where the right side of the last equation began, and its value
+    equations: list[Equation] = []
+    chain: tuple[int, Fraction] | None = None  # where the right side of the last equation begins, and its value
     for place in [place for place, token in enumerate(tokens) if token.kind == "="][:EQUATIONS]:
         left, start = _left(tokens, place)
         right, first = _right(tokens, place)
         step = _step(left, right, first)
         if step is None:
             continue
-        if chain is None or chain[0] != start or chain[1] != step.value:  # else (3+5)*2 = 8*2 was simplified
-            found.append(step)
+        if (
+            chain is None or chain[0] != start or chain[1] != step.value
+        ):  # else a chain: (3+5)*2 = 8*2 = 16 is one step, simplified
+            equations.append(step)
         chain = (place + 1, step.value)
-    return found
+    return equations
 
 
 def tokens_of(text: str) -> list[Token]:
     """A cleaned text as numbers, signs, words and stops."""
-    lines = (" ".join(line.split()) for line in text[-LONGEST:].splitlines())  # runs of space are costly below
+    lines = (
+        " ".join(line.split()) for line in text[-LONGEST:].splitlines()
+    )  # runs of spaces make the patterns below slow
     plain = "\n".join(line for line in lines if line)
-    for pattern, into in _CLEANING:
-        plain = pattern.sub(into, plain)
+    for pattern, replacement in _CLEANING:
+        plain = pattern.sub(replacement, plain)
     for _ in range(4):  # fractions within fractions, from the inside
-        plain, count = _FRACTION.subn(lambda one: f"(({one[1] or one[3]})/({one[2] or one[4]}))", plain)
+        plain, count = _FRACTION.subn(
+            lambda fraction: f"(({fraction[1] or fraction[3]})/({fraction[2] or fraction[4]}))", plain
+        )
         if not count:
             break
     plain = re.sub(r"\^\s*\{\s*([0-9]+)\s*\}", r"^\1", plain)
     plain = re.sub(r"\\[A-Za-z]+|[{}]", " ", plain)
-    out = []
+    tokens = []
     for match in _TOKEN.finditer(plain):
         kind = match.lastgroup or "stop"
         content = match[0]
         if match["number"]:
             kind, content = "number", _numeral(match["number"], bool(match["percent"]))
-        out.append(Token(content if kind == "sign" else kind, content, match.start(), match.end()))
-    return out
+        tokens.append(Token(content if kind == "sign" else kind, content, match.start(), match.end()))
+    return tokens
 
 
 def number_in(text: str | None) -> Fraction | None:
-    """The one number that a gold answer is; None where it is something else."""
-    found = re.fullmatch(r"\s*\\?\$?\s*(-?[0-9][0-9,]*(?:\.[0-9]+)?|-?\.[0-9]+)\s*(?:\\?%)?\s*", text or "")
-    return Fraction(found[1].replace(",", "")) if found and len(found[1]) < 30 else None
+    """The number that a reference answer is; None where it is anything else."""
+    match = re.fullmatch(r"\s*\\?\$?\s*(-?[0-9][0-9,]*(?:\.[0-9]+)?|-?\.[0-9]+)\s*(?:\\?%)?\s*", text or "")
+    return Fraction(match[1].replace(",", "")) if match and len(match[1]) < 30 else None
 
 
 def _numeral(text: str, percent: bool) -> str:
@@ -153,25 +175,29 @@ def _numeral(text: str, percent: bool) -> str:
 
 
 def _step(left: list[Token], right: list[Token], first: list[Token]) -> Equation | None:
-    """The step that two sides make: the left one where it has an operation, else the right one."""
-    done, stated = _tree(left), _tree(right)
-    if done is not None and not isinstance(done, Fraction):
-        value = _value(done)
-        for other in (stated, _tree(first)):
-            told = None if other is None else _value(other)
-            if value is not None and told is not None and _agree(value, told):
-                return Equation(done, told)
+    """The equation of two sides: the operation is on the left where there is one, else on the right (`x = 3 * 5`).
+
+    `first` is the first number of the right side alone: in `8 * 2 = 16 - then ...` the right side was read too far.
+    None where there is no operation or the sides do not agree.
+    """
+    left_tree, right_tree = _tree(left), _tree(right)
+    if left_tree is not None and not isinstance(left_tree, Fraction):
+        value = _value(left_tree)
+        for other in (right_tree, _tree(first)):
+            claimed = None if other is None else _value(other)
+            if value is not None and claimed is not None and _agree(value, claimed):
+                return Equation(left_tree, claimed)
         return None
-    if stated is None or isinstance(stated, Fraction):
+    if right_tree is None or isinstance(right_tree, Fraction):
         return None
-    value, told = _value(stated), None if done is None else _value(done)
-    if value is None or (told is not None and not _agree(value, told)):
+    value, claimed = _value(right_tree), None if left_tree is None else _value(left_tree)
+    if value is None or (claimed is not None and not _agree(value, claimed)):
         return None
-    return Equation(stated, value)
+    return Equation(right_tree, value)
 
 
-def _agree(value: Fraction, told: Fraction) -> bool:
-    return abs(value - told) <= NEAR * max(abs(told), abs(value))
+def _agree(value: Fraction, claimed: Fraction) -> bool:
+    return abs(value - claimed) <= NEAR * max(abs(claimed), abs(value))
 
 
 def _value(tree: Tree) -> Fraction | None:
@@ -182,7 +208,7 @@ def _value(tree: Tree) -> Fraction | None:
 
 
 def _tree(tokens: list[Token]) -> Tree | None:
-    """A side of an equation as a tree; powers of small whole exponents are written out."""
+    """A side of an equation as a tree; powers with small whole exponents are written out. None: it does not parse."""
     if not tokens or len(tokens) > TOKENS:
         return None
     parts: list[str] = []
@@ -209,7 +235,7 @@ def _left(tokens: list[Token], equal: int) -> tuple[list[Token], int]:
     taken: list[Token] = []
     at = _past_words(tokens, equal - 1, -1)
     while (begin := _operand_before(tokens, at)) is not None and len(taken) <= TOKENS:
-        taken = [one for one in tokens[begin : at + 1] if one.kind not in ("word", "stop")] + taken
+        taken = [token for token in tokens[begin : at + 1] if token.kind not in ("word", "stop")] + taken
         before = begin - 1
         if before >= 0 and tokens[begin].kind == "(" and _touching(tokens, before, begin):
             taken, at = [Token("*", "*", 0, 0), *taken], before  # 3(4 + 5)
@@ -233,7 +259,7 @@ def _right(tokens: list[Token], equal: int) -> tuple[list[Token], list[Token]]:
     if at < len(tokens) and tokens[at].kind == "-":
         taken, at = [tokens[at]], at + 1
     while (end := _operand_after(tokens, at)) is not None and len(taken) <= TOKENS:
-        taken = taken + [one for one in tokens[at : end + 1] if one.kind not in ("word", "stop")]
+        taken = taken + [token for token in tokens[at : end + 1] if token.kind not in ("word", "stop")]
         first = first or taken
         sign = _past_words(tokens, end + 1, 1)
         if sign >= len(tokens) or tokens[sign].kind not in "+-*/^" or _operand_after(tokens, sign + 1) is None:
@@ -243,7 +269,7 @@ def _right(tokens: list[Token], equal: int) -> tuple[list[Token], list[Token]]:
 
 
 def _past_words(tokens: list[Token], at: int, step: int) -> int:
-    """The next place that is no word, at most so many words away."""
+    """The next place that is not a word, at most WORDS away."""
     for _ in range(WORDS):
         if not 0 <= at < len(tokens) or tokens[at].kind != "word":
             break
@@ -266,6 +292,7 @@ def _operand_after(tokens: list[Token], at: int) -> int | None:
 
 
 def _matching(tokens: list[Token], at: int, step: int) -> int | None:
+    """The bracket that closes (step 1) or opens (step -1) the one at a place; None where an equation ends before."""
     depth = 0
     for place in range(at, at + step * TOKENS, step):
         if not 0 <= place < len(tokens) or tokens[place].kind in ("stop", "="):
@@ -277,40 +304,45 @@ def _matching(tokens: list[Token], at: int, step: int) -> int | None:
 
 
 def _touching(tokens: list[Token], before: int, after: int) -> bool:
+    """Whether an operand ends where the next begins, without a space: `3(4 + 5)` is a product, `3 (see above)` not."""
     return tokens[before].kind in ("number", ")") and tokens[before].end == tokens[after].start
 
 
 HUNDRED = Fraction(100)
-LARGEST = 60  # numbers of an expression into which steps are put
+LARGEST = 60  # numbers in a composed expression: quoting a result twice in every step would grow it exponentially
 _NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 
 
 def strategy(problem: SolvedProblem, text: str) -> str | None:
-    """The expression that makes the answer, in one writing; None where the text holds no equation."""
-    said = text.rpartition(THOUGHT)[2]
-    steps = steps_of(said) or (steps_of(text) if said != text else [])
+    """The expression that makes the answer, in canonical form; None where the text has no equation.
+
+    Equations after the model's thinking count first: thinking tries out what the answer does not use.
+    """
+    answer = text.rpartition(THOUGHT)[2]
+    steps = steps_of(answer) or (steps_of(text) if answer != text else [])
     if not steps:
         return None
     made = _composed(steps, _given(problem.question))
     gold = number_in(problem.gold)
-    final = next((one for one in reversed(made) if one.value == gold), None)
-    roots = [final] if final is not None else [one for one in made if not one.used]
-    return short("; ".join(sorted({canonical(_plain(one.tree)) for one in roots})))
+    final = next((step for step in reversed(made) if step.value == gold), None)
+    roots = [final] if final is not None else [step for step in made if not step.used]
+    return short("; ".join(sorted({canonical(_plain(step.tree)) for step in roots})))
 
 
 @dataclass
 class _Made:
-    """A step with the steps it rests on put into it."""
+    """A step with the steps that it quotes put into it."""
 
     tree: Tree
     value: Fraction
-    used: bool = False
+    used: bool = False  # a later step quotes it, so it is not a result of its own
 
 
 def _composed(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Made]:
-    """Every step with earlier results in the place of the numbers that quote them, repeats left out.
+    """Every step with earlier steps in the place of the numbers that quote their results, repeats left out.
 
-    A number that the question gives as well quotes a result only once: steps are written in order to be used.
+    A number that is in the question, too, quotes a result only the first time: a step is written down to be used, and
+    after that the number more likely means the one in the question. (Either reading can be wrong: docs/strategies.md.)
     """
     made: list[_Made] = []
     latest: dict[Fraction, _Made] = {}
@@ -320,9 +352,9 @@ def _composed(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Ma
         if name in seen:
             continue
         seen.add(name)
-        one = _Made(_quoting(step.tree, latest, given), step.value)
-        made.append(one)
-        latest[step.value] = one
+        composed = _Made(_quoting(step.tree, latest, given), step.value)
+        made.append(composed)
+        latest[step.value] = composed
     return made
 
 
@@ -340,12 +372,17 @@ def _quoting(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fractio
 
 
 def _given(question: str) -> frozenset[Fraction]:
-    found = (number.replace(",", "") for number in _NUMBER.findall(question[:20_000]))
-    return frozenset(Fraction(number) for number in found if len(number) < 30)
+    """The numbers in a question."""
+    numbers = (number.replace(",", "") for number in _NUMBER.findall(question[:20_000]))
+    return frozenset(Fraction(number) for number in numbers if len(number) < 30)
 
 
 def _plain(tree: Tree, root: bool = True) -> Tree:
-    """The same with fractions in one writing: `50 * 0.2`, `50 * (1/5)` and `50 / 5` are one way to take a fifth."""
+    """The same with fractions in one notation: `50 * 0.2`, `50 * (1/5)` and `50 / 5` all take a fifth.
+
+    A product or quotient with a fraction becomes (times numerator) / denominator. At the root `3/4` stays a division:
+    there it is the operation that makes the answer; below, it is a number written as a fraction.
+    """
     if isinstance(tree, Fraction):
         return tree
     operation, arguments = tree
@@ -360,7 +397,9 @@ def _plain(tree: Tree, root: bool = True) -> Tree:
     if operation == "/" and not root and isinstance(left, Fraction) and 0 < left < right:
         return left / right
     if operation == "/" and right == HUNDRED and (share := min(_factors(left), default=HUNDRED)) < HUNDRED:
-        right = HUNDRED / share  # 120 * 30 / 100 takes 30/100 of 120
+        right = (
+            HUNDRED / share
+        )  # 120 * 30 / 100 takes 30/100 of 120, whichever of the two is the percentage: the smaller is taken
         left = _without(left, share)
     above, below = Fraction(right.numerator), Fraction(right.denominator)
     if operation == "/":
@@ -373,8 +412,8 @@ def _factors(tree: Tree) -> list[Fraction]:
     """The whole numbers among the factors of a product."""
     if isinstance(tree, Fraction) or tree[0] != "*":
         return []
-    found = [[one] if isinstance(one, Fraction) else _factors(one) for one in tree[1]]
-    return [number for part in found for number in part if number.denominator == 1 and number > 1]
+    factors = [[factor] if isinstance(factor, Fraction) else _factors(factor) for factor in tree[1]]
+    return [number for part in factors for number in part if number.denominator == 1 and number > 1]
 
 
 def _without(tree: Tree, factor: Fraction) -> Tree:
