@@ -1,4 +1,4 @@
-"""From what was looked at to what it shows: signals against the base's, truth, thresholds from other seeds, alarms."""
+"""From the stored looks to results: signals against the base's, truth, thresholds from other seeds, alarms."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -15,19 +15,19 @@ from offleash.stats.significance import losses_at_least
 from research.early_warning.follow import AGAIN, FIRST, Counts, Look, Watched, file_of, name_of, read_look
 from research.early_warning.plan import BASE, RISES, SIGNALS, Job, Plan, jobs_of
 from research.early_warning.published import published
-from research.early_warning.report import Course, Warned
+from research.early_warning.report import Trajectory, WarningStudy
 from research.early_warning.rule import FALSE_ALARM, Floats, Rule, alarms, relative_change
-from research.early_warning.thresholds import drop_of, evaluated, shipped, tied
+from research.early_warning.thresholds import choose_rule, drop_of, evaluate_signals, signal_correlations
 
-TOGETHER = 20_000  # groups of samples whose entropy is computed at a time
+TOGETHER = 20_000  # groups of samples whose entropy is computed at a time: bounds the memory of the sort
 Codes = NDArray[np.int32]
 
 
-def assess(plan: Plan, folder: Path, seconds: float, progress: Progress) -> Warned:
-    """All that the looks of a study show."""
+def assess(plan: Plan, folder: Path, seconds: float, progress: Progress) -> WarningStudy:
+    """All results of a study whose looks are stored."""
     jobs = [job for job in jobs_of(plan) if job.recipe != BASE]
     bases = [read_look(file_of(folder, Job(BASE, seed), FIRST)) for seed in range(plan.seeds)]
-    again = [read_look(file_of(folder, Job(BASE, seed), AGAIN)).counts for seed in range(plan.seeds)]
+    redraws = [read_look(file_of(folder, Job(BASE, seed), AGAIN)).counts for seed in range(plan.seeds)]
     values = [signals(_part(base.watched, 0, plan.base_k), plan.rarefied) for base in bases]
     null: dict[str, list[Floats]] = {name: [] for name in SIGNALS}
     spread: dict[str, list[Floats]] = {name: [] for name in SIGNALS}
@@ -36,24 +36,26 @@ def assess(plan: Plan, folder: Path, seconds: float, progress: Progress) -> Warn
         for name, change in null_changes(plan, base.watched, values[seed], seed).items():
             null[name].append(change[0])
             spread[name].append(change[1])
-    courses = tuple(
-        _course(plan, folder, job, values[job.seed], bases[job.seed].counts, again[job.seed]) for job in jobs
+    trainings = tuple(
+        _trajectory(plan, folder, job, values[job.seed], bases[job.seed].counts, redraws[job.seed]) for job in jobs
     )
-    null_SNT = {name: np.stack(found) for name, found in null.items()}
-    found = evaluated(courses, null_SNT)
+    null_SNT = {name: np.stack(results) for name, results in null.items()}
+    results = evaluate_signals(trainings, null_SNT)
     by_error = {
         name: float(alarms(null_SNT[name], np.stack(spread[name]), _bare(plan, name), plan.watched).any(axis=-1).mean())
         for name in SIGNALS
     }
-    return Warned(
+    return WarningStudy(
         plan={**asdict(plan), "looks": plan.looks},
-        courses=courses,
-        found=found,
-        tied=tied(courses),
-        again_S=tuple(_certain(base.counts, twice, FALSE_ALARM) for base, twice in zip(bases, again, strict=True)),
+        trainings=trainings,
+        signals=results,
+        correlations=signal_correlations(trainings),
+        redraw_lost_S=tuple(
+            _certain(base.counts, twice, FALSE_ALARM) for base, twice in zip(bases, redraws, strict=True)
+        ),
         bonferroni_null=by_error,
-        drops={name: drop_of("loss", name, courses, null_SNT[name], None) for name in SIGNALS},
-        rule=shipped(courses, null_SNT, found),
+        drops={name: drop_of("loss", name, trainings, null_SNT[name], None) for name in SIGNALS},
+        rule=choose_rule(trainings, null_SNT, results),
         published=published(),
         seconds=seconds,
     )
@@ -85,7 +87,7 @@ def code_entropy(code_GK: Codes, n: int) -> Floats:
 
 
 def null_changes(plan: Plan, base: Watched, value: dict[str, Floats], seed: int) -> dict[str, tuple[Floats, Floats]]:
-    """Changes, and their standard errors, at every look of trajectories in which every look draws the base anew."""
+    """Changes, and their standard errors, at every look of trajectories whose looks are all new draws of the base."""
     rng = np.random.default_rng(seed_of("null trajectories", seed))
     rest = _part(base, plan.base_k, plan.base_k + plan.null_k)
     shape = (plan.nulls, plan.looks)
@@ -93,27 +95,29 @@ def null_changes(plan: Plan, base: Watched, value: dict[str, Floats], seed: int)
     order_PK = np.tile(np.arange(plan.null_k), (plan.watched, 1))
     block_TK = np.arange(plan.looks * plan.k).reshape(plan.looks, plan.k) % plan.null_k
     for row in range(plan.nulls):
-        shuffled_PK = rng.permuted(order_PK, axis=1)  # the looks of a trajectory share no sample while they last
+        shuffled_PK = rng.permuted(order_PK, axis=1)  # looks share no sample until all null_k samples are used
         flat = _chosen(rest, shuffled_PK[:, block_TK].transpose(1, 0, 2))
         for name, value_G in signals(flat, plan.rarefied).items():
-            found = relative_change(value_G.reshape(plan.looks, plan.watched), value[name])
-            change[name][0][row], change[name][1][row] = found.value_T, found.spread_T
+            change_of_signal = relative_change(value_G.reshape(plan.looks, plan.watched), value[name])
+            change[name][0][row], change[name][1][row] = change_of_signal.value_T, change_of_signal.spread_T
     return change
 
 
-def _course(plan: Plan, folder: Path, job: Job, base: dict[str, Floats], before: Counts, again: Counts) -> Course:
+def _trajectory(
+    plan: Plan, folder: Path, job: Job, base: dict[str, Floats], before: Counts, again: Counts
+) -> Trajectory:
     steps = tuple(range(plan.every, plan.looks * plan.every + 1, plan.every))
     looks = [read_look(file_of(folder, job, name_of(step))) for step in steps]
-    seen = [signals(look.watched, plan.rarefied) for look in looks]
-    change = {name: relative_change(np.stack([one[name] for one in seen]), base[name]) for name in SIGNALS}
+    signals_T = [signals(look.watched, plan.rarefied) for look in looks]
+    change = {name: relative_change(np.stack([values[name] for values in signals_T]), base[name]) for name in SIGNALS}
     certain_T = tuple(_certain(before, look.counts, FALSE_ALARM / plan.looks) for look in looks)
     sizes = [_size(plan, before, again, look) for look in looks]
-    return Course(
+    return Trajectory(
         recipe=job.recipe,
         seed=job.seed,
         steps_T=steps,
-        change_T={name: tuple(found.value_T.tolist()) for name, found in change.items()},
-        spread_T={name: tuple(found.spread_T.tolist()) for name, found in change.items()},
+        change_T={name: tuple(change_of_signal.value_T.tolist()) for name, change_of_signal in change.items()},
+        spread_T={name: tuple(change_of_signal.spread_T.tolist()) for name, change_of_signal in change.items()},
         certain_T=certain_T,
         loss_T=tuple(size[0] for size in sizes),
         low_T=tuple(size[1] for size in sizes),
@@ -123,6 +127,7 @@ def _course(plan: Plan, folder: Path, job: Job, base: dict[str, Floats], before:
 
 
 def _certain(before: Counts, after: Counts, alpha: float) -> int:
+    """How many problems, at least, are significantly lost at level alpha."""
     drawn_P2 = np.stack([before.drawn_P, after.drawn_P], axis=1)
     return losses_at_least(drawn_P2, np.stack([before.correct_P, after.correct_P], axis=1), 1 - alpha)
 
@@ -131,16 +136,17 @@ def _size(plan: Plan, before: Counts, again: Counts, look: Look) -> tuple[float,
     """1 - SRR_retest at the budget of the truth, with the ends of its interval."""
     drawn_P2 = np.stack([before.drawn_P + again.drawn_P, look.counts.drawn_P], axis=1)
     correct_P2 = np.stack([before.correct_P + again.correct_P, look.counts.correct_P], axis=1)
-    found = retest(tally_of_counts(drawn_P2, correct_P2), plan.truth_k)
-    return 1 - found.SRR, 1 - found.SRR_interval.high, 1 - found.SRR_interval.low
+    retested = retest(tally_of_counts(drawn_P2, correct_P2), plan.truth_k)
+    return 1 - retested.SRR, 1 - retested.SRR_interval.high, 1 - retested.SRR_interval.low
 
 
 def _bare(plan: Plan, name: str) -> Rule:
-    """No threshold but the standard error, with its chance shared among the looks."""
+    """A rule without a threshold: a significant change, its 5% shared among the looks."""
     return Rule(name, looks=plan.looks, rises=name in RISES)
 
 
 def _part(watched: Watched, start: int, end: int) -> Watched:
+    """The samples from start to end of every problem."""
     return Watched(*(getattr(watched, name)[:, start:end] for name in Watched.__dataclass_fields__))
 
 

@@ -1,7 +1,7 @@
 """Following trainings: in legs from look to look, each model drawn small (what a monitor sees) and large (the truth).
 
 What a look saw is kept in one small file of arrays; the samples themselves are not kept. Training, drawing and judging
-are those of the package, and all of it goes on where it was after a kill.
+are those of the package, and all of it resumes after a kill.
 """
 
 import shutil
@@ -36,13 +36,13 @@ from research.early_warning.plan import BASE, SEED_PARTS, Job, Plan, recipe_for
 
 LOOKS, TRAININGS, DRAWS = "looks", "trainings", "draws"
 FIRST, AGAIN = "first", "again"  # the two draws of a base
-VALUE = r"=\s*(\d+)\s*$"  # what an answer comes to
-JUDGING = VerifyOptions(jobs=1)
+VALUE = r"=\s*(\d+)\s*$"  # the value of an answer: the number after its last equal sign
+JUDGING = VerifyOptions(jobs=1)  # two processes share the machine
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Samples of P problems, K each: what their answers are, as codes (-1: unread), and what they cost in entropy."""
+    """Samples of P problems, K each: answers and values as codes (-1: unread), entropies, lengths and verdicts."""
 
     answer_PK: NDArray[np.int32]
     value_PK: NDArray[np.int32]
@@ -61,7 +61,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen of one model."""
+    """What is stored of one model: the monitor's draw and the truth."""
 
     watched: Watched
     counts: Counts
@@ -76,7 +76,7 @@ def name_of(step: int) -> str:
 
 
 def prepare(world: LabWorld, plan: Plan, folder: Path) -> None:
-    """Write the problems of all seeds: to train on, and of the part `test` those that are watched, then the truth's."""
+    """Write the problems of all seeds: to train on, and of the part `test` first the watched ones, then the truth's."""
     for seed in range(plan.seeds):
         for part, size in (("train", plan.pool), ("test", plan.watched + plan.tested)):
             path = _place(folder, seed) / PROBLEMS / f"{part}.jsonl"
@@ -85,7 +85,7 @@ def prepare(world: LabWorld, plan: Plan, folder: Path) -> None:
 
 
 def follow(world: LabWorld, plan: Plan, folder: Path, job: Job, progress: Progress) -> None:
-    """Train in legs and look after each, or draw a base; what was looked at already is left alone."""
+    """Train in legs and look after each, or draw a base; looks that are stored are skipped."""
     if job.recipe == BASE:
         _follow_base(world, plan, folder, job, progress)
         return
@@ -99,7 +99,7 @@ def follow(world: LabWorld, plan: Plan, folder: Path, job: Job, progress: Progre
         last = newest(training)
         if last is None or last.step != step:
             raise OffleashError(
-                f"{training} has gone past step {step}, which was not looked at. Delete it and {file.parent}, then run "
+                f"{training} is past step {step}, of which no look is stored. Delete it and {file.parent}, then run "
                 "the same command again."
             )
         progress(f"{job}: looking at step {step:,}")
@@ -107,7 +107,7 @@ def follow(world: LabWorld, plan: Plan, folder: Path, job: Job, progress: Progre
 
 
 def read_look(file: Path) -> Look:
-    """What was kept of a look."""
+    """A stored look."""
     with np.load(file, allow_pickle=False) as kept:
         arrays = {name: kept[name] for name in kept.files}
     watched = {name: arrays[name] for name in Watched.__dataclass_fields__}
@@ -124,7 +124,7 @@ def _follow_base(world: LabWorld, plan: Plan, folder: Path, job: Job, progress: 
 
 
 def _look(world: LabWorld, plan: Plan, folder: Path, job: Job, model: str, look: str, k: int) -> None:
-    asked = load_problems(_place(folder, job.seed) / PROBLEMS / "test.jsonl").frame
+    test_problems = load_problems(_place(folder, job.seed) / PROBLEMS / "test.jsonl").frame
     place, file = folder / DRAWS / str(job), file_of(folder, job, look)
     decoding = replace(DECODINGS["plain"], max_tokens=world.longest)
 
@@ -136,10 +136,11 @@ def _look(world: LabWorld, plan: Plan, folder: Path, job: Job, model: str, look:
         return load(run)[0]
 
     with closing(open_sampler(model_of(model))) as sampler:
-        watched = _watched(drawn(asked.head(plan.watched), sampler, "watched", k), k)
-        tested = asked.tail(plan.tested)
+        watched = _watched(drawn(test_problems.head(plan.watched), sampler, "watched", k), k)
+        tested = test_problems.tail(plan.tested)
         counts = _counts(drawn(tested, sampler, "truth", plan.truth_k), tested["problem"])
     file.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside its name and renamed: a look is there as a whole or not at all. Then its samples can go.
     temporary = file.with_name(f".{file.name}.writing")
     with temporary.open("wb") as opened:
         np.savez_compressed(opened, **asdict(watched), **asdict(counts))
@@ -148,7 +149,7 @@ def _look(world: LabWorld, plan: Plan, folder: Path, job: Job, model: str, look:
 
 
 def _watched(run: Run, k: int) -> Watched:
-    """The samples of a run as arrays, problems in the order they were asked."""
+    """The samples of a run as arrays, problems in the order of the run."""
     assert run.samples is not None
     assert run.verdicts is not None
     keys = ["problem", "index"]
@@ -175,14 +176,14 @@ def _watched(run: Run, k: int) -> Watched:
 
 
 def _counts(run: Run, names: Iterable[str]) -> Counts:
-    found = tally([run]).tally
-    place = {str(name): row for row, name in enumerate(found.problem_P)}
+    counts = tally([run]).tally
+    place = {str(name): row for row, name in enumerate(counts.problem_P)}
     rows = np.array([place[name] for name in names])
-    return Counts(found.drawn_PR[rows, 0], found.correct_PR[rows, 0])
+    return Counts(counts.drawn_PR[rows, 0], counts.correct_PR[rows, 0])
 
 
 def _place(folder: Path, seed: int) -> Path:
-    """Where the problems of a seed stand."""
+    """The folder of the problems of a seed."""
     return folder / f"seed-{seed}"
 
 

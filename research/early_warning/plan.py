@@ -3,7 +3,7 @@
 * **Trainings.** Countdown, the recipe of the demo (`grpo`: rate 3e-4, 64 problems x 16 samples, no KL), 120 steps, the
   shipped base, seeds 0 to 4. The control, with the same seeds: `held`, the same with a KL penalty of 0.2 to the base,
   which learns on a short leash. The weight of the penalty was chosen by one training on the part `dev` with a seed that
-  is not used here. The null: the base itself, drawn anew at every look.
+  is not used here. The null: the base itself, drawn again at every look.
 * **Looks**: after every 10 steps. A look is a monitor's draw: 64 problems of the part `test`, 64 samples each,
   temperature 1. Four signals, each against the base's (1,024 samples of the same problems): `answer`, entropy of the
   answers as the verifier reads them (in Countdown the whole way, so with few samples it is near its ceiling);
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 PLAN = "plan.json"
 SIGNALS = ("answer", "value", "token", "reward")
-RISES = {"reward"}
+RISES = {"reward"}  # signals that rise where support is lost; the others fall
 BASE = "base"
 RECIPES = ("grpo", "held")
-HELD_KL = 0.2
-SEED_PARTS = "early warning"
+HELD_KL = 0.2  # chosen on the part `dev` (above)
+SEED_PARTS = "early warning"  # part of every seed of this study: other studies draw other samples
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Plan:
     k: int = 64  # samples of a look
     base_k: int = 1024  # samples of the base that looks are set against
     null_k: int = 2048  # further samples of the base that null trajectories are made of
-    nulls: int = 400  # null trajectories a seed
+    nulls: int = 400  # null trajectories per seed
     tested: int = 100  # problems of the truth
     truth_k: int = 512
-    groups: int = 64  # problems a step
+    groups: int = 64  # problems per step
     pool: int = 4096  # problems that are trained on
     recipes: tuple[str, ...] = field(default=RECIPES)
 
@@ -112,36 +112,38 @@ def recipe_for(world: "LabWorld", plan: Plan, job: Job, folder: Path) -> "Recipe
     return replace(plain, options={"kl": HELD_KL}) if job.recipe == "held" else plain
 
 
-def settle(plan: Plan, folder: Path) -> None:
-    """Write the plan into its folder; refused where another one stands there. Seeds and steps may grow."""
+def write_plan(plan: Plan, folder: Path) -> None:
+    """Write the plan into its folder; refused where there is a plan of another size. Seeds and steps may grow."""
     file = folder / PLAN
     if folder.is_file():
-        raise OffleashError(f"{folder} is a file, and a study of early warning is a folder; choose another with -o.")
+        raise OffleashError(f"{folder} is a file, and a study needs a folder. Choose another with -o.")
     if not plan.looks:
-        raise OffleashError(f"A look every {plan.every} steps in {plan.steps} is none; give a smaller --every.")
-    if file.is_file() and replace(settled(folder), seeds=plan.seeds, steps=plan.steps) != plan:
         raise OffleashError(
-            f"{folder} holds a study of another size ({PLAN}); give the options it was begun with, or another -o."
+            f"A look every {plan.every} steps makes no look in {plan.steps} steps. Choose a smaller --every."
+        )
+    if file.is_file() and replace(read_plan(folder), seeds=plan.seeds, steps=plan.steps) != plan:
+        raise OffleashError(
+            f"{folder} holds a study of another size ({PLAN}). Use the options it was started with, or another -o."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(plan)), encoding="utf-8")
     except OSError as error:
-        raise OffleashError(f"{file} cannot be written ({error.strerror}); choose another folder with -o.") from None
+        raise OffleashError(f"{file} cannot be written ({error.strerror}). Choose another folder with -o.") from None
 
 
-def settled(folder: Path) -> Plan:
+def read_plan(folder: Path) -> Plan:
     """The plan of a folder."""
     file = folder / PLAN
     if not file.is_file():
         raise OffleashError(
-            f"No study of early warning was begun in {folder}: it has no {PLAN}. Run it without --only first, or name "
-            "the folder of one with -o."
+            f"{folder} has no study of early warning (no {PLAN}). Run it without --only first, or name another "
+            "folder with -o."
         )
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return Plan(**{**found, "recipes": tuple(found["recipes"])})
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        return Plan(**{**stored, "recipes": tuple(stored["recipes"])})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise OffleashError(
-            f"{file} is damaged ({error}); restore it, or begin a study in another folder with -o."
+            f"{file} is damaged ({error}). Restore it, or start a study in another folder with -o."
         ) from None

@@ -1,9 +1,9 @@
 """Table 4 of arXiv:2507.14843v4: what counts alone would have announced in a published training, and when.
 
 DAPO on DeepSeek-R1-Distill-Qwen-1.5B, one training, pass@256, a look every 30 steps: the numbers of problems kept (P),
-found (E), lost (S) and never reached (O). The table holds neither entropies nor rewards, so it cannot say which signal
-came first; nor counts of single problems, so real losses cannot be told from those a second draw of the base would
-show too. What it can say is when more problems were lost than found, beyond chance: the exact McNemar test, its 5%
+gained (E), lost (S) and never reached (O). The table has neither entropies nor rewards, so it cannot say which signal
+came first; nor counts of single problems, so losses cannot be separated from those that resampling the base would
+show, too. What it can say is when significantly more problems were lost than gained: the exact McNemar test, its 5%
 shared among the ten looks.
 """
 
@@ -45,24 +45,24 @@ def published() -> tuple[Published, ...]:
         (sum(cell[0] for cell in at), sum(cell[1] for cell in at), sum(cell[2] for cell in at), 0)
         for at in zip(*COUNTS.values(), strict=True)
     )
-    return tuple(_one(name, cells) for name, cells in {**COUNTS, OVERALL: pooled}.items())
+    return tuple(_monitored(name, cells) for name, cells in {**COUNTS, OVERALL: pooled}.items())
 
 
-def _one(name: str, cells: tuple[tuple[int, int, int, int], ...]) -> Published:
+def _monitored(name: str, cells: tuple[tuple[int, int, int, int], ...]) -> Published:
     p_T = tuple(mcnemar(E, S) for _, E, S, _ in cells)
     net_T = tuple(S > E for _, E, S, _ in cells)
-    sure_T = [net and p <= FALSE_ALARM / len(STEPS) for p, net in zip(p_T, net_T, strict=True)]
+    significant_T = [net and p <= FALSE_ALARM / len(STEPS) for p, net in zip(p_T, net_T, strict=True)]
     alone_T = [net and p <= FALSE_ALARM for p, net in zip(p_T, net_T, strict=True)]
     return Published(
         name=name,
         steps_T=STEPS,
-        found_T=tuple(E for _, E, _, _ in cells),
+        gained_T=tuple(E for _, E, _, _ in cells),
         lost_T=tuple(S for _, _, S, _ in cells),
         p_T=p_T,
         seen=_first(net_T),
         alone=_first(alone_T),
-        resolved=_first(sure_T),
-        stays=True not in sure_T or all(sure_T[sure_T.index(True) :]),
+        resolved=_first(significant_T),
+        stays=True not in significant_T or all(significant_T[significant_T.index(True) :]),
     )
 
 

@@ -1,64 +1,61 @@
-"""What a study of early warning showed, as tables in the terminal and as JSON."""
+"""Results of a study of early warning: what it measured, as JSON, as tables in the terminal, and in words."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from offleash.render.json import Json, number
+from offleash.render.json import Json, encode
 from offleash.render.numbers import many
 from offleash.stats.chance import mcnemar
 from research.early_warning.rule import Rule
 
-# What a study of early warning showed.
-
-
-SAID = {
+SIGNAL_NAMES = {
     "answer": "answer entropy",
     "value": "entropy of final values",
     "token": "token entropy",
     "reward": "reward (pass@1)",
 }
 KINDS = {
-    "noise": "drop that 5% of redraws of the base pass",
-    "loss": "drop beyond all trainings that lost nothing",
+    "noise": "drop that 5% of redraws of the base exceed",
+    "loss": "drop larger than in any training that lost nothing",
 }
 
 
 @dataclass(frozen=True)
-class Course:
-    """One training, look by look."""
+class Trajectory:
+    """One training, look by look. T looks; changes are relative to the base (-0.1: a tenth less)."""
 
     recipe: str
     seed: int
     steps_T: tuple[int, ...]
     change_T: Mapping[str, tuple[float, ...]]  # of each signal, relative to the base
     spread_T: Mapping[str, tuple[float, ...]]
-    certain_T: tuple[int, ...]  # real losses, at least
-    loss_T: tuple[float, ...]  # 1 - SRR_retest
+    certain_T: tuple[int, ...]  # significant losses of problems, at least so many
+    loss_T: tuple[float, ...]  # 1 - SRR_retest, with the ends of its interval
     low_T: tuple[float, ...]
     high_T: tuple[float, ...]
-    lost_at: int | None  # the step at which a loss was first certain
+    lost_at: int | None  # the first step with a significant loss
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """What a threshold that was chosen on other seeds did with one training."""
+    """When a threshold that was chosen on other seeds raised an alarm in one training."""
 
     recipe: str
     seed: int
     drop: float
     step: int | None
     lost_at: int | None
-    delay: float | None  # steps after the loss; negative: before it; None where either did not come
-    loss_then: float | None  # the size of the loss when the alarm came
+    delay: float | None  # steps from the loss to the alarm, negative: before it; None without an alarm or a loss
+    loss_then: float | None  # the size of the loss at the alarm
 
 
 @dataclass(frozen=True)
-class SignalFound:
+class SignalResult:
     """One signal at one kind of threshold."""
 
     signal: str
@@ -67,7 +64,7 @@ class SignalFound:
     misses: int
     losses: int  # trainings in which support was lost
     false_alarms: int
-    quiet: int  # trainings in which it was not
+    quiet: int  # trainings in which none was lost
     delay: float  # mean, in steps
     null_rate_S: tuple[float, ...]  # share of each seed's null trajectories with an alarm
 
@@ -77,7 +74,7 @@ class SignalFound:
 
 
 @dataclass(frozen=True)
-class Tied:
+class SignalCorrelation:
     """How a signal's change follows the size of the loss: Spearman's rank correlation."""
 
     signal: str
@@ -88,28 +85,28 @@ class Tied:
 
 @dataclass(frozen=True)
 class Published:
-    """A published table of counts by step: when a monitor of counts alone would have spoken."""
+    """A published table of counts by step: when a monitor of counts alone would have raised an alarm."""
 
     name: str
     steps_T: tuple[int, ...]
-    found_T: tuple[int, ...]
+    gained_T: tuple[int, ...]
     lost_T: tuple[int, ...]
     p_T: tuple[float, ...]
-    seen: int | None  # first step with more lost than found
-    alone: int | None  # at which McNemar's p is below 5%, as if it were the only look
-    resolved: int | None  # at which it is below 5% shared among all looks
-    stays: bool  # at every later look too
+    seen: int | None  # first step with more problems lost than gained
+    alone: int | None  # first step with McNemar's p below 5%, as if it were the only look
+    resolved: int | None  # first step with p below 5% shared among all looks
+    stays: bool  # and at every later look, too
 
 
 @dataclass(frozen=True)
-class Warned:
-    """What a study showed."""
+class WarningStudy:
+    """Everything that a study measured."""
 
     plan: Mapping[str, object]
-    courses: tuple[Course, ...]
-    found: tuple[SignalFound, ...]
-    tied: tuple[Tied, ...]
-    again_S: tuple[int, ...]  # real losses, at least, of a second draw of each base: none are real
+    trainings: tuple[Trajectory, ...]
+    signals: tuple[SignalResult, ...]
+    correlations: tuple[SignalCorrelation, ...]
+    redraw_lost_S: tuple[int, ...]  # significant losses of a second draw of each base: all would be false
     bonferroni_null: Mapping[str, float]  # false alarms of null trajectories by the standard error alone, no threshold
     drops: Mapping[str, float]  # of every signal, at the threshold `loss` from all seeds
     rule: Rule | None  # that this study would ship
@@ -120,89 +117,103 @@ class Warned:
 SHORT = {"answer": "answers", "value": "values", "token": "tokens", "reward": "reward"}
 
 
-def warning_document(done: Warned) -> Json:
-    """The study as JSON."""
-    return {
-        "schema": 1,
-        "plan": dict(done.plan),
-        "trainings": [_plain(asdict(course)) for course in done.courses],
-        "signals": [_plain(asdict(one)) for one in done.found],
-        "rank_correlation": [_plain(asdict(one)) for one in done.tied],
-        "base_again": list(done.again_S),
-        "null_alarms_by_standard_error": {name: number(rate) for name, rate in done.bonferroni_null.items()},
-        "drops": {name: number(drop) for name, drop in done.drops.items()},
-        "rule": None if done.rule is None else asdict(done.rule),
-        "table_4": [_plain(asdict(one)) for one in done.published],
-        "finding": finding(done),
-        "seconds": number(done.seconds),
-    }
+def warning_document(study: WarningStudy) -> Json:
+    """The study as JSON; unknown numbers are null."""
+    document: Json = encode(
+        {
+            "schema": 1,
+            "plan": study.plan,
+            "trainings": study.trainings,
+            "signals": study.signals,
+            "rank_correlation": study.correlations,
+            "base_again": study.redraw_lost_S,
+            "null_alarms_by_standard_error": study.bonferroni_null,
+            "drops": study.drops,
+            "rule": study.rule,
+            # `found_T` is the key of schema 1 for the problems gained.
+            "table_4": [
+                {
+                    "found_T" if field.name == "gained_T" else field.name: getattr(row, field.name)
+                    for field in fields(row)
+                }
+                for row in study.published
+            ],
+            "finding": finding(study),
+            "seconds": study.seconds,
+        }
+    )
+    return document
 
 
-def show_warning(console: Console, done: Warned) -> None:
-    """Print the tables, and what they show in words."""
-    console.print("When a loss of support was certain, the share lost at the end (1 - SRR_retest), the signals then")
-    console.print(_truth(done))
+def show_warning(console: Console, study: WarningStudy) -> None:
+    """Print the tables, and the conclusion in words."""
+    console.print(
+        "First significant loss of support, the share lost at the end (1 - SRR_retest), and the signals at the end"
+    )
+    console.print(_truth(study))
     for kind, what in KINDS.items():
         console.print(f"Alarms at the threshold `{kind}` ({what}), chosen on the other seeds")
-        console.print(_alarms(done, kind))
+        console.print(_alarms(study, kind))
     console.print("How a signal follows the size of the loss (Spearman's rank correlation)")
-    console.print(_ties(done))
+    console.print(_ties(study))
     console.print(
-        "Table 4 of arXiv:2507.14843 (no entropies there): the first step with more problems lost (S) than found (E), "
+        "Table 4 of arXiv:2507.14843 (no entropies there): the first step with more problems lost (S) than gained (E), "
         "the same with p < .05 as if it were the only look, and with the 5% shared among ten looks"
     )
-    console.print(_counts(done))
-    console.print(finding(done))
+    console.print(_counts(study))
+    console.print(finding(study))
 
 
-def _truth(done: Warned) -> Table:
-    table = _table("training", "certain at", "losses >=", "lost [95%]", *SHORT.values())
-    for one in done.courses:
-        size = f"{one.loss_T[-1]:.2f} [{one.low_T[-1]:.2f}, {one.high_T[-1]:.2f}]"
-        changes = [f"{one.change_T[signal][-1]:+.0%}" for signal in SHORT]
-        table.add_row(f"{one.recipe} {one.seed}", _step(one.lost_at), str(one.certain_T[-1]), size, *changes)
-    return table
-
-
-def _alarms(done: Warned, kind: str) -> Table:
-    found = [one for one in done.found if one.kind == kind]
-    recipes = list(dict.fromkeys(alarm.recipe for alarm in found[0].alarms))
-    table = _table("alarm at step", "drop", *recipes, "delay", "missed", "false", "null")
-    table.add_row("(loss certain)", "", *(_each(found[0], recipe, "lost_at") for recipe in recipes))
-    for one in found:
-        drops = [100 * alarm.drop for alarm in one.alarms]
+def _truth(study: WarningStudy) -> Table:
+    table = _table("training", "lost at", "losses >=", "lost [95%]", *SHORT.values())
+    for training in study.trainings:
+        size = f"{training.loss_T[-1]:.2f} [{training.low_T[-1]:.2f}, {training.high_T[-1]:.2f}]"
+        changes = [f"{training.change_T[signal][-1]:+.0%}" for signal in SHORT]
         table.add_row(
-            SHORT[one.signal],
-            f"{min(drops):.1f}-{max(drops):.1f}%",
-            *(_each(one, recipe, "step") for recipe in recipes),
-            "-" if np.isnan(one.delay) else f"{one.delay:+.0f}",
-            f"{one.misses}/{one.losses}",
-            f"{one.false_alarms}/{one.quiet}",
-            f"{float(np.mean(one.null_rate_S)):.1%}",
+            f"{training.recipe} {training.seed}", _step(training.lost_at), str(training.certain_T[-1]), size, *changes
         )
     return table
 
 
-def _each(one: SignalFound, recipe: str, what: str) -> str:
-    """A step for every seed of a recipe."""
-    steps = [alarm.step if what == "step" else alarm.lost_at for alarm in one.alarms if alarm.recipe == recipe]
-    return " ".join(_step(step) for step in steps)
-
-
-def _ties(done: Warned) -> Table:
-    table = _table("signal", "within each GRPO training", "all looks", "same step")
-    for one in done.tied:
-        within = " ".join(f"{value:+.2f}" for value in one.within_S)
-        table.add_row(SHORT[one.signal], within, f"{one.pooled:+.2f}", f"{one.same_step:+.2f}")
+def _alarms(study: WarningStudy, kind: str) -> Table:
+    results = [result for result in study.signals if result.kind == kind]
+    recipes = list(dict.fromkeys(alarm.recipe for alarm in results[0].alarms))
+    table = _table("alarm at step", "drop", *recipes, "delay", "missed", "false", "null")
+    table.add_row("(loss)", "", *(_each(results[0], recipe, "lost_at") for recipe in recipes))
+    for result in results:
+        drops = [100 * alarm.drop for alarm in result.alarms]
+        table.add_row(
+            SHORT[result.signal],
+            f"{min(drops):.1f}-{max(drops):.1f}%",
+            *(_each(result, recipe, "step") for recipe in recipes),
+            "-" if np.isnan(result.delay) else f"{result.delay:+.0f}",
+            f"{result.misses}/{result.losses}",
+            f"{result.false_alarms}/{result.quiet}",
+            f"{float(np.mean(result.null_rate_S)):.1%}",
+        )
     return table
 
 
-def _counts(done: Warned) -> Table:
+def _each(result: SignalResult, recipe: str, what: str) -> str:
+    """A step for every seed of a recipe."""
+    steps = [alarm.step if what == "step" else alarm.lost_at for alarm in result.alarms if alarm.recipe == recipe]
+    return " ".join(_step(step) for step in steps)
+
+
+def _ties(study: WarningStudy) -> Table:
+    table = _table("signal", "within each GRPO training", "all looks", "same step")
+    for correlation in study.correlations:
+        within = " ".join(f"{value:+.2f}" for value in correlation.within_S)
+        table.add_row(SHORT[correlation.signal], within, f"{correlation.pooled:+.2f}", f"{correlation.same_step:+.2f}")
+    return table
+
+
+def _counts(study: WarningStudy) -> Table:
     table = _table("data set", "S > E", "p < .05", "resolved", "S, E at the end")
-    for one in done.published:
-        resolved = _step(one.resolved) + ("" if one.stays else " (not later)")
-        last = f"{one.lost_T[-1]}, {one.found_T[-1]}  (p {one.p_T[-1]:.1g})"
-        table.add_row(one.name, _step(one.seen), _step(one.alone), resolved, last)
+    for table_row in study.published:
+        resolved = _step(table_row.resolved) + ("" if table_row.stays else " (not later)")
+        last = f"{table_row.lost_T[-1]}, {table_row.gained_T[-1]}  (p {table_row.p_T[-1]:.1g})"
+        table.add_row(table_row.name, _step(table_row.seen), _step(table_row.alone), resolved, last)
     return table
 
 
@@ -217,71 +228,52 @@ def _step(step: int | None) -> str:
     return "-" if step is None else str(step)
 
 
-def _plain(found: Mapping[str, object]) -> Json:
-    """Values as JSON has them: no NaN, lists for tuples."""
-    return {name: _value(value) for name, value in found.items()}
+# The conclusion in words.
 
 
-def _value(value: object) -> object:
-    match value:
-        case bool() | int() | str() | None:
-            return value
-        case float():
-            return number(value)
-        case dict():
-            return _plain(value)
-        case tuple() | list():
-            return [_value(one) for one in value]
-        case _:
-            return str(value)
+SIGNIFICANT = 0.05  # of the sign test
 
 
-# What a study of early warning showed, in words.
-
-
-SURE = 0.05
-
-
-def finding(done: Warned) -> str:
-    """What was found, in words."""
-    by = {(one.kind, one.signal): one for one in done.found}
-    lossy = [course for course in done.courses if course.lost_at is not None]
+def finding(study: WarningStudy) -> str:
+    """The conclusion in words."""
+    results = {(result.kind, result.signal): result for result in study.signals}
+    lossy = [training for training in study.trainings if training.lost_at is not None]
     if not lossy:
-        return "No training lost support beyond chance, so there was nothing to announce: train longer (--steps)."
-    free = sum(course.recipe == "grpo" for course in lossy)
-    grpo = sum(course.recipe == "grpo" for course in done.courses)
-    steps = [course.lost_at for course in lossy if course.lost_at is not None]
-    told = "; ".join(_told(by["loss", signal]) for signal in SAID)
-    ahead = " ".join(_ahead(by["loss", "answer"], by["loss", other]) for other in ("token", "reward"))
-    noisy = [by["noise", signal].false_alarms for signal in SAID]
-    rule = "" if done.rule is None else f" The rule this gives: {_rule(done.rule)}."
+        return "No training lost support significantly, so there was nothing to announce. Train longer (--steps)."
+    free = sum(training.recipe == "grpo" for training in lossy)
+    grpo = sum(training.recipe == "grpo" for training in study.trainings)
+    steps = [training.lost_at for training in lossy if training.lost_at is not None]
+    announced = "; ".join(_announced(results["loss", signal]) for signal in SIGNAL_NAMES)
+    order = " ".join(_ahead(results["loss", "answer"], results["loss", other]) for other in ("token", "reward"))
+    noisy = [results["noise", signal].false_alarms for signal in SIGNAL_NAMES]
+    rule = "" if study.rule is None else f" The rule this gives: {_rule(study.rule)}."
     return (
-        f"Support was lost in {free} of {grpo} trainings with GRPO, certain from step {_between(steps)} on, "
-        f"and in {len(lossy) - free} of {len(done.courses) - grpo} on a short leash. At the threshold of noise, the "
-        f"signals also spoke in {_between(noisy)} of the {by['noise', 'answer'].quiet} trainings that lost "
-        f"nothing: that the model moves does not say that support is lost. At the threshold `loss`: {told}. "
-        f"{ahead}{rule} This is one small world, {grpo} seeds and a look every {done.plan['every']} steps; the steps "
-        "are not to be carried over."
+        f"Support was lost in {free} of {grpo} trainings with GRPO, significantly from step {_between(steps)} on, "
+        f"and in {len(lossy) - free} of {len(study.trainings) - grpo} on a short leash. At the threshold of noise the "
+        f"signals also raised alarms in {_between(noisy)} of the {results['noise', 'answer'].quiet} trainings that "
+        f"lost nothing: a model can move without losing support. At the threshold `loss`: {announced}. "
+        f"{order}{rule} This is one small world, {grpo} seeds and a look every {study.plan['every']} steps; the steps "
+        "do not carry over to other trainings."
     )
 
 
-def _told(one: SignalFound) -> str:
-    when = "" if np.isnan(one.delay) else f" {_steps(one.delay)} on average"
+def _announced(result: SignalResult) -> str:
+    when = "" if np.isnan(result.delay) else f" {_steps(result.delay)} on average"
     return (
-        f"{SAID[one.signal]} announced {one.losses - one.misses} of {one.losses} losses{when}, "
-        f"{one.false_alarms} of {one.quiet} falsely"
+        f"{SIGNAL_NAMES[result.signal]} announced {result.losses - result.misses} of {result.losses} losses{when}, "
+        f"{result.false_alarms} of {result.quiet} falsely"
     )
 
 
-def _ahead(answer: SignalFound, other: SignalFound) -> str:
+def _ahead(answer: SignalResult, other: SignalResult) -> str:
     """Whether answer entropy came before another signal, training by training, with the sign test."""
     pairs = [(a.step, b.step) for a, b in zip(answer.alarms, other.alarms, strict=True) if a.lost_at is not None]
     before = sum(_place(a) < _place(b) for a, b in pairs)
     after = sum(_place(a) > _place(b) for a, b in pairs)
     p = mcnemar(before, after)
-    sure = "" if p < SURE else ", which is not beyond chance"
+    sure = "" if p < SIGNIFICANT else ", not significant"
     return (
-        f"Answer entropy came before {SAID[other.signal]} in {before} and after it in {after} of {len(pairs)} "
+        f"Answer entropy came before {SIGNAL_NAMES[other.signal]} in {before} and after it in {after} of {len(pairs)} "
         f"trainings (sign test p = {p:.2g}{sure})."
     )
 
@@ -292,19 +284,19 @@ def _place(step: int | None) -> float:
 
 def _steps(delay: float) -> str:
     if round(delay, 1) == 0:
-        return "when it was certain"
+        return "at the loss"
     steps = many(round(abs(delay)), "step")
-    return f"{steps} {'before' if delay < 0 else 'after'} it was certain"
+    return f"{steps} {'before' if delay < 0 else 'after'} the loss"
 
 
 def _between(numbers: Sequence[int]) -> str:
-    least, most = min(numbers), max(numbers)
-    return f"{least}" if least == most else f"{least} to {most}"
+    lowest, highest = min(numbers), max(numbers)
+    return f"{lowest}" if lowest == highest else f"{lowest} to {highest}"
 
 
 def _rule(rule: Rule) -> str:
-    way = "rose" if rule.rises else "fell"
+    direction = "rose" if rule.rises else "fell"
     return (
-        f"announce when {SAID[rule.signal]} {way} by {rule.drop:.1%} of the base's or more, and by "
+        f"raise an alarm when {SIGNAL_NAMES[rule.signal]} {direction} by {rule.drop:.1%} of the base's or more, and by "
         f"{float(rule.errors()):.2f} standard errors ({rule.looks} looks)"
     )

@@ -42,14 +42,14 @@ class Rule:
             raise ValueError(f"a rule has looks of 1 or more, 0 < false_alarm < 1 and a drop of 0 or more: {self}")
 
     def errors(self, problems: ArrayLike = np.inf) -> Floats:
-        """How many times its standard error a change has to be; Student's t, where so many problems are behind it."""
+        """How many standard errors a change has to be: Student's t, with one degree of freedom less than problems."""
         freedom = np.maximum(np.asarray(problems, np.float64) - 1, 1.0)
         return np.asarray(t.isf(self.false_alarm / self.looks, freedom))
 
 
 # Measured by `python -m research.early_warning -o runs/warning` (README.md): the largest change of each signal, in
 # 120 steps, of trainings in which no loss was certain. `answer` is the entropy of answers as the verifier reads them,
-# there whole ways; `value` that of final values, nearer to the answers of mathematics.
+# there whole expressions; `value` that of final values, nearer to the answers of mathematics.
 HARMLESS = {"answer": 0.077, "value": 0.181, "token": 0.253, "reward": 1.085}
 # the signal with the fewest errors there, then the smallest delay; five seeds do not put it beyond the others
 SHIPPED = Rule("answer", drop=HARMLESS["answer"], looks=12)
@@ -83,10 +83,10 @@ def relative_change(value_TP: ArrayLike, base_P: ArrayLike) -> Change:
 
 
 def alarms(value_T: ArrayLike, spread_T: ArrayLike, rule: Rule, problems_T: ArrayLike = np.inf) -> Flags:
-    """At which looks the rule would speak; never where the change is not known. Leading axes are trajectories.
+    """At which looks the rule raises an alarm; never where the change is not known. Leading axes are trajectories.
 
-    A `spread_T` of 0 asks for the size alone: for a drop that was chosen on trajectories with the same noise. Of a
-    spread that was estimated, `problems_T` are those it comes from: the fewer, the larger a change has to be.
+    With a `spread_T` of 0 the size alone decides: for a drop that was chosen on trajectories with the same noise. Of a
+    spread that was estimated, `problems_T` is the number of problems behind it: with fewer, a change has to be larger.
     """
     toward_T = _toward(value_T, rule.rises)
     with np.errstate(invalid="ignore"):
@@ -98,7 +98,7 @@ def alarms(value_T: ArrayLike, spread_T: ArrayLike, rule: Rule, problems_T: Arra
 
 
 def first(flag_T: ArrayLike) -> Ints:
-    """The place of the first look that is marked, NEVER where none is; along the last axis."""
+    """The place of the first True along the last axis; NEVER where there is none."""
     flag = np.asarray(flag_T, np.bool_)
     return np.where(flag.any(axis=-1), flag.argmax(axis=-1), NEVER).astype(np.int64)
 
@@ -121,7 +121,7 @@ def choose_drop(value_NT: ArrayLike, false_alarm: float = FALSE_ALARM, rises: bo
 
 @dataclass(frozen=True)
 class Delays:
-    """How the alarms of N trajectories fell. Places are looks, counted from 0; NEVER where there is none."""
+    """Alarms of N trajectories against their losses. Places are looks, counted from 0; NEVER where there is none."""
 
     alarm_N: Ints
     loss_N: Ints

@@ -1,7 +1,7 @@
 """The study of early warning: which signal announces a loss of support, how early, and how often for nothing.
 
-What is done and how it is judged stands in `plan`, written before any result. Two processes share the
-trainings; both can be killed and run again. `assess` reads what they kept, and says what it shows.
+What is done and how it is judged is fixed in `plan`, written before any result. Two processes share the trainings; both
+can be killed and run again. `assess` reads what they stored and computes the results.
 """
 
 import time
@@ -14,18 +14,18 @@ from offleash.lab.world import LabWorld
 from offleash.progress import Progress, silent
 from research.early_warning.assess import assess
 from research.early_warning.follow import LOOKS, follow, prepare
-from research.early_warning.plan import BASE, Job, Plan, jobs_of, named_jobs, settle, settled
-from research.early_warning.report import Warned
+from research.early_warning.plan import BASE, Job, Plan, jobs_of, named_jobs, read_plan, write_plan
+from research.early_warning.report import WarningStudy
 
 WORLD = "countdown"
 
 
-def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> Warned:
-    """All trainings, looks and draws that are missing, then what they show."""
+def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> WarningStudy:
+    """Do all trainings, looks and draws that are missing, then assess them."""
     import torch
 
     started, threads, world = time.monotonic(), torch.get_num_threads(), WORLDS[WORLD]
-    settle(plan, folder)
+    write_plan(plan, folder)
     prepare(world, plan, folder)
     jobs = [job for job in jobs_of(plan) if not _done(plan, folder, job)]
     mine, other = jobs[::2], jobs[1::2]
@@ -33,18 +33,20 @@ def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> Warn
     try:
         with BackgroundCalls(_calls(folder, other), folder / "other.log") as lane:
             _all(world, plan, folder, mine, progress)
-            lane.wait(lambda: progress(f"{_looked(folder):,} of {_wanted(plan):,} looks; waiting for the others"))
+            lane.wait(
+                lambda: progress(f"{_looked(folder):,} of {_wanted(plan):,} looks; waiting for the other process")
+            )
     finally:
         torch.set_num_threads(threads)
     return assess(plan, folder, time.monotonic() - started, progress)
 
 
 def study_part(folder: str | Path, *names: str, progress: Progress = silent) -> None:
-    """Some of the trainings of a study that was begun, by their names (grpo-0): what the other process does."""
+    """Do some trainings of a study, by their names (grpo-0): what the second process runs."""
     import torch
 
     place = Path(folder)
-    plan = settled(place)
+    plan = read_plan(place)
     jobs = named_jobs(plan, names)
     torch.set_num_threads(1)
     _all(WORLDS[WORLD], plan, place, jobs, progress)

@@ -120,7 +120,7 @@ def test_traces_of_one_problem_have_no_interval_and_the_finding_says_so(tmp_path
 
 def test_without_scoring_only_what_stands_is_reported(tmp_path: Path, tiny: World) -> None:
     fresh = [tiny.run(tmp_path / side, side, 8) for side in ("before", "after")]
-    refused(offleash("likelihood", *fresh, "--no-scoring"), "No sample", "leave out --no-scoring")
+    refused(offleash("likelihood", *fresh, "--no-scoring"), "No sample", "Leave out --no-scoring")
     assert offleash("likelihood", *fresh, "--first", "2", "--json").code == 0
     assert offleash("likelihood", *fresh, "--no-scoring", "--first", "2", "--json").json["scored_now"]["samples"] == 0
 
@@ -169,7 +169,7 @@ def test_imported_runs_need_their_models_named_and_say_what_is_missing_without_a
     bare = offleash("likelihood", *folders, *models, "--replicates", "200", "--json")
     assert bare.code == 0, bare.err
     assert "--decoding" in bare.json["cross_support"]["reason"]
-    assert "does not say how it was drawn" in bare.json["leash"]["reason"]
+    assert "was imported without its decoding" in bare.json["leash"]["reason"]
     assert bare.json["perplexity"]
     assert "Of the correct samples of one, log two - log one per token by class: " in bare.json["finding"]
     assert (
@@ -195,5 +195,5 @@ def test_what_cannot_be_done_is_refused_with_the_next_step(tmp_path: Path, runs:
     refused(offleash("likelihood", *runs, "--map", "txt=a", "--traces", log), "Did you mean 'text'?")
     refused(offleash("likelihood", *runs, "--traces", log), "no 'text'")
     refused(offleash("likelihood", *runs, "--model-after", "hf:/no/such/model", *FEW), "/no/such/model")
-    refused(offleash("likelihood", *runs, "--temperature", "0.6"), "leave out --decoding")
+    refused(offleash("likelihood", *runs, "--temperature", "0.6"), "Leave out --decoding")
     refused(offleash("likelihood", imported, runs[1]), "imported")

@@ -104,7 +104,7 @@ def test_bad_rows_are_named_before_a_model_is_loaded(tmp_path: Path, content: st
 def test_what_a_run_lacks_is_told_before_a_model_is_loaded(tmp_path: Path) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS, verifier="string")
     score = ("score", run, "--model", "hf:/no/such/model")
-    refused(offleash(*score, "--only", "correct"), "no verdicts", "verify it")
+    refused(offleash(*score, "--only", "correct"), "no verdicts", "offleash verify")
     assert offleash("verify", run, "--jobs", "1", "--no-cache").code == 0
     refused(offleash(*score, "--only", "correct", "--verdicts", "sting"), "no verifier", "'sting'", "Known: string")
     refused(offleash(*score), "/no/such/model is no folder")  # now it is the model's turn

@@ -17,10 +17,10 @@ from offleash.lab.countdown import COUNTDOWN
 from offleash.stats.diversity import entropy_plugin
 from research.early_warning.assess import code_entropy
 from research.early_warning.follow import file_of, read_look
-from research.early_warning.plan import SIGNALS, Job, Plan, jobs_of, recipe_for, settle
+from research.early_warning.plan import SIGNALS, Job, Plan, jobs_of, recipe_for, write_plan
 from research.early_warning.published import COUNTS, STEPS, published
-from research.early_warning.report import Course, Warned, finding, show_warning, warning_document
-from research.early_warning.thresholds import drop_of, evaluated, shipped, tied
+from research.early_warning.report import Trajectory, WarningStudy, finding, show_warning, warning_document
+from research.early_warning.thresholds import choose_rule, drop_of, evaluate_signals, signal_correlations
 from research.early_warning.warning import study_part, study_warning
 from tests.places import ROOT
 
@@ -43,14 +43,14 @@ TINY = Plan(
 LOOKS = 6
 
 
-def course(recipe: str, seed: int, falls_at: int | None, lost_at: int | None, size: float = 0.5) -> Course:
+def training(recipe: str, seed: int, falls_at: int | None, lost_at: int | None, size: float = 0.5) -> Trajectory:
     """A training whose signals all change by `size` at one look, and which loses support at another."""
     there = [falls_at is not None and look >= falls_at for look in range(LOOKS)]
     lost = [lost_at is not None and look >= lost_at for look in range(LOOKS)]
     steps = tuple(range(10, 10 * LOOKS + 1, 10))
     change = {name: tuple((size if name == "reward" else -size) * flag for flag in there) for name in SIGNALS}
     loss = tuple(0.3 * flag for flag in lost)
-    return Course(
+    return Trajectory(
         recipe, seed, steps, change, dict.fromkeys(SIGNALS, (0.01,) * LOOKS), tuple(map(int, lost)), loss, loss,
         loss, None if lost_at is None else steps[lost_at],
     )  # fmt: skip
@@ -62,53 +62,55 @@ def null_world(seeds: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def test_an_alarm_two_looks_before_the_loss_is_twenty_steps_early_and_the_rule_says_it() -> None:
-    courses = [course("grpo", seed, 1, 3) for seed in range(3)] + [
-        course("held", seed, 0, None, 0.1) for seed in range(3)
+    trainings = [training("grpo", seed, 1, 3) for seed in range(3)] + [
+        training("held", seed, 0, None, 0.1) for seed in range(3)
     ]
     null = null_world(3)
-    found = evaluated(courses, null)
+    found = evaluate_signals(trainings, null)
     for one in found:
         assert (one.misses, one.losses, one.quiet, one.delay) == (0, 3, 3, -20)
         assert one.false_alarms == (3 if one.kind == "noise" else 0)
         assert [alarm.step for alarm in one.alarms[:3]] == [20, 20, 20]
-    rule = shipped(courses, null, found)
+    rule = choose_rule(trainings, null, found)
     assert rule is not None
     assert (rule.signal, rule.looks) == ("answer", LOOKS)
     assert rule.drop == pytest.approx(0.1)
 
 
 def test_a_threshold_does_not_see_the_seed_that_it_is_for() -> None:
-    courses = [course("grpo", seed, 1, 3) for seed in range(3)] + [
-        course("held", seed, 0, None, 0.1) for seed in range(3)
+    trainings = [training("grpo", seed, 1, 3) for seed in range(3)] + [
+        training("held", seed, 0, None, 0.1) for seed in range(3)
     ]
     null = null_world(3)
     other = {name: value.copy() for name, value in null.items()}
     for value in other.values():
         value[1] = -0.9
     wilder = [
-        replace(one, change_T=course("held", 1, 0, None, 0.8).change_T) if one.seed == 1 else one for one in courses
+        replace(one, change_T=training("held", 1, 0, None, 0.8).change_T) if one.seed == 1 else one for one in trainings
     ]
     for kind in ("noise", "loss"):
-        same = drop_of(kind, "token", courses, null["token"], 1)
+        same = drop_of(kind, "token", trainings, null["token"], 1)
         assert drop_of(kind, "token", wilder, other["token"], 1) == same
         assert drop_of(kind, "token", wilder, other["token"], 0) > 0.5 > same
 
 
 def test_a_training_that_loses_is_no_guide_to_what_is_harmless() -> None:
-    courses = [course("grpo", seed, 1, 3) for seed in range(3)]
+    trainings = [training("grpo", seed, 1, 3) for seed in range(3)]
     null = null_world(3)
-    assert drop_of("loss", "token", courses, null["token"], 0) == drop_of("noise", "token", courses, null["token"], 0)
+    assert drop_of("loss", "token", trainings, null["token"], 0) == drop_of(
+        "noise", "token", trainings, null["token"], 0
+    )
 
 
 def test_a_signal_that_comes_with_the_loss_follows_it_perfectly_whatever_its_direction() -> None:
-    found = tied([course("grpo", 0, 3, 3), course("grpo", 1, 2, 2)])
+    found = signal_correlations([training("grpo", 0, 3, 3), training("grpo", 1, 2, 2)])
     assert {one.signal: one.within_S for one in found} == {name: pytest.approx((1, 1)) for name in SIGNALS}
 
 
 def test_where_nothing_is_lost_there_is_no_rule() -> None:
-    courses = [course("grpo", seed, None, None) for seed in range(2)]
+    trainings = [training("grpo", seed, None, None) for seed in range(2)]
     null = null_world(2)
-    assert shipped(courses, null, evaluated(courses, null)) is None
+    assert choose_rule(trainings, null, evaluate_signals(trainings, null)) is None
 
 
 def test_the_entropy_of_codes_is_that_of_their_counts_without_the_unread() -> None:
@@ -144,16 +146,16 @@ def test_the_controls_differ_from_the_demo_in_one_thing() -> None:
     assert held.options == {"kl": 0.2}
 
 
-def test_what_cannot_be_begun_or_gone_on_with_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
+def test_what_cannot_be_started_or_resumed_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "begun").mkdir()
-    settle(TINY, tmp_path / "begun")
+    write_plan(TINY, tmp_path / "begun")
     code = "import sys; from research.early_warning.__main__ import run\n"
     code += "try: run()\nfinally: assert 'torch' not in sys.modules"
     for words, told in (
-        (("file",), "file is a file, and a study of early warning is a folder; choose another with -o"),
-        (("file/new",), "choose another folder with -o"),
-        (("none", "--only", "grpo-9"), "No study of early warning was begun in none"),
+        (("file",), "file is a file, and a study needs a folder. Choose another with -o"),
+        (("file/new",), "Choose another folder with -o"),
+        (("none", "--only", "grpo-9"), "none has no study of early warning"),
         (("begun", "--only", "grpo-9"), "Did you mean 'grpo-1'"),
         (("begun", "--quick"), "another size"),
     ):
@@ -167,16 +169,16 @@ def test_what_cannot_be_begun_or_gone_on_with_is_refused_before_torch_is_loaded(
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Warned]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WarningStudy]:
     folder = tmp_path_factory.mktemp("warning") / "study"
     return folder, study_warning(TINY, folder)
 
 
 @pytest.mark.slow
-def test_every_training_is_looked_at_and_each_leg_moves_the_model(done: tuple[Path, Warned]) -> None:
+def test_every_training_is_looked_at_and_each_leg_moves_the_model(done: tuple[Path, WarningStudy]) -> None:
     folder, found = done
-    assert len(found.courses) == len([job for job in jobs_of(TINY) if job.recipe != "base"])
-    assert all(one.steps_T == (1, 2) for one in found.courses)
+    assert len(found.trainings) == len([job for job in jobs_of(TINY) if job.recipe != "base"])
+    assert all(one.steps_T == (1, 2) for one in found.trainings)
     first, second = (read_look(file_of(folder, Job("grpo", 0), f"step-00000{step}")) for step in (1, 2))
     assert first.watched.answer_PK.shape == (TINY.watched, TINY.k)
     assert first.counts.drawn_P.tolist() == [TINY.truth_k] * TINY.tested
@@ -184,7 +186,7 @@ def test_every_training_is_looked_at_and_each_leg_moves_the_model(done: tuple[Pa
 
 
 @pytest.mark.slow
-def test_the_study_is_told_as_json_and_in_words(done: tuple[Path, Warned]) -> None:
+def test_the_study_is_reported_as_json_and_in_words(done: tuple[Path, WarningStudy]) -> None:
     _, found = done
     document = json.loads(json.dumps(warning_document(found), allow_nan=False))
     assert document["schema"] == 1
@@ -196,20 +198,20 @@ def test_the_study_is_told_as_json_and_in_words(done: tuple[Path, Warned]) -> No
 
 
 @pytest.mark.slow
-def test_a_study_that_is_done_is_not_done_again_and_another_size_is_refused(done: tuple[Path, Warned]) -> None:
+def test_a_study_that_is_done_is_not_done_again_and_another_size_is_refused(done: tuple[Path, WarningStudy]) -> None:
     folder, found = done
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.npz")}
     again = study_warning(TINY, folder)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.npz")} == before
     assert warning_document(again)["signals"] == warning_document(found)["signals"]
-    settle(replace(TINY, seeds=3, steps=4), folder)  # more of the same may be asked for
-    settle(TINY, folder)
+    write_plan(replace(TINY, seeds=3, steps=4), folder)  # more of the same may be asked for
+    write_plan(TINY, folder)
     with pytest.raises(OffleashError, match="another size"):
-        settle(replace(TINY, watched=5), folder)
+        write_plan(replace(TINY, watched=5), folder)
 
 
 @pytest.mark.slow
-def test_a_training_that_the_study_does_not_have_is_named(done: tuple[Path, Warned], tmp_path: Path) -> None:
+def test_a_training_that_the_study_does_not_have_is_named(done: tuple[Path, WarningStudy], tmp_path: Path) -> None:
     with pytest.raises(OffleashError, match="Did you mean 'grpo-1'"):
         study_part(done[0], "grpo-9")
     with pytest.raises(OffleashError, match="without --only first"):

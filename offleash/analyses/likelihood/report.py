@@ -306,7 +306,7 @@ def _traces_text(report: Likelihood) -> list[str]:
         lines.append(f"{many(file.unknown_rows, 'trace')} of {many(len(unknown), 'unknown problem')} left out: "
                     f"{', '.join(unknown[:NAMED])}{more}")  # fmt: skip
     lines += [f"{many(file.empty, 'empty trace')} left out"] if file.empty else []
-    lines += [f"{many(file.duplicates, 'row')} duplicate an earlier one and count once"] if file.duplicates else []
+    lines += [f"{many(file.duplicates, 'row')} repeated an earlier one and counted once"] if file.duplicates else []
     if summary.windowed:
         lines.append(f"{many(summary.windowed, 'trace')} longer than a model's context, scored in overlapping windows")
     lines += [f"{many(count, 'trace')} without scores: {clean(reason)}" for reason, count in summary.reasons.items()]

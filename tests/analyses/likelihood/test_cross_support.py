@@ -190,11 +190,11 @@ def test_of_one_model_drawn_twice_the_chance_by_both_runs_is_the_mean_of_the_two
         right = part.frame.filter("correct")
         usable = right.filter(~pl.col("retokenised")).height
         assert both.unusable[part.side] == right.height - usable > 0
-        assert both.own[part.side][0] == pytest.approx(usable / part.frame.height)
-        own.append(both.own[part.side][0])
+        assert both.own[part.side].value == pytest.approx(usable / part.frame.height)
+        own.append(both.own[part.side].value)
     assert both.unjudged == {"before": 0, "after": 0}
     for side in SEEDS:
-        assert both.together[side][0] == pytest.approx(np.mean(own), rel=1e-4)
+        assert both.together[side].value == pytest.approx(np.mean(own), rel=1e-4)
 
 
 def test_a_sample_without_a_verdict_does_not_count_as_drawn_and_an_unread_one_does(tmp_path: Path, tiny: World) -> None:
@@ -209,9 +209,9 @@ def test_a_sample_without_a_verdict_does_not_count_as_drawn_and_an_unread_one_do
     assert found.unjudged == {"before": 8 * len(problems()), "after": 0}
     right = (pl.col("verdict").cast(pl.String) == "correct").mean()
     rates = [one.group_by("problem").agg(right=right)["right"].mean() for one in (*judged, pl.concat(judged))]
-    assert [found.own[side][0] for side in SEEDS] == pytest.approx(rates[:2])
+    assert [found.own[side].value for side in SEEDS] == pytest.approx(rates[:2])
     for side in SEEDS:  # one model drawn twice: every weight is one
-        assert found.together[side][0] == pytest.approx(rates[2], rel=1e-4)
+        assert found.together[side].value == pytest.approx(rates[2], rel=1e-4)
 
 
 def test_a_problem_that_stopped_at_its_third_success_is_counted_without_it(tmp_path: Path, tiny: World) -> None:
@@ -273,7 +273,7 @@ def test_whole_samples_that_end_by_stop_texts_or_at_other_lengths_have_no_diverg
     ways = {"plain": SamplingParams(max_tokens=3), "short": SamplingParams(max_tokens=2)}
     runs = {name: tiny.run(tmp_path / name, "before", 8, way) for name, way in ways.items()}
     runs["stop"] = tiny.run(tmp_path / "stop", "after", 8, SamplingParams(max_tokens=3, stop=("b",)))
-    for other, words in (("short", "cut at different lengths"), ("stop", "stop texts")):
+    for other, words in (("short", "the token limits differ"), ("stop", "stop texts")):
         asked = question(at=4, replicates=200, allow=("decoding",))
         found = likelihood(runs["plain"], runs[other], LikelihoodRequest(first=8), asked)
         assert words in found.leash.reason
