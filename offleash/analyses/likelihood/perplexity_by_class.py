@@ -281,7 +281,9 @@ def _known(detail: ProblemDetail, r: int) -> pl.DataFrame:
 def _traces(detail: ProblemDetail, r: int, scores: pl.LazyFrame) -> pl.DataFrame:
     """Every scored sample: its perplexity (null: it has no score), the class of its problem, whether it is correct."""
     run = (detail.comparison.before, detail.comparison.after)[r]
-    scored = with_token_means(scores).select("problem", pl.col("index").cast(pl.Int64), pl.col("perplexity").fill_nan(None))
+    scored = with_token_means(scores).select(
+        "problem", pl.col("index").cast(pl.Int64), pl.col("perplexity").fill_nan(None)
+    )
     traces = scored.join(_known(detail, r).lazy(), on="problem")
     if run.verdicts is None:
         return traces.with_columns(correct=pl.lit(False)).collect(engine="streaming")
