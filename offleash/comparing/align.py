@@ -50,6 +50,7 @@ def match(runs: Sequence[Run]) -> Alignment:
 
 
 def _pair(first: Run, other: Run) -> pl.DataFrame:
+    """Which problem of another run (own) is which of the first; text beats id, as tools number problems differently."""
     left = first.problems.select("problem", "hash")
     right = other.problems.select(own="problem", hash="hash")
     by_text = _unique(left, "hash").join(_unique(right, "hash"), on="hash").select("own", "problem")
@@ -70,6 +71,7 @@ def _pair(first: Run, other: Run) -> pl.DataFrame:
 
 
 def _unique(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The rows whose value occurs once: a text that is there twice cannot identify a problem."""
     return frame.filter(pl.col(column).is_not_null() & (pl.len().over(column) == 1))
 
 
@@ -87,14 +89,14 @@ def _filled(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFr
 # Decoding: two runs that were sampled differently are refused, or noted with --allow decoding.
 
 
-DECODING = "decoding"  # what --allow may name
-ALLOWED = (DECODING,)
+DECODING = "decoding"
+ALLOWED = (DECODING,)  # what --allow may name
 STOP = "stop"  # texts that end a sample
-NAMES = ("temperature", "top_p", "top_k", "min_p", "max_tokens")
+NAMES = ("temperature", "top_p", "top_k", "min_p", "max_tokens")  # numbers that decide what a model can reach
 
 
 def allowed(words: Sequence[str]) -> frozenset[str]:
-    """What may differ between runs, from plain words."""
+    """What may differ between runs, from the words of --allow."""
     for word in words:
         if word not in ALLOWED:
             raise unknown("word for what may differ between runs", word, ALLOWED)

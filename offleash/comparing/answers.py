@@ -22,7 +22,10 @@ from offleash.stats.pass_at_k import majority_at_k, max_at_k
 
 
 def answers(runs: Sequence[Run], counted: AlignedTally) -> list[Answers] | None:
-    """The answers of every run, with shared codes; None when a run has none on record."""
+    """The answers of every run, with shared codes; None when a run has none on record.
+
+    Two runs that give the same answer have the same code, so sets of answers can be compared as integers.
+    """
     frames = [_counts(run, names, counted) for run, names in zip(runs, counted.own, strict=True)]
     if any(frame is None or frame["answer"].null_count() == frame.height for frame in frames):
         return None
@@ -33,7 +36,11 @@ def answers(runs: Sequence[Run], counted: AlignedTally) -> list[Answers] | None:
 
 
 def tally_of_answers(runs: Sequence[Run], counted: AlignedTally, per: Per) -> Tally:
-    """A tally whose targets are the distinct correct answers (or solutions) of every problem."""
+    """A tally whose targets are the distinct correct answers (or solutions) of every problem.
+
+    An answer that only one run gave is a target of both, with count 0 in the other. One that neither gave is unknown,
+    so class O does not exist per answer.
+    """
     column = "answer" if per is Per.ANSWER else "solution"
     right = [_right(run, names, counted, column) for run, names in zip(runs, counted.own, strict=True)]
     target = pl.concat([frame.select("row", column) for frame in right]).unique().sort("row", column)
@@ -87,7 +94,7 @@ def _coded(frame: pl.DataFrame, labels: pl.Series) -> Answers:
 
 
 VOTES = 32  # samples of a majority vote, where as many were drawn
-DRAWS = 1 << 16  # simulated votes over all problems: the mean is told, not each problem
+DRAWS = 1 << 16  # simulated votes over all problems: only their mean is reported
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,18 @@ class Diversity:
 
 
 def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> Diversity:
-    """The diversity of the answers of both runs at the same n."""
+    """The diversity of the answers of both runs at the same n.
+
+    Args:
+        answers_R: the answers of the runs before and after, with shared codes.
+        tally: counts per problem, for benchmarks and the size of votes.
+        replicates: of the bootstrap over problems.
+        seed: of the bootstrap.
+
+    Returns:
+        Means over problems. Entropy grows with the number of answers, so each problem is rarefied to as many as both
+        runs have of it; a problem with fewer than two in either run does not enter.
+    """
     entropy_PR, least_P = entropy_at_equal_n([_readable(run) for run in answers_R], len(tally))
     n = int(max(1, np.median(least_P)))
     votes = min(VOTES, tally.head)

@@ -43,7 +43,7 @@ from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 
 Derived = TypeVar("Derived")
 
-GAP_BUDGET = 256  # of the sampling-efficiency gap
+GAP_BUDGET = 256  # k of the sampling-efficiency gap, pass@256 of the base minus pass@1 of the RL model
 CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
 
 
@@ -114,7 +114,15 @@ class Comparison:
 
 
 def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[Comparison]:
-    """The first run against each of the others; several runs are checkpoints of one training."""
+    """The first run against each of the others; several runs are checkpoints of one training.
+
+    Args:
+        runs: the run before, then one or more runs after.
+        question: rule, target, k and the rest; None: the defaults.
+
+    Returns:
+        One comparison per run after the first. With several, all are on the problems and the k that all runs share.
+    """
     if len(runs) < 2:
         names = ", ".join(run.name for run in runs) or "none"
         raise OffleashError(f"A comparison needs two runs, before and after; found {len(runs)} ({names}).")
@@ -139,7 +147,11 @@ def _common(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
 
 
 def compare(before: Run, after: Run, question: Question | None = None) -> Comparison:
-    """The run before against the run after."""
+    """The run before against the run after.
+
+    Raises:
+        OffleashError: the runs are the same draw, were decoded differently, or share no problem with verdicts.
+    """
     question = question or Question()
     _refuse_same_draw(before, after)
     differing = same_decoding(before, after, question.allow)
@@ -188,6 +200,7 @@ def _refuse_same_draw(before: Run, after: Run) -> None:
 
 
 def _prefix(pair: Tally, k_K: np.ndarray, question: Question) -> dict[str, np.ndarray]:
+    """pass@k of the first k samples alone, as some papers report it; {} where their order is not known."""
     gaps = question.drop_unread or pair.unverified_PR.any()  # then an index is not the number of samples before it
     if pair.per is not Per.PROBLEM or not pair.ordered_R.all() or gaps:
         return {}
@@ -197,12 +210,14 @@ def _prefix(pair: Tally, k_K: np.ndarray, question: Question) -> dict[str, np.nd
 
 
 def _portfolio(pair: Tally, k: int, seed: int) -> Portfolio | None:
+    """The best split of k samples between both runs; None per answer, where a budget is not split over targets."""
     if pair.per is not Per.PROBLEM:
         return None
     return portfolio(pair.drawn_PR, pair.correct_PR, k, stopped_P2=pair.stopped_PR, budget_2=pair.budget_R, seed=seed)
 
 
 def _forecasts(pair: Tally) -> dict[str, Forecast]:
+    """pass@k at 1, 2, 4 and 8 times the samples of the problem with fewest; there is no forecast beyond 8."""
     if pair.per is not Per.PROBLEM or (pair.until_R > 0).any():
         return {}
     sides = {"before": BEFORE, "after": AFTER}
@@ -227,7 +242,10 @@ def _undecided(pair: Tally, cells: CellsOf, question: Question) -> tuple[Support
 
 
 def _without_unread(run: Run, notes: list[Note]) -> Run:
-    """The run without the samples in which no answer was found: a sensitivity, since a format is part of a model."""
+    """The run without the samples in which no answer was found.
+
+    A sensitivity check, never the default: a model that does not write a readable answer did not solve the problem.
+    """
     if run.verdicts is None or run.budget.until:
         raise OffleashError(
             f"{run.name!r} holds counts or stopped early, so no sample can be dropped; leave out --unread."

@@ -35,26 +35,30 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Tests on whole numbers: the first k samples of every problem. None where a number cannot be known."""
+    """Tests on whole numbers: the first k samples of every problem. None where a number cannot be known.
 
-    E: int | None
-    S: int | None
+    The table itself may average over all choices of k samples and hold fractions; exact tests need counts, so E and S
+    here may differ from those of the table. `basis` says which samples were tested.
+    """
+
+    E: int | None  # gained among the samples tested
+    S: int | None  # lost among the samples tested
     basis: str
-    null: ExchangeNull | None
-    null_reason: str | None
-    mcnemar_p: float | None
-    losses_at_least: int | None
+    null: ExchangeNull | None  # what resampling an unchanged model would lose and gain
+    null_reason: str | None  # why there is none
+    mcnemar_p: float | None  # exact, two-sided: is the net change more than an even split of E + S?
+    losses_at_least: int | None  # losses beyond chance, a lower bound with 95% confidence
     gains_at_least: int | None
-    lost: tuple[str, ...]
+    lost: tuple[str, ...]  # problems reached before and never after, at 5% false discoveries; strongest first
     gained: tuple[str, ...]
-    fallen: tuple[str, ...]
+    fallen: tuple[str, ...]  # problems that both runs reach, whose rate fell, by the same correction
     risen: tuple[str, ...]
-    strength: dict[str, Strength]
-    retest: Retest | None
-    retest_reason: str | None
-    confirmation: dict[str, Confirmation]
-    tipping: dict[str, float]
-    smallest_certain_loss: int | None
+    strength: dict[str, Strength]  # by class (E, S): how many rest on 1, on 2 to 4, and on 5 or more successes
+    retest: Retest | None  # SRR and gain, corrected for what a second draw of the run before would show
+    retest_reason: str | None  # why there is none
+    confirmation: dict[str, Confirmation]  # by class: how many show in both halves of the samples, over all splits
+    tipping: dict[str, float]  # by class: the verifier's false-positive rate that alone would explain it
+    smallest_certain_loss: int | None  # successes against none from which a single loss is significant
     bound_reason: str | None = None  # why losses_at_least is None, where null_reason does not say it
 
 
@@ -66,15 +70,31 @@ def evidence(
     replicates: int = REPLICATES,
     seed: int = 0,
 ) -> Evidence:
-    """All that speaks for or against the change of a tally of two runs."""
+    """All that speaks for or against the change of a tally of two runs.
+
+    Args:
+        pair: counts of the runs before and after.
+        change: the support change that is examined; its rule and k are those of the tests.
+        tau: the success rate of the rule `above`.
+        zeta: the error level of the rules `confident` and `posterior`.
+        replicates: bootstrap replicates of the retest's intervals.
+        seed: of the bootstrap.
+
+    Returns:
+        The evidence. Per answer or solution all tests are missing: answers to one problem compete for the same samples,
+        so their changes are not independent. Runs that stopped early keep the tests that their records allow.
+    """
     k, retested, why_not = change.k, None, None
+    # a redraw at k is estimated from pass@2k of the run before, so it needs 2k of its samples
     half = int(np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE].min() // 2)
     if half >= 1:
         retested = retest(pair, min(half, k), replicates, seed)
     else:
-        why_not = f"{pair.runs[BEFORE]!r} has one sample a problem; a redraw needs two"
+        why_not = f"{pair.runs[BEFORE]!r} has one sample per problem; a redraw needs two"
     if pair.per is not Per.PROBLEM:
-        dependent = f"per {pair.per.value} the targets of a problem depend on each other; compare with the redraw value"
+        dependent = (
+            f"per {pair.per.value} the targets of a problem depend on each other; compare with the redraw instead"
+        )
         return _without_tests(dependent, retested, why_not)
     if (pair.until_R > 0).any():
         return _stopped(pair, change, retested, why_not)
@@ -106,7 +126,10 @@ def evidence(
 
 
 def _thresholds(rule: Rule, k: int, tau: float, zeta: float) -> tuple[int, int, str | None]:
-    """How many successes of k make a problem in, how few out, and why a rule has no such numbers."""
+    """How many successes of k put a problem in, how few leave it out, and why a rule has no such numbers.
+
+    Every rule but `posterior` depends on the count of the problem alone, so it is a pair of thresholds on it.
+    """
     if rule is Rule.SEEN:
         return 1, 0, None
     if rule is Rule.POSTERIOR:
@@ -120,12 +143,17 @@ def _thresholds(rule: Rule, k: int, tau: float, zeta: float) -> tuple[int, int, 
 
 
 def _gains_and_losses(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
+    """E and S; an undetermined problem, neither in nor out, counts as neither."""
     E = int((outside_P2[:, BEFORE] & inside_P2[:, AFTER]).sum())
     return E, int((inside_P2[:, BEFORE] & outside_P2[:, AFTER]).sum())
 
 
 def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_not: str | None) -> Evidence:
-    """A run that stopped at its m-th success serves the table, McNemar and the lists, not the exchange null."""
+    """The evidence of runs that stopped at their m-th success: the table, McNemar and the lists, not the exchange null.
+
+    Such a record has a random number of samples and, if it stopped, a fixed number of successes: exchanging successes
+    between two of them has no meaning. A loss is tested by how early the successes came (`loss_p_stopped`).
+    """
     reached_P2 = (pair.first_PR >= 0) & (pair.first_PR < change.k)
     E, S = _gains_and_losses(reached_P2, ~reached_P2)
     empty = _without_tests("a run that stopped at its m-th success is not exchangeable with another", retested, why_not)
@@ -136,7 +164,8 @@ def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_no
         "mcnemar_p": mcnemar(E, S),
         "tipping": {"E": tipping_rate(change.E, change.O, change.k), "S": tipping_rate(change.S, change.O, change.k)},
     }
-    if (pair.budget_R == change.k).all():  # else the records hold successes beyond k
+    # with a smaller k the records hold successes beyond it, and the test is about the whole record
+    if (pair.budget_R == change.k).all():
         lost_p, gained_p = (_loss_p(pair, side, other) for side, other in ((BEFORE, AFTER), (AFTER, BEFORE)))
         known |= {
             "losses_at_least": holm_rejections(lost_p),
@@ -156,6 +185,7 @@ def _loss_p(pair: Tally, side: int, other: int) -> Float:
 
 
 def _without_tests(reason: str, retested: Retest | None, why_not: str | None) -> Evidence:
+    """Evidence that consists of the retest only, with the reason why nothing was tested."""
     return Evidence(
         E=None,
         S=None,
@@ -183,6 +213,7 @@ def _named(pair: Tally, rows: Integer) -> tuple[str, ...]:
 
 
 def _basis(pair: Tally, k: int) -> str:
+    """Which samples the tests use, as the terminal and the JSON say it."""
     if (pair.drawn_PR == k).all():
         return "all samples"
     return (

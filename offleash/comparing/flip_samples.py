@@ -61,7 +61,7 @@ class WindowCounts:
 
 @dataclass(frozen=True)
 class VerifierOpinion:
-    """What a verifier said of a sample."""
+    """The verdict of one verifier on a sample."""
 
     verdict: str | None  # None: it has not judged it
     answer: str | None
@@ -87,13 +87,22 @@ class DecidingSample:
 def open_window(
     run: Run, names: pl.DataFrame, problem_P: NDArray[np.str_], k: int, stopped_P: NDArray[np.bool_]
 ) -> SampleWindow:
-    """The window of a run; where indices have gaps or samples no verdict, the first k that were judged."""
+    """The window of a run; where indices have gaps or samples no verdict, the first k that were judged.
+
+    Args:
+        run: a run with verdicts.
+        names: its own ids of the aligned problems.
+        problem_P: the problems in the order of the tally.
+        k: how many samples of each problem count.
+        stopped_P: records that ended early on purpose; they are not short of samples.
+    """
     assert run.verdicts is not None, "bare counts hold no samples"
     order = pl.DataFrame({"problem": problem_P, "row": np.arange(len(problem_P))})
     own = names.join(order, on="problem").select(problem="own", row="row", limit=pl.lit(k, pl.Int64))
     plain = SampleWindow(run, run.verdicts, own, len(problem_P))
     judged = plain.within(run.verdicts).group_by("row").agg(pl.col("verdict").count().alias("count"))
     judged_P = plain.per_row(judged.collect(engine="streaming"))
+    # nearly all runs have contiguous indices: the slower search below is for the others
     short = np.flatnonzero((judged_P < k) & ~stopped_P)
     if not short.size:
         return plain
@@ -130,7 +139,7 @@ def count_verdicts(window: SampleWindow, verdicts: pl.LazyFrame) -> WindowCounts
 
 
 def records_endings(run: Run) -> bool:
-    """Whether a run says of any sample how it ended."""
+    """Whether a run records for any sample how it ended."""
     if run.samples is None:
         return False
     return bool(run.samples.select(pl.col("finish").is_not_null().any()).collect(engine="streaming").item())
@@ -159,7 +168,10 @@ def decisive_samples(window: SampleWindow, verdicts: pl.LazyFrame, only: Integer
 
 
 def choose(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
-    """A few of the deciding samples of every row, different answers first: row, index, alike."""
+    """A few of the deciding samples of every row, different answers first: row, index, alike.
+
+    One sample per answer comes before a second of any: alike samples would show the same reading twice.
+    """
     distinct = deciding.unique(["row", "index"], keep="first")
     ranked = distinct.with_columns(
         alike=pl.len().over("row", "answer").cast(pl.Int64),
@@ -193,7 +205,7 @@ def fetch(
 
 
 def snippet(text: str, answer: str | None, width: int = WIDTH) -> str:
-    """The end of a text around the last place where the answer stands, else its last words; cleaned."""
+    """The part of a text around the last occurrence of the answer, else its end; cleaned for a terminal."""
     start = text.rfind(answer) if answer else -1
     middle = len(text) if start < 0 or answer is None else start + min(len(answer), width) // 2
     low = max(0, min(middle - width // 2, len(text) - width))

@@ -1,6 +1,8 @@
 """Flips: problems whose class changes with the verifier, extraction step or truncation, and what decides it.
 
-First the alternative ways to judge the same samples, then the review list of the problems that flip under them.
+At large k a class rests on a single verdict, so one misread answer among thousands makes a loss or a gain. First come
+the alternative ways to judge the same samples, then the review list of the problems that flip under them: those a
+person should look at before believing the table, each with the few samples that decide it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,13 +43,15 @@ from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, UNDETERMINED,
 
 
 STRICT = ("tag", "boxed", "hashes", "code")  # steps that read what the model itself marked as its answer
-UNDETERMINED_CLASS = "U"  # the class of a problem that a rule cannot place, or whose record stopped too early to tell
+UNDETERMINED_CLASS = "U"  # the class of a problem that a rule cannot place, or whose record stopped too early
 
 Flags = NDArray[np.bool_]
 Letters = NDArray[np.str_]
 
 
 class AlternativeKind(StrEnum):
+    """In which respect an alternative judges differently."""
+
     VERIFIER = "verifier"  # another verifier's verdicts
     STRICT = "strict"  # only answers read by a strict step count
     STEP = "step"  # answers read by one step do not count
@@ -66,21 +70,21 @@ class StoredVerdicts:
 
 @dataclass(frozen=True)
 class UntriedAlternative:
-    """An alternative that these runs cannot tell, why, and what would make it possible."""
+    """An alternative that was not tried; the fields are the keys of its JSON."""
 
     what: str
-    reason: str
-    next_step: str | None = None
+    reason: str  # why these runs do not allow it
+    next_step: str | None = None  # the command that would
 
 
 @dataclass(frozen=True)
 class Side:
-    """One run of the pair; `window` is None for bare counts, of which nothing more can be told."""
+    """One run of the pair, with what its first k samples hold."""
 
     run: Run
-    judged: StoredVerdicts
-    window: SampleWindow | None
-    now: WindowCounts
+    judged: StoredVerdicts  # by every verifier that has judged it
+    window: SampleWindow | None  # None: bare counts, which no alternative can judge again
+    now: WindowCounts  # by the verdicts that the comparison uses
 
     @property
     def place(self) -> str:
@@ -92,10 +96,10 @@ class JudgingAlternative:
     """One way to judge the first k samples of both runs: its counts, and the state and class they give."""
 
     name: str
-    kind: AlternativeKind | None
-    correct_PR: Integer
-    judged_PR: Integer
-    state_PR: State
+    kind: AlternativeKind | None  # None: as judged now
+    correct_PR: Integer  # among the first k samples
+    judged_PR: Integer  # of the first k samples, those with a verdict of this kind
+    state_PR: State  # in, out or undetermined, by the rule of the comparison
     class_P: Letters
     complete_P: Flags  # False: not all samples that are judged now were judged this way
     left_out: frozenset[str] = frozenset()  # steps that do not count
@@ -103,12 +107,22 @@ class JudgingAlternative:
 
     @property
     def review(self) -> bool:
-        """Leaving out the format in which a model marks its answers says nothing of how they were read."""
+        """Whether its flips are worth a look.
+
+        Not those of leaving out a strict step: without the format in which a model marks its answers nearly all of them
+        vanish, which says nothing about how well they were read.
+        """
         return not (self.kind is AlternativeKind.STEP and self.left_out <= set(STRICT))
 
 
 def sides_of(comparison: Comparison, judged: Sequence[StoredVerdicts], own: Sequence[pl.DataFrame]) -> list[Side]:
-    """The two runs of a comparison with what their first k samples hold; `own` has their names of the problems."""
+    """The two runs of a comparison with what their first k samples hold.
+
+    Args:
+        comparison: the comparison whose classes are checked.
+        judged: for each run, the verdicts of all its verifiers.
+        own: for each run, its own ids of the aligned problems.
+    """
     runs = zip((comparison.before, comparison.after), judged, own, strict=True)
     return [_side(comparison, r, run, stored, names) for r, (run, stored, names) in enumerate(runs)]
 
@@ -116,7 +130,7 @@ def sides_of(comparison: Comparison, judged: Sequence[StoredVerdicts], own: Sequ
 def alternatives_of(
     comparison: Comparison, sides: Sequence[Side]
 ) -> tuple[JudgingAlternative, list[JudgingAlternative], list[UntriedAlternative]]:
-    """The way the samples are judged now, every other way that these runs can tell, and what they cannot tell."""
+    """How the samples are judged now, every alternative that the runs allow, and those that they do not."""
     correct_PR, judged_PR = (_both(sides, name) for name in ("correct_P", "judged_P"))
     now = _alternative(comparison, None, "as judged now", None, correct_PR, judged_PR)
     untried: list[UntriedAlternative] = []
@@ -152,10 +166,13 @@ def _alternative(
     left_out: frozenset[str] = frozenset(),
     verifier: str = "",
 ) -> JudgingAlternative:
-    """The states and classes of these counts; a problem that was not wholly judged this way keeps its class."""
+    """The states and classes of these counts; a problem that was not fully judged this way keeps its class.
+
+    By the rule `seen` one success decides, so a problem with a success needs no further verdicts.
+    """
     seen, k = comparison.question.rule is Rule.SEEN, comparison.change.k
     if seen:
-        out_PR = np.where(judged_PR >= k, OUT, UNDETERMINED)  # a record that stopped early tells no more than this
+        out_PR = np.where(judged_PR >= k, OUT, UNDETERMINED)  # a record that stopped early knows no more than this
         state_PR = np.where(correct_PR >= 1, IN, out_PR).astype(np.int8)
     else:
         counted = replace(comparison.tally, drawn_PR=np.full_like(correct_PR, k), correct_PR=correct_PR)
@@ -169,6 +186,7 @@ def _alternative(
 
 
 def _letters(state_PR: State) -> Letters:
+    """P, E, S or O by the states before and after; undetermined where either is."""
     before_P, after_P = state_PR[:, BEFORE] == IN, state_PR[:, AFTER] == IN
     letter_P = np.where(before_P, np.where(after_P, "P", "S"), np.where(after_P, "E", "O"))
     return np.where((state_PR == UNDETERMINED).any(axis=1), UNDETERMINED_CLASS, letter_P)
@@ -177,6 +195,10 @@ def _letters(state_PR: State) -> Letters:
 def _by_verifier(
     comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
+    """One alternative per verifier, other than the present one, that has judged both runs.
+
+    One that judged a single run would compare two verifiers as well as two models, so it is only suggested.
+    """
     known = [set(side.judged.verdicts) for side in sides]
     present = {side.run.verifier for side in sides}
     shared = sorted(name for name in known[BEFORE] & known[AFTER] if present != {name})
@@ -184,7 +206,7 @@ def _by_verifier(
     for side in sides:
         if not side.judged.folder:
             step = f"offleash import {side.place} -o RUN, then offleash verify RUN --also {also}"
-            untried.append(UntriedAlternative("another verifier", f"{side.run.name} is no run folder", step))
+            untried.append(UntriedAlternative("another verifier", f"{side.run.name} is not a run folder", step))
     if not shared and all(side.judged.folder for side in sides):
         step = f"offleash verify {sides[BEFORE].place} {sides[AFTER].place} --also {also}"
         untried.append(UntriedAlternative("another verifier", "only one verifier has judged both runs", step))
@@ -209,6 +231,7 @@ def _by_verifier(
 def _by_step(
     comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
+    """What if answers read by some extraction step do not count: by any loose step, and by each step in turn."""
     for side in sides:
         if not side.now.names_steps:
             step = f"offleash verify {side.place}" if side.judged.folder else None
@@ -236,10 +259,11 @@ def _by_step(
 def _without_truncated(
     comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
+    """What if a sample that was cut at the token limit does not count as correct."""
     what, truncated_PR = "truncated samples", comparison.tally.truncated_PR
     for r, side in enumerate(sides):
         if not truncated_PR[:, r].any() and not records_endings(side.run):
-            untried.append(UntriedAlternative(what, f"{side.run.name} does not say how its samples ended"))
+            untried.append(UntriedAlternative(what, f"{side.run.name} does not record how its samples ended"))
     if not truncated_PR.any():
         if not untried or untried[-1].what != what:
             untried.append(UntriedAlternative(what, "no sample was cut at the token limit"))
@@ -259,6 +283,7 @@ def _without_truncated(
 def _with_failed(
     comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
+    """What if the verifier had accepted every sample on which it failed: an upper bound on what it may have missed."""
     failed_PR = _both(sides, "failed_P")
     if not failed_PR.any():
         untried.append(UntriedAlternative("failed verdicts", "no verdict failed"))
@@ -273,7 +298,7 @@ def _with_failed(
 # The review list: problems that flip, those to look at first on top, with the samples that decide.
 
 
-SAMPLES = 3  # deciding samples shown of every problem and run
+SAMPLES = 3  # deciding samples shown per problem and run
 FETCHED = 200  # problems whose deciding samples are fetched: those first on the list
 GOLD = 160  # characters
 
@@ -328,17 +353,24 @@ def can_flip(question: Question) -> bool:
 
 
 def check_flips(question: Question) -> None:
-    """Refuse a question whose classes are not those of problems by their first k samples."""
+    """Refuse a question whose classes are not those of problems by their first k samples: see `can_flip`."""
     if question.per is not Per.PROBLEM:
         raise OffleashError(
-            f"--flips lists problems, and --per {question.per.value} has no class O; use --per problem."
+            f"--flips lists problems, and --per {question.per.value} has no class O. Use --per problem."
         )
     if question.drop_unread:
-        raise OffleashError("--flips judges the same samples in several ways; leave out --unread drop.")
+        raise OffleashError("--flips needs the same samples under every alternative. Leave out --unread drop.")
 
 
 def flips(comparison: Comparison, before: StoredVerdicts, after: StoredVerdicts, shown: int = SAMPLES) -> Flips:
-    """Which classes of a comparison change when its samples are judged otherwise, and the samples that decide it."""
+    """Which classes of a comparison change when its samples are judged differently, and the samples that decide it.
+
+    Args:
+        comparison: two compared runs; classes are those of problems by their first k samples.
+        before: the stored verdicts of the run before, by every verifier.
+        after: the same of the run after.
+        shown: deciding samples to fetch per problem and run.
+    """
     check_flips(comparison.question)
     matched = match([comparison.before, comparison.after])
     sides = sides_of(comparison, (before, after), matched.own)
@@ -390,7 +422,7 @@ def _listed(
 
 
 def _changed(alternatives: Sequence[JudgingAlternative], now: JudgingAlternative) -> Flags:
-    """The problems whose class is another in some of these ways."""
+    """The problems whose class differs under some of these alternatives."""
     changed_P = np.zeros(len(now.class_P), dtype=bool)
     for alternative in alternatives:
         changed_P |= alternative.class_P != now.class_P
@@ -400,7 +432,7 @@ def _changed(alternatives: Sequence[JudgingAlternative], now: JudgingAlternative
 def _samples(
     side: Side, r: int, now: JudgingAlternative, alternatives: Sequence[JudgingAlternative], rows_F: Integer, shown: int
 ) -> dict[int, tuple[DecidingSample, ...]]:
-    """The deciding samples of one run, by row: those that one way counts as correct and the other does not."""
+    """The deciding samples of one run, by row: those that one alternative counts as correct and another does not."""
     reviewed_P = _changed([alternative for alternative in alternatives if alternative.review], now)
     moved = {}
     for alternative in alternatives:

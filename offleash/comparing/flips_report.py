@@ -15,7 +15,7 @@ from offleash.render.escape import clean
 from offleash.render.json import Json, encode
 from offleash.stats.change import METRICS
 
-MOST = 20  # problems shown
+MOST = 20  # problems shown in a terminal; --json has all
 CELLS = ("P", "E", "S", "O")
 
 
@@ -39,7 +39,7 @@ def show_flips(console: Console, flips_of_each: Sequence[Flips]) -> None:
     if not flips_of_each:
         return
     flips = flips_of_each[-1]
-    title = Text.assemble(("Which classes depend on how the samples are judged?", "bold"))
+    title = Text.assemble(("Which classes depend on how samples are judged?", "bold"))
     title.append(f"   {clean(flips.before)} → {clean(flips.after)}, the first {flips.k} samples of each problem", "dim")
     parts: list[RenderableType] = [Text(""), title]
     if any(way.flips for way in flips.alternatives):
@@ -53,9 +53,9 @@ def show_flips(console: Console, flips_of_each: Sequence[Flips]) -> None:
 
 
 def cautions(flips: Flips) -> list[str]:
-    """The flips in a sentence for whoever reads the result; none where no class depends on how samples are judged.
+    """The flips in a sentence for the warnings of a page; none where no class depends on how samples are judged.
 
-    A way to judge that leaves nothing reached (the one step that reads all answers left out) tells nothing.
+    An alternative under which nothing is reached (the one step that reads all answers left out) is ignored.
     """
     informative = {
         alternative.name for alternative in flips.alternatives if any(alternative.cells[name] for name in "PES")
@@ -99,6 +99,7 @@ def _flip_json(flip: Flip) -> Json:
 
 
 def _table(flips: Flips) -> Table:
+    """Classes and rates as judged now and under every alternative that changes any."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("", overflow="fold", min_width=16)
     undetermined = any(alternative.cells["U"] for alternative in (flips.now, *flips.alternatives))
@@ -114,6 +115,7 @@ def _table(flips: Flips) -> Table:
 
 
 def _summary(flips: Flips) -> list[str]:
+    """What changes nothing, what could not be judged in full, and how many problems to review."""
     same = [clean(alternative.name) for alternative in flips.alternatives if not alternative.flips]
     lines = [f"No class changes: {', '.join(same)}."] if same else []
     lines += [
@@ -137,6 +139,7 @@ def _summary(flips: Flips) -> list[str]:
 
 
 def _flip(place: int, flip: Flip, flips: Flips) -> list[RenderableType]:
+    """One entry of the review list: the classes it turns into, and the samples that decide."""
     reviewed = {alternative.name for alternative in flips.alternatives if alternative.review}
     head = Text(f"{place:>3}. ")
     head.append(clean(flip.problem), "bold")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from offleash.comparing.question import Question
 
 
-SIDES = {"before": BEFORE, "after": AFTER}
+SIDES = {"before": BEFORE, "after": AFTER}  # columns of a tally
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,17 @@ class Guessing:
 
 
 def guessing(pair: Tally, answers_R: list[Answers] | None, counted: AlignedTally, question: "Question") -> Guessing:
-    """Test what was reached against given floors, or against floors from other problems' wrong answers."""
+    """Test what was reached against given floors, or against floors from other problems' wrong answers.
+
+    Args:
+        pair: counts of both runs.
+        answers_R: the answers of each run; None where a run keeps none.
+        counted: the aligned problems, whose gold answers the estimated floors need.
+        question: its guess rate, if any, goes before the floors of the problems.
+
+    Returns:
+        The guess-support of both runs; with `floor` None and a reason where nothing can be tested.
+    """
     if pair.per is not Per.PROBLEM:
         return _none("guess floors belong to problems; use --per problem")
     if (pair.until_R > 0).any():
@@ -55,6 +65,7 @@ def guessing(pair: Tally, answers_R: list[Answers] | None, counted: AlignedTally
 
 
 def _given(pair: Tally, guess: float | None) -> Float:
+    """Floors by problem from --guess, or as the problems have them; NaN: none is given."""
     if guess is not None and not 0 <= guess < 1:
         raise OffleashError(f"A guess floor is a chance, at least 0 and below 1; found --guess {guess}.")
     return pair.guess_P if guess is None else np.full(len(pair), guess)
@@ -63,6 +74,7 @@ def _given(pair: Tally, guess: float | None) -> Float:
 def _blind(answers_R: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
     """Floors of each run from its own wrong answers to other problems; an answer any run had right is accepted."""
     problems = counted.problems.height
+    # answers and gold share one coding, so that "the same answer" is equality of integers
     code = {text: number for number, text in enumerate(answers_R[0].label)}
     gold_P = np.array([-1 if gold is None else code.get(gold, -1) for gold in counted.problems["gold"]], dtype=np.int64)
     right = [(run.problem_A[run.correct_A], run.answer_A[run.correct_A]) for run in answers_R]
@@ -84,6 +96,7 @@ def _blind(answers_R: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
 
 
 def _tested(pair: Tally, floor: str, floor_PR: Float, question: "Question") -> Guessing:
+    """Binomial tests of all samples drawn against the floors, and the table with guess-support as not reached."""
     p_PR = np.stack([guess_test(pair.drawn_PR[:, r], pair.correct_PR[:, r], floor_PR[:, r]) for r in (0, 1)], axis=1)
     blind_PR = guess_support(p_PR, pair.correct_PR > 0)
     above_PR = np.where((pair.head_PR > 0) & ~blind_PR, IN, OUT).astype(np.int8)
@@ -103,4 +116,5 @@ def _tested(pair: Tally, floor: str, floor_PR: Float, question: "Question") -> G
 
 
 def _none(reason: str) -> Guessing:
+    """Nothing was tested, and why."""
     return Guessing(None, reason, {}, {}, {}, None)

@@ -18,18 +18,18 @@ CellsOf = Callable[[Tally], Cells]
 class BenchmarkChange:
     """One benchmark: its support change, and pass@1 and pass@k of both runs."""
 
-    name: str
+    name: str  # empty: the problems name none
     problems: int
     change: SupportChange
-    pass_at_1: tuple[float, float]
-    pass_at_k: tuple[float, float]
+    pass_at_1: tuple[float, float]  # before, after
+    pass_at_k: tuple[float, float]  # at the k of the comparison
 
 
 @dataclass(frozen=True)
 class Macro:
     """Means over benchmarks, each weighing the same; one where a metric is undefined is left out of that mean."""
 
-    value: dict[str, float]
+    value: dict[str, float]  # by metric; NaN where no benchmark defines it
     interval: dict[str, Interval]
     benchmarks: dict[str, int]  # how many went into each mean
 
@@ -37,7 +37,15 @@ class Macro:
 def by_benchmark(
     pair: Tally, whole: SupportChange, cells: CellsOf, replicates: int, seed: int
 ) -> tuple[BenchmarkChange, ...]:
-    """The support change of each benchmark, by name; `cells` applies the rule and budget in force."""
+    """The support change of each benchmark, by name.
+
+    Args:
+        pair: counts of both runs over all benchmarks.
+        whole: the change over all of them, which serves where there is one benchmark.
+        cells: applies the rule and the budget in force to a part of the tally.
+        replicates: of the bootstrap over the problems of a benchmark.
+        seed: of the bootstrap.
+    """
     names, out = np.unique(pair.benchmark_P), []
     for name in names:
         part = pair.rows(pair.benchmark_P == name)
@@ -49,7 +57,10 @@ def by_benchmark(
 
 
 def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro | None:
-    """The mean of the benchmarks with intervals; None for a single benchmark, where it is the pooled value."""
+    """The mean of the benchmarks with intervals; None for a single benchmark, where it is the pooled value.
+
+    Problems are resampled within benchmarks: the mean is about these benchmarks, not about others like them.
+    """
     names = np.unique(pair.benchmark_P)
     if len(names) < 2:
         return None
@@ -67,6 +78,7 @@ def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro
         known = [i for i, value_of_benchmark in enumerate(estimate[ratio]) if not np.isnan(value_of_benchmark)]
         used[ratio] = len(known)
         value[ratio] = float(np.mean([estimate[ratio][i] for i in known])) if known else float("nan")
+        # replicate b of every benchmark together is replicate b of their mean: independent streams make that valid
         mean_B1 = np.mean([replicate[ratio][i] for i in known], axis=0)[:, None] if known else np.full((1, 1), np.nan)
         interval[ratio] = percentile_intervals(mean_B1, np.array([value[ratio]]))[0]
     return Macro(value, interval, used)

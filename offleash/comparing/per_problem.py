@@ -1,4 +1,8 @@
-"""A comparison problem by problem, for figures and the page's table: classes, rates, p-values and answers."""
+"""A comparison problem by problem, for figures and the page's table: classes, rates, p-values and answers.
+
+The classes are those of single problems by their first k samples. They need not add up to the table of the comparison,
+which averages over all choices of k samples.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,15 +29,15 @@ UNKNOWN_CLASS = "?"
 
 @dataclass(frozen=True)
 class ProblemDetail:
-    """A row a problem, in the order of `problems`; columns of runs: before, after."""
+    """One row per problem, in the order of `problems`; columns of runs: before, after."""
 
     comparison: Comparison
     problems: pl.DataFrame  # PROBLEMS
     tally: Tally  # per problem, whatever the comparison counts
-    class_P: Text  # P, E, S, O by the rule in force among the first k samples; "?": it cannot tell
+    class_P: Text  # P, E, S, O by the rule in force among the first k samples; "?": undetermined
     rate_PR: Float  # of a record that stopped at its m-th success, (m-1)/(N-1): unbiased
     p_P: Float  # two-sided: did the rate change? NaN where a run stopped early
-    sure_P: Flags  # on the lists of sure losses and gains (5% false discoveries)
+    significant_P: Flags  # on the lists of significant losses and gains (5% false discoveries)
 
     @property
     def answers(self) -> list[Answers] | None:
@@ -55,7 +59,7 @@ class ProblemDetail:
 
 
 def detail(comparison: Comparison) -> ProblemDetail:
-    """The detail of a comparison; what takes a scan of the samples is read when first asked for."""
+    """The detail of a comparison; what takes a scan of the samples is computed on first use."""
     counted = comparison.counted
     significant = set(comparison.evidence.lost) | set(comparison.evidence.gained)
     return ProblemDetail(
@@ -65,13 +69,14 @@ def detail(comparison: Comparison) -> ProblemDetail:
         class_P=_classes(comparison),
         rate_PR=_rates(counted.tally),
         p_P=_changed_p(counted.tally),
-        sure_P=np.isin(counted.tally.problem_P, sorted(significant))
+        significant_P=np.isin(counted.tally.problem_P, sorted(significant))
         if significant
         else np.zeros(len(counted.tally), dtype=bool),
     )
 
 
 def _classes(comparison: Comparison) -> Text:
+    """The class of each problem by its first k samples; of a run that stopped early, by its first success."""
     tally, change = comparison.counted.tally, comparison.change
     if change.rule is Rule.SEEN:
         first_PR = tally.first_PR
@@ -86,6 +91,7 @@ def _classes(comparison: Comparison) -> Text:
 
 
 def _rates(tally: Tally) -> Float:
+    """Success rates; a record that stopped at success m of N samples has (m-1)/(N-1): m/N is biased (Haldane 1945)."""
     plain = tally.correct_PR / np.maximum(tally.drawn_PR, 1)
     ended = (tally.correct_PR - 1) / np.maximum(tally.drawn_PR - 1, 1)
     short = tally.stopped_PR & (tally.correct_PR > 1)

@@ -15,6 +15,8 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Unread(StrEnum):
+    """What becomes of samples without a readable answer."""
+
     KEEP = "keep"
     DROP = "drop"
 
@@ -23,16 +25,16 @@ class Unread(StrEnum):
 class Question:
     """What is to be compared, and how."""
 
-    rule: Rule = Rule.SEEN
-    per: Per = Per.PROBLEM
-    at: int | None = None
-    tau: float = 0.0
-    zeta: float = ZETA
-    drop_unread: bool = False
-    guess: float | None = None
+    rule: Rule = Rule.SEEN  # when a target counts as reached
+    per: Per = Per.PROBLEM  # what the targets are
+    at: int | None = None  # k; None: as many samples as every problem has in every run
+    tau: float = 0.0  # success rate of the rule `above`
+    zeta: float = ZETA  # error level of the rules `confident` and `posterior`
+    drop_unread: bool = False  # a sensitivity check: unread samples are left out, not counted as wrong
+    guess: float | None = None  # chance that a blind guess is accepted, for every problem; None: as the problems say
     allow: frozenset[str] = frozenset()  # what may differ between the runs: see comparing/align.py
-    replicates: int = REPLICATES
-    seed: int = 0
+    replicates: int = REPLICATES  # of the bootstrap over problems
+    seed: int = 0  # of the bootstrap, and of the samples taken from bare counts
 
 
 def question(
@@ -46,7 +48,10 @@ def question(
     seed: int = 0,
     allow: Sequence[str] = (),
 ) -> Question:
-    """What to compare, from the words of a user, whose ranges were checked where they are declared."""
+    """A question from the options of a user.
+
+    Ranges were checked where the options are declared; checked here is what depends on two of them.
+    """
     chosen = choice("rule", rule, Rule)
     if tau and chosen is not Rule.ABOVE:
         raise OffleashError(f"--tau is the rate of the rule 'above', and the rule is {rule!r}; add --rule above.")
@@ -55,7 +60,7 @@ def question(
         per=choice("target", per, Per),
         at=at,
         tau=tau,
-        drop_unread=choice("way with unread samples", unread, Unread) is Unread.DROP,
+        drop_unread=choice("--unread", unread, Unread) is Unread.DROP,
         guess=guess,
         allow=allowed(allow),
         replicates=replicates,
@@ -64,7 +69,7 @@ def question(
 
 
 def choice(kind: str, word: str, choices: type[Choice]) -> Choice:
-    """The choice that a word names."""
+    """The member of an enum that a word names; the error lists the others."""
     try:
         return choices(word)
     except ValueError:

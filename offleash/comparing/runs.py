@@ -57,7 +57,10 @@ class ComparisonInputs:
         return replace(self, runs=runs, options=LoadOptions(verdicts=name)), tuple(disagreements)
 
     def with_texts(self, progress: Progress = silent) -> "ComparisonInputs":
-        """The same runs with logs copied to run folders, where the text of a sample is found by its index."""
+        """The same runs with logs copied to run folders, where the text of a sample is found by its index.
+
+        Reading a log keeps answers and verdicts, not texts: those of a large log do not fit into memory.
+        """
         if self.copied is not None:
             return self
         read = copy_logs(self.runs, self.options, self.scratch, progress)
@@ -146,7 +149,7 @@ def _judged(text: str, options: LoadOptions) -> "StoredVerdicts":
 
 
 def _unquoted(inputs: Sequence[RunInput]) -> Note | None:
-    """A glob that the shell has cut into its files names as many runs as there are files."""
+    """A note where an unquoted glob was expanded by the shell: every file then became a run of its own."""
     named = [Path(name) for name in inputs if isinstance(name, str | Path)]
     folders = Counter(str(path.parent) for path in named if path.is_file())
     folder, files = folders.most_common(1)[0] if folders else ("", 0)
@@ -157,22 +160,26 @@ def _unquoted(inputs: Sequence[RunInput]) -> Note | None:
 
 
 def _versions(runs: Sequence[Run]) -> Note | None:
-    """The newest version of a verifier may be another in each folder, and then a difference may be its own."""
+    """A note where two versions of a verifier judged the runs: a change may then be the verifier's own."""
     by = {run.name: run.verifier for run in runs if run.verifier and "@" in run.verifier}
     if len({verifier.split("@")[0] for verifier in by.values()}) != 1 or len(set(by.values())) == 1:
         return None
     judged = ", ".join(f"{name} by {verifier}" for name, verifier in by.items())
-    return Note(f"the runs were judged by different versions of a verifier ({judged}); offleash verify the older again")
+    return Note(
+        f"the runs were judged by different versions of a verifier ({judged}); run offleash verify on the older one"
+    )
 
 
 def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]:
-    """The runs in the order asked for: the one before, then the one after or all others."""
+    """The runs in the order of the comparison: the one before, then the one after or all others."""
     by_name = {run.name: run for run in runs}
     for name in (before, after):
         if name is not None and name not in by_name:
             raise unknown("run", name, by_name)
     first = by_name[before] if before is not None else runs[0]
     if after is not None and by_name[after] is first:
-        raise OffleashError(f"{first.name!r} is the run before and the run after; choose two of {', '.join(by_name)}.")
+        raise OffleashError(
+            f"{first.name!r} is both the run before and the run after. Choose two of {', '.join(by_name)}."
+        )
     others = [by_name[after]] if after is not None else [run for run in runs if run is not first]
     return [first, *others]

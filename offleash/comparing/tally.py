@@ -16,6 +16,7 @@ from offleash.data.tally import UNKNOWN, Tally
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 
+# columns counted per problem: n drawn and judged, c correct, first and last index, rows with or without a verdict
 _COUNTED = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
 
 
@@ -32,7 +33,13 @@ class AlignedTally:
 def tally(runs: Sequence[Run], at: int | None = None, seed: int = 0) -> AlignedTally:
     """Count the runs' verdicts problem by problem, and among the first k samples in index order.
 
-    k is `at`, or the largest that every problem has in every run. Problems with fewer are left out and noted.
+    Args:
+        runs: what is compared, in order; problems are matched across all of them.
+        at: k; None: the largest that every problem has in every run.
+        seed: of the random samples that stand in for the first k of bare counts.
+
+    Returns:
+        The tally of the problems that have k samples in every run, with a note on each that was left out.
     """
     matched = match(runs)
     counted = [_ordered(_counts(run), names, matched) for run, names in zip(runs, matched.own, strict=True)]
@@ -103,6 +110,7 @@ def _kept(run: Run, counts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _copied(run: Run, problem: str, rows: int, end: int) -> OffleashError:
+    """More rows than indices: some samples are there twice."""
     return OffleashError(
         f"{run.name!r} holds samples of problem {problem!r} twice: {rows} rows with indices up to {end - 1}. "
         "A shard was copied or written twice; remove the copy."
@@ -110,6 +118,7 @@ def _copied(run: Run, problem: str, rows: int, end: int) -> OffleashError:
 
 
 def _plain(verdicts: pl.LazyFrame) -> pl.DataFrame:
+    """Counts of a table of verdicts. A null verdict is not yet judged: it is not drawn as far as statistics go."""
     verdict, index = pl.col("verdict"), pl.col("index").cast(pl.Int64)
     correct = verdict == Verdict.CORRECT.value
     return (
@@ -143,7 +152,9 @@ def _stopped(run: Run) -> pl.DataFrame:
             "be told; resume its draw."
         )
     hit = (pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64)
+    # the until-th success itself belongs to the record, whatever follows it does not
     record = ordered.filter(pl.col("hits") - hit < run.budget.until)
+    # samples after the last judged one may still be waiting; one before it would shift where the record stops
     judged = pl.col("index").filter(pl.col("verdict").is_not_null()).max().over("problem")
     holes = record.filter(pl.col("verdict").is_null() & (pl.col("index") < judged)).select("problem").unique().collect()
     if holes.height:
@@ -165,6 +176,7 @@ def _ordered(counts: pl.DataFrame, names: pl.DataFrame, matched: Alignment) -> p
 
 
 def _check(runs: Sequence[Run], matched: Alignment, column: dict[str, np.ndarray]) -> None:
+    """Refuse samples that are there twice, which would count one success as two, and runs without any verdict."""
     drawn_PR, unverified_PR = column["n"], column["unverified"]
     for r, run in enumerate(runs):
         twice_P = (column["last"][:, r] >= 0) & (column["rows"][:, r] > column["last"][:, r] + 1)
@@ -179,13 +191,24 @@ def _check(runs: Sequence[Run], matched: Alignment, column: dict[str, np.ndarray
 
 
 def _budget(run: Run, drawn_P: np.ndarray) -> int:
+    """The samples per problem that a run was given; of a log that does not say, the most that any problem has."""
     return int(run.budget.k or drawn_P.max(initial=0))
 
 
 def _budget_for_all(
     runs: Sequence[Run], matched: Alignment, have_PR: np.ndarray, at: int | None
 ) -> tuple[np.ndarray, int, list[Note]]:
-    """Which problems to keep and at which k; different budgets are cut to the smaller, never compared raw."""
+    """Which problems to keep and at which k; different budgets are cut to the smaller, never compared raw.
+
+    Args:
+        runs: the runs, for their names.
+        matched: the problems they share.
+        have_PR: samples per problem and run; of a record that stopped early, its budget.
+        at: k as the user gives it; None: as many as every problem has.
+
+    Returns:
+        Which problems stay, k, and notes on everything that was cut or left out.
+    """
     notes = [
         Note(f"{run.name}: problems that another run lacks were left out", count, left_out=True)
         for run, count in zip(runs, matched.left_out, strict=True)
@@ -197,7 +220,9 @@ def _budget_for_all(
     if at is None:
         drawn = least_P[least_P > 0]
         if not drawn.size:
-            raise OffleashError("No problem has a verified sample in every run; there is nothing to compare.")
+            raise OffleashError(
+                "No problem has a verified sample in every run. Judge the samples: offleash verify RUN."
+            )
         head, keep_P = int(drawn.min()), least_P > 0
     else:
         head, keep_P = at, least_P >= at
@@ -228,7 +253,11 @@ def _budget_for_all(
 def _heads(
     runs: Sequence[Run], matched: Alignment, full: Tally, rows_PR: np.ndarray, last_PR: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[Note]]:
-    """Correct among the first `head` samples of every problem; of bare counts, a seeded random subset of that size."""
+    """Correct among the first `head` samples of every problem; of bare counts, a seeded random subset of that size.
+
+    Exact tests need whole numbers of successes among equally many samples, so a subset has to be chosen: the first in
+    index order, which nobody could have selected after seeing the verdicts.
+    """
     head, notes, columns = full.head, [], []
     for r, run in enumerate(runs):
         drawn_P, correct_P = full.drawn_PR[:, r], full.correct_PR[:, r]
@@ -248,6 +277,7 @@ def _heads(
 
 
 def _first_hits(verdicts: pl.LazyFrame, head: int, contiguous: bool) -> pl.DataFrame:
+    """Successes among the first `head` judged samples; `contiguous` indices spare the sort that a rank needs."""
     verified = verdicts.filter(pl.col("verdict").is_not_null())
     place = pl.col("index") if contiguous else pl.col("index").rank("ordinal").over("problem") - 1
     hits = (pl.col("verdict") == Verdict.CORRECT.value).sum().alias("hits")
@@ -255,6 +285,7 @@ def _first_hits(verdicts: pl.LazyFrame, head: int, contiguous: bool) -> pl.DataF
 
 
 def _random_head(drawn_P: np.ndarray, correct_P: np.ndarray, head: int, rng: np.random.Generator) -> np.ndarray:
+    """Successes among `head` samples taken without replacement: hypergeometric. Fewer samples are taken whole."""
     enough = drawn_P >= head
     drawn = np.where(enough, drawn_P, head)
     return np.where(enough, rng.hypergeometric(correct_P, drawn - correct_P, head), correct_P)

@@ -230,10 +230,10 @@ def test_logs_without_folders_say_what_they_lack(tmp_path: Path) -> None:
     found = flips_of(base, rl, verifier=None)
     reasons = " ".join(f"{missing.reason} {missing.next_step}" for missing in found.untried)
     for words in (
-        "base is no run folder",
+        "base is not a run folder",
         f"offleash import {base} -o RUN",
         "rl name none",
-        "does not say how its samples ended",
+        "does not record how its samples ended",
     ):
         assert words in reasons
     counts = flips_of(COUNTS / "base.csv", COUNTS / "rl.csv", verifier=None)

@@ -123,14 +123,14 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
     x_P, y_P = (_placed(detail.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
     letters = 100 if len(order) <= MANY else 60
     n_PR, c_PR, p_P = detail.tally.drawn_PR, detail.tally.correct_PR, detail.p_P
-    sure_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), SUREST))
+    size_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), SUREST))
     questions, benchmarks = detail.problems["question"], detail.problems["benchmark"]
     return {
         "row": order.tolist(),
         "x": [rounded(x_P[i], 4) for i in order],
         "y": [rounded(y_P[i], 4) for i in order],
         "cls": [str(detail.class_P[i]) for i in order],
-        "sure": [rounded(sure_P[i], 2) for i in order],
+        "sure": [rounded(size_P[i], 2) for i in order],
         "id": [short_name(str(detail.problems["problem"][int(i)]), 60) for i in order],
         "asked": [_begin(questions[int(i)], letters) for i in order],
         "part": [short_name(benchmarks[int(i)] or "", 40) for i in order],

@@ -60,7 +60,7 @@ def order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
     classes = detail.class_P
     changed = np.flatnonzero(np.isin(classes, ["E", "S"]))
     strength = detail.tally.correct_PR[changed].max(axis=1)
-    first = changed[np.lexsort((changed, -strength, ~detail.sure_P[changed]))]
+    first = changed[np.lexsort((changed, -strength, ~detail.significant_P[changed]))]
     rest: list[list[int]] = []
     for name, most in OTHERS.items():
         rows = np.flatnonzero(classes == name).tolist()
@@ -127,7 +127,7 @@ def table(detail: ProblemDetail, held: set[int]) -> Json:
         "drawn": [_constant_or_all(tally.drawn_PR[:, r].tolist()) for r in range(2)],
         "first": [tally.head_PR[:, r].tolist() for r in range(2)] if more else None,
         "p": [_rounded(p) for p in detail.p_P.tolist()],
-        "sure": [int(row) for row in detail.sure_P.nonzero()[0]],
+        "sure": [int(row) for row in detail.significant_P.nonzero()[0]],
         "held": sorted(held),
     }
 
