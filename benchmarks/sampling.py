@@ -1,4 +1,4 @@
-"""Sampling: tokens a CPU-second of the hf: engine against `generate` of transformers, in one run.
+"""Sampling: tokens per CPU-second of the hf: engine against `generate` of transformers, in one run.
 
     python benchmarks/sampling.py [--small]
 
@@ -35,7 +35,7 @@ QUESTIONS = (
 
 
 def rate(work: Callable[[], int], times: int = 3, warm: bool = True) -> float:
-    """Tokens a CPU-second: the best of several, since others use the machine too."""
+    """Tokens per CPU-second: the best of several runs, since others use the machine too."""
     if warm:
         work()
     best = 0.0
@@ -76,19 +76,19 @@ def by_engine(sampler: HuggingFace, prompts: list[str], k: int, length: int, see
         for place, prompt in enumerate(prompts)
         for first in range(0, k, 256)
     ]
-    drawn = sampler.sample(requests, SamplingParams(max_tokens=length))
-    return sum(sample.tokens or 0 for one in drawn for sample in one.samples)
+    chunks = sampler.sample(requests, SamplingParams(max_tokens=length))
+    return sum(sample.tokens or 0 for chunk in chunks for sample in chunk.samples)
 
 
 def limit(model: Any, rows: int = 1024) -> float:
-    """Tokens a CPU-second if a token cost the model's matrix products and nothing else."""
-    weights = [one.detach() for one in model.parameters() if one.dim() == 2]
-    inputs = {one.shape[1]: torch.randn(rows, one.shape[1], dtype=one.dtype) for one in weights}
+    """Tokens per CPU-second if a token cost the model's matrix products and nothing else."""
+    weights = [weight.detach() for weight in model.parameters() if weight.dim() == 2]
+    inputs = {weight.shape[1]: torch.randn(rows, weight.shape[1], dtype=weight.dtype) for weight in weights}
 
     def work() -> int:
         for _ in range(10):
-            for one in weights:
-                torch.mm(inputs[one.shape[1]], one.T)
+            for weight in weights:
+                torch.mm(inputs[weight.shape[1]], weight.T)
         return 10 * rows
 
     return rate(work)
@@ -102,8 +102,8 @@ def countdown_model(name: str, texts: list[str]) -> None:
     prompts = [tokenizer.encode(text) for text in texts]
     generate = partial(by_generate, model, tokenizer)
     shapes = {shape: rate(partial(generate, prompts[:2], shape, shape, length), 2) for shape in SHAPES}
-    shape, best = max(shapes, key=lambda one: shapes[one]), max(shapes.values())
-    print(f"\n{name}: generate " + ", ".join(f"{one}: {speed:,.0f}" for one, speed in shapes.items()), "tokens/s")
+    shape, best = max(shapes, key=lambda rows: shapes[rows]), max(shapes.values())
+    print(f"\n{name}: generate " + ", ".join(f"{rows}: {speed:,.0f}" for rows, speed in shapes.items()), "tokens/s")
     print(f"{'k':>6} {'merged tokens/s':>16} {'times generate':>15} {'through the model':>18}")
     ratios = []
     for k in (64, 256, 1024, 4096, 8192, 16384):
@@ -123,6 +123,7 @@ def countdown_model(name: str, texts: list[str]) -> None:
 
 
 def smollm2() -> None:
+    """The same ratio for a real small model, where it is there."""
     if not (SMOLLM2 / "config.json").is_file():
         print("\nSmolLM2-135M is not here; `make test-real` puts it there.")
         return
@@ -139,6 +140,7 @@ def smollm2() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for each in ("base", "sharpened"):
-        countdown_model(each, [countdown.prompt(*one) for one in countdown.prompts(2 if "--small" in sys.argv else 8)])
+    problems = countdown.prompts(2 if "--small" in sys.argv else 8)
+    for name in ("base", "sharpened"):
+        countdown_model(name, [countdown.prompt(*problem) for problem in problems])
     smollm2()

@@ -25,7 +25,7 @@ class RenderedPrompt:
 
 
 def chat(text: str, tokenizer: Tokenizer) -> RenderedPrompt:
-    """The prompt within the model's chat template; as it stands where the model has none, as base models often."""
+    """The prompt within the model's chat template; unchanged where the model has none, as many base models."""
     if not tokenizer.chat_template:
         return RenderedPrompt(text, templated=False, thinking=False)
     message = [{"role": "user", "content": text}]

@@ -94,7 +94,7 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 
 # Blocks of a file of weights that are hashed, and bytes of each: 1 MB per file. Training changes every weight, so a
-# sample of them is enough to tell checkpoints apart, and a model of 100 GB takes no minute to hash.
+# sample of them is enough to distinguish checkpoints, and hashing a model of 100 GB takes seconds.
 BLOCKS, BLOCK = 64, 1 << 14
 WEIGHTS = (".safetensors", ".bin", ".gguf")
 HASHED = (".json", ".jinja", ".model", ".txt", *WEIGHTS)

@@ -64,7 +64,8 @@ class Network:
                 for row, place in enumerate(part):
                     # views of the common buffers: prompts that are read together are freed together
                     own = [
-                        Layer(1, length, both.keys[row : row + 1], both.values[row : row + 1]) for both in slots.layers
+                        Layer(1, length, layer.keys[row : row + 1], layer.values[row : row + 1])
+                        for layer in slots.layers
                     ]
                     states[place] = (own, logits[row])
         return [states[place] for place in range(len(prompts))]

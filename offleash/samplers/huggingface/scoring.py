@@ -29,7 +29,7 @@ from offleash.samplers.sampler import About, Request, Sampler, SamplingParams
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-END = -1  # stands for the end of a text, whichever of the model's end tokens it is
+END = -1  # a placeholder for the end of a text, whichever of the model's end tokens it is
 PIECE = 256  # tokens of a row in one forward pass: longer pieces are no faster
 SHARE = 4  # quarters of the memory: prompts may take one (two while they are stacked), rows two
 

@@ -176,7 +176,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _value(text: str) -> object:
-    """A setting as vLLM takes it: a number, true, false, none, JSON, else the text as it stands."""
+    """A setting as vLLM takes it: a number, true, false, none, JSON, else the text itself."""
     words: dict[str, bool | None] = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

@@ -193,7 +193,7 @@ class Call:
         if self.next == len(self.requests):
             return False
         request, number = self.requests[self.next], self.next
-        size, held = len(request["seeds"]), sum(len(self.requests[open_]["seeds"]) for open_ in self.left)
+        size, held = len(request["seeds"]), sum(len(self.requests[unfinished]["seeds"]) for unfinished in self.left)
         if held and held + size > max(MAX_OPEN, 4 * self.engine.max_running):
             return False
         self.next += 1
