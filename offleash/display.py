@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def printable(text: str) -> str:
-    """A text without what could steer a terminal; lines stay lines."""
+    """A text that is safe to print: control characters of model output cannot move the cursor or set the title."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 

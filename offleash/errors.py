@@ -5,13 +5,21 @@ from difflib import get_close_matches
 
 
 class OffleashError(Exception):
-    """Something the user can mend; the message says what was found and what to do."""
+    """An error that the user can fix: the message has the value found and the next step.
+
+    The command line prints it without a traceback and exits with 2.
+    """
 
 
-def unknown(kind: str, found: str, known: Iterable[str]) -> OffleashError:
-    """An error for a name that does not exist, with the nearest one that does."""
+def unknown(kind: str, typed: str, known: Iterable[str]) -> OffleashError:
+    """An error for a name that does not exist, with the nearest one that does.
+
+    >>> print(unknown("verifier", "maht", ["math", "number"]))
+    There is no verifier 'maht'. Did you mean 'math'? Known: math, number.
+    """
     names = sorted(known)
-    near = get_close_matches(found, names, n=3)
-    near.sort(key=lambda name: sorted(name) != sorted(found))  # of equally near ones, that of the same letters
+    near = get_close_matches(typed, names, n=3)
+    # of equally near names, one with the same letters in another order is the likeliest typo
+    near.sort(key=lambda name: sorted(name) != sorted(typed))
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return OffleashError(f"There is no {kind} {found!r}.{hint} Known: {', '.join(names)}.")
+    return OffleashError(f"There is no {kind} {typed!r}.{hint} Known: {', '.join(names)}.")

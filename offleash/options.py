@@ -251,17 +251,17 @@ def describe(function: Callable[..., object]) -> Declaration:
             left_out = next((mark.names for mark in marks if isinstance(mark, Without)), frozenset())
             # a parameter of the function wins over a field of the same name: the grid of `sweep` over one temperature
             hidden = left_out | (own - {parameter.name})
-            for one in _fields(parameter.name, group):
-                if one.keyword not in hidden:  # a group that may be None has no defaults of its own
-                    options[one.keyword] = replace(one, default=None) if default is None else one
+            for option in _fields(parameter.name, group):
+                if option.keyword not in hidden:  # a group that may be None has no defaults of its own
+                    options[option.keyword] = replace(option, default=None) if default is None else option
         elif parameter.kind is parameter.VAR_KEYWORD:
             for mark in (mark for mark in marks if isinstance(mark, OptionsOf)):
                 other = describe(mark.function)
                 handed_on += other.groups
                 heading = f"Options of {other.verb}"
                 options |= {
-                    name: replace(one, heading=one.heading or heading)
-                    for name, one in other.options.items()
+                    name: replace(option, heading=option.heading or heading)
+                    for name, option in other.options.items()
                     if name not in (*mark.without, *options)
                 }
         else:
@@ -271,11 +271,13 @@ def describe(function: Callable[..., object]) -> Declaration:
 
 
 def _fields(parameter: str, group: type) -> Iterator[Option]:
-    hints, heading = get_type_hints(group, include_extras=True), (group.__doc__ or "").partition(":")[0]
-    for one in fields(group):
-        hint, (flag, *_) = _unwrapped(hints[one.name])
-        default = one.default if one.default_factory is MISSING else one.default_factory()
-        yield Option(one.name, flag, _kind(hint), default, parameter, heading.partition(",")[0].rstrip("."))
+    hints = get_type_hints(group, include_extras=True)
+    # the heading of its options in --help: the docstring's first line, up to the first stop
+    heading = (group.__doc__ or "").partition("\n")[0].partition(":")[0]
+    for group_field in fields(group):
+        hint, (flag, *_) = _unwrapped(hints[group_field.name])
+        default = group_field.default if group_field.default_factory is MISSING else group_field.default_factory()
+        yield Option(group_field.name, flag, _kind(hint), default, parameter, heading.partition(",")[0].rstrip("."))
 
 
 def _group(hint: object) -> type | None:
@@ -384,12 +386,12 @@ def _checked_group(declared: Declaration, name: str, value: object) -> object:
             f"{name} of {declared.verb} takes a {kind.__name__}. Found {value!r:.60}: give {name}={kind.__name__}(...)."
         )
     changed = {}
-    for one in _fields(name, kind):
-        now = getattr(value, one.keyword)
-        if one.keyword in declared.options and declared.options[one.keyword].group == name:
-            changed[one.keyword] = checked_value(one, now)
-        elif now != one.default:
-            raise OffleashError(f"{one.name} is no option of {declared.verb}. Leave it out of {kind.__name__}.")
+    for option in _fields(name, kind):
+        now = getattr(value, option.keyword)
+        if option.keyword in declared.options and declared.options[option.keyword].group == name:
+            changed[option.keyword] = checked_value(option, now)
+        elif now != option.default:
+            raise OffleashError(f"{option.name} is no option of {declared.verb}. Leave it out of {kind.__name__}.")
     group: Any = value
     return replace(group, **changed)
 
@@ -435,9 +437,9 @@ def checked_value(option: Option, value: object) -> object:
     if option.kind == "pairs" and isinstance(value, Mapping):
         return {str(name): str(text) for name, text in value.items()}
     if option.kind == "texts" and isinstance(value, str | Collection):
-        return tuple(_one_of(option, text) for text in ((value,) if isinstance(value, str) else value))
+        return tuple(_choice(option, text) for text in ((value,) if isinstance(value, str) else value))
     if option.kind == "numbers" and isinstance(value, Real | Iterable) and not isinstance(value, bool | str):
-        several = [checked_value(replace(option, kind="number"), one) for one in _listed(value)]
+        several = [checked_value(replace(option, kind="number"), part) for part in _listed(value)]
         if not several:
             raise refused(option, "nothing")
         return tuple(dict.fromkeys(several))
@@ -451,7 +453,7 @@ def checked_value(option: Option, value: object) -> object:
         except OverflowError:  # a whole number beyond all floats
             raise refused(option, value) from None
     if option.kind == "text" and isinstance(value, str):
-        return _one_of(option, value)
+        return _choice(option, value)
     if option.kind == "switch" and isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -500,7 +502,7 @@ def _pairs(option: Option, texts: Sequence[str]) -> dict[str, str]:
     return out
 
 
-def _one_of(option: Option, text: str) -> str:
+def _choice(option: Option, text: str) -> str:
     if not isinstance(text, str) or (option.flag.choices and text not in option.flag.choices):
         raise refused(option, text)
     return text
@@ -525,8 +527,8 @@ def refused(option: Option, value: object, whole: object = None) -> OffleashErro
         said = f"{value:g}"  # 1.0 of Python is the 1 that was typed
     elif option.kind in ("text", "texts") or value == "":
         said = repr(value)
-    found = f"{str(value)!r} in {option.name} {whole}" if whole is not None else f"{option.name} {said}"
-    return OffleashError(f"{option.name} takes {takes(option)}. Found {found[:100]}{hint}")
+    typed = f"{str(value)!r} in {option.name} {whole}" if whole is not None else f"{option.name} {said}"
+    return OffleashError(f"{option.name} takes {takes(option)}. Found {typed[:100]}{hint}")
 
 
 def takes(option: Option) -> str:

@@ -18,16 +18,16 @@ from types import ModuleType
 Function = Callable[[dict[str, object], str], object]
 
 
-class OwnTroubleError(Exception):
+class PluginError(Exception):
     """The function cannot be loaded, or gives something else than a text; the message says what."""
 
 
 def called(place: str, problem: dict[str, object], text: str) -> str | None:
     """What the function says of a text."""
-    found = loaded(place)(problem, text)
-    if found is None or isinstance(found, str):
-        return found or None
-    raise OwnTroubleError(f"{place} gave {type(found).__name__} {found!r:.60}; a strategy is a str, or None")
+    strategy = loaded(place)(problem, text)
+    if strategy is None or isinstance(strategy, str):
+        return strategy or None
+    raise PluginError(f"{place} returned {type(strategy).__name__} {strategy!r:.60}; a strategy is a str, or None")
 
 
 def source_hash(place: str) -> str:
@@ -60,7 +60,7 @@ def loaded(place: str) -> Function:
         sys.path.insert(1, str(path.parent))  # helpers may stand beside it
         spec = importlib.util.spec_from_file_location(f"offleash_own_{path.stem}", path)
         if spec is None or spec.loader is None or not path.is_file():
-            raise OwnTroubleError(f"there is no file {where}")
+            raise PluginError(f"there is no file {where}")
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
@@ -68,7 +68,7 @@ def loaded(place: str) -> Function:
         module = importlib.import_module(where)
     function = getattr(module, name, None)
     if not callable(function):
-        raise OwnTroubleError(_no_function(module, where, name))
+        raise PluginError(_no_function(module, where, name))
     out: Function = function
     return out
 
@@ -76,6 +76,6 @@ def loaded(place: str) -> Function:
 def _no_function(module: ModuleType, where: str, name: str) -> str:
     if name in vars(module):
         return f"{name} in {where} is of the type {type(vars(module)[name]).__name__}, not a function"
-    own = [word for word, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__]
+    own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
     near = get_close_matches(name, own, n=1)
     return f"{where} has no function {name}" + (f"; the nearest is {near[0]}" if near else "")

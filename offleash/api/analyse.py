@@ -62,8 +62,8 @@ def entropy(
     from offleash.loading.load import load_options
     from offleash.results.analyses import EntropyResult
 
-    asked = question(at=at, replicates=replicates, seed=seed, allow=allow)
-    return EntropyResult(entropies_of_inputs(runs, load_options(runs, reading, split_by, verdicts), asked, progress))
+    settings = question(at=at, replicates=replicates, seed=seed, allow=allow)
+    return EntropyResult(entropies_of_inputs(runs, load_options(runs, reading, split_by, verdicts), settings, progress))
 
 
 @verb
@@ -119,12 +119,12 @@ def likelihood(
         side: ModelOverride(model, params, engine.settings, engine.raw)
         for side, model in (("before", model_before), ("after", model_after))
     }
-    asked = LikelihoodRequest(first, None if traces is None else Path(traces), columns, scoring, laws)
+    request = LikelihoodRequest(first, None if traces is None else Path(traces), columns, scoring, laws)
     compared = question(at=at, replicates=replicates, seed=seed, allow=allow)
-    found = report(
-        str(before), str(after), asked, compared, verdicts, progress, lambda ahead: announce(ahead_text(ahead))
+    result = report(
+        str(before), str(after), request, compared, verdicts, progress, lambda ahead: announce(ahead_text(ahead))
     )
-    return LikelihoodResult(found)
+    return LikelihoodResult(result)
 
 
 @verb
@@ -160,12 +160,12 @@ def strategies(
     from offleash.loading.load import load_options
     from offleash.results.analyses import StrategiesResult
 
-    for one in runs:
-        if not isinstance(one, str | Path):
-            raise OffleashError(f"Strategies are read from run folders and logs, not from a {type(one).__name__}.")
-    paths, asked = [str(one) for one in runs], question(at=at, replicates=replicates, seed=seed, allow=allow)
+    for run in runs:
+        if not isinstance(run, str | Path):
+            raise OffleashError(f"Strategies are read from run folders and logs, not from a {type(run).__name__}.")
+    paths, settings = [str(run) for run in runs], question(at=at, replicates=replicates, seed=seed, allow=allow)
     options = load_options(paths, reading, None, verdicts)
-    return StrategiesResult(compare_strategies(paths, by, asked, options, jobs, show, progress, again))
+    return StrategiesResult(compare_strategies(paths, by, settings, options, jobs, show, progress, again))
 
 
 @verb

@@ -127,11 +127,11 @@ def compare(
         sought = certified_question(question or "completion", replicates, seed, for_samples)
         certified = compare_certificates(runs, sought, verdicts, before, after, progress)
         return ComparisonResult(inputs, certified=tuple(certified))
-    asked = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow)
+    settings = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow)
     if flips:
         from offleash.comparing.flips import check_flips
 
-        check_flips(asked)
+        check_flips(settings)
     if report is not None:
         check_place(Path(report), PAGES)
     judged: Any = ()
@@ -145,7 +145,7 @@ def compare(
     named = inputs  # what to do about a flip is said of what the user named, not of copies
     if report is not None:
         inputs = inputs.with_texts(progress)
-    comparisons, union = inputs.compare(asked, progress)
+    comparisons, union = inputs.compare(settings, progress)
     flipped = named.flips(comparisons, progress) if flips else []
     page = None if report is None else Path(report)
     result = ComparisonResult(inputs, tuple(comparisons), union, tuple(flipped), judged, report=page)

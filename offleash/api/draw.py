@@ -157,14 +157,14 @@ def study(
     pair = (model_of(base, engine.settings, engine.raw), model_of(rl, engine.settings, engine.raw))
     params, how, folder = sampling_params(decoding), verify_options(verifier, judging), Path(out)
     frame = problem_frame(problems, selection, progress)
-    asked = StudyRequest(frame, pair, params, k, until, seed)
-    cost = asked.cost()
-    announce(cost_text(asked, cost))
+    request = StudyRequest(frame, pair, params, k, until, seed)
+    cost = request.cost()
+    announce(cost_text(request, cost))
     if dry_run:
-        check_study(asked, folder, how, progress)
+        check_study(request, folder, how, progress)
         return StudyResult(cost)
     done = run_study(
-        asked,
+        request,
         folder,
         how,
         progress=progress,
@@ -241,8 +241,8 @@ def sweep(
     named = [split_label(text) for text in (model, after) if text is not None]
     models = tuple((label, model_of(text, engine.settings, engine.raw)) for label, text in named)
     how, frame = verify_options(verifier, judging), problem_frame(problems, selection, progress)
-    found = run_sweep(SweepRequest(frame, models, decodings, k, seed, match), Path(out), how, progress)
-    result = SweepResult(found)
+    points = run_sweep(SweepRequest(frame, models, decodings, k, seed, match), Path(out), how, progress)
+    result = SweepResult(points)
     return result if figure is None else result.with_figure(Path(figure))
 
 
@@ -328,7 +328,7 @@ def nucleus(
     from offleash.samplers.registry import model_of
 
     chosen: Model | None = None if model is None else model_of(model, None, engine.raw)
-    folders = [Path(one) for one in certificates]
+    folders = [Path(certificate) for certificate in certificates]
     cuts = cut_certificates(
         folders, _several(top_p), temperature, chosen, verdicts, progress, engine.settings, engine.raw
     )

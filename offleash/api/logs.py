@@ -51,9 +51,8 @@ def show_formats() -> "FormatsResult":
     from offleash.logs.registry import FORMATS
     from offleash.results.samples import FormatsResult
 
-    return FormatsResult(
-        tuple({"name": one.name, "about": one.about, "examples": list(one.examples)} for one in FORMATS.values())
-    )
+    rows = ({"name": kind.name, "about": kind.about, "examples": list(kind.examples)} for kind in FORMATS.values())
+    return FormatsResult(tuple(rows))
 
 
 @verb

@@ -80,7 +80,7 @@ def verify(
     from offleash.verifying.rows import file_among
     from offleash.verifying.verify import verify_folders, verify_options
 
-    paths = [str(one) for one in runs]
+    paths = [str(run) for run in runs]
     file = file_among(paths, "Verify")
     if file is not None and (also or problems):
         raise OffleashError("--also and --problems are for run folders; rows bring their own gold answers.")
@@ -149,10 +149,10 @@ def score(
     from offleash.verifying.rows import file_among
 
     chosen, params = model_of(model, engine.settings, engine.raw), sampling_params(decoding)
-    paths = [str(one) for one in runs]
+    paths = [str(run) for run in runs]
     file = file_among(paths, "Score")
     if file is not None:
-        if any(one is not None for one in (name, verdicts, first, only)):
+        if any(option is not None for option in (name, verdicts, first, only)):
             raise OffleashError(
                 "--name, --verdicts, --first and --only are for run folders; the sums of rows are printed."
             )

@@ -20,8 +20,8 @@ from offleash.options import DataArgument, Declaration, Option, describe, needs,
 
 # the base of BadParameter, whether typer brings its own click or uses the one that is installed
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-JSON = "as_json"
-IN_PYTHON = "In Python:"
+JSON = "as_json"  # the keyword of --json, which no function has: results know their own JSON
+IN_PYTHON = "In Python:"  # what follows it in a docstring is for docs/api.md, not for --help
 
 
 def run_command(verb: Verb, words: list[str]) -> None:
@@ -48,7 +48,7 @@ def command_of(verb: Verb) -> Any:
 
 
 class VerbCommand(TyperCommand):
-    """A command that groups its options in the help and says in our words what is wrong with what was typed."""
+    """A command with grouped options in its help, and with errors in the form of ours: what was found, what to do."""
 
     declared: Declaration
     verb: str
@@ -75,7 +75,11 @@ class VerbCommand(TyperCommand):
         for option in self.declared.options.values():
             if option.default is MISSING and not typed.get(option.keyword):
                 raise needs(self.verb, option)
-        ctx.params = {one.name: _given(typed.get(one.name)) for one in self.params if one.name != "help"}
+        ctx.params = {
+            parameter.name: _typed_value(typed.get(parameter.name))
+            for parameter in self.params
+            if parameter.name != "help"
+        }
         return []
 
     def _refused(self, error: Exception) -> OffleashError:
@@ -91,7 +95,7 @@ class VerbCommand(TyperCommand):
         return [*map(usage, self.declared.arguments), "[OPTIONS]"]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        arguments = [(one.data.metavar, one.data.help) for one in self.declared.arguments]
+        arguments = [(argument.data.metavar, argument.data.help) for argument in self.declared.arguments]
         rows: dict[str, list[tuple[str, str]]] = {"Arguments": arguments} if arguments else {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -102,7 +106,7 @@ class VerbCommand(TyperCommand):
                 formatter.write_dl(records)
 
 
-def _given(value: Any) -> Any:
+def _typed_value(value: Any) -> Any:
     """A value of the parser; None where nothing was typed, for which versions of click have values of their own."""
     return value if isinstance(value, str | bool | list | tuple) else None
 
@@ -113,20 +117,22 @@ def help_text(function: Callable[..., object]) -> str:
     return text.replace("\n\nExamples:\n", "\n\n\b\nExamples:\n")
 
 
-def usage(one: DataArgument) -> str:
+def usage(argument: DataArgument) -> str:
     """An argument in a line of usage: in brackets where it can be left out."""
-    return one.data.metavar if one.required or one.data.metavar.startswith("[") else f"[{one.data.metavar}]"
+    name = argument.data.metavar
+    return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def _arguments(declared: Declaration) -> list[Parameter]:
-    return [_argument(one) for one in declared.arguments]
+    return [_argument(argument) for argument in declared.arguments]
 
 
-def _argument(one: DataArgument) -> Parameter:
-    kind: Any = list[str] | None if one.many else str if one.required else str | None
-    about = typer.Argument(metavar=one.data.metavar, help=one.data.help, show_default=False)
-    default = Parameter.empty if one.required and not one.many else None
-    return Parameter(one.keyword, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about])
+def _argument(argument: DataArgument) -> Parameter:
+    """An argument for typer. All are texts: values are parsed where options are declared, for Python alike."""
+    kind: Any = list[str] | None if argument.many else str if argument.required else str | None
+    about = typer.Argument(metavar=argument.data.metavar, help=argument.data.help, show_default=False)
+    default = Parameter.empty if argument.required and not argument.many else None
+    return Parameter(argument.keyword, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about])
 
 
 def _options(declared: Declaration) -> list[Parameter]:
@@ -150,16 +156,16 @@ def _option(option: Option) -> Parameter:
 
 
 def metavar(option: Option) -> str:
-    """What stands for the value of an option."""
+    """The placeholder of an option's value in the help: its own, else its choices."""
     return option.flag.metavar or ("|".join(option.flag.choices) if option.flag.choices else "TEXT")
 
 
 def note(option: Option) -> str:
-    """What the help says of a default: nothing where it is the obvious one, or where the text says it."""
+    """What the help adds about a default: nothing where it is the obvious one, or where the text has it."""
     if option.default is MISSING:
         return " [required]"
-    said = "Default" in option.flag.help or "0:" in option.flag.help
-    if option.default is None or option.default in ((), {}, "") or said or option.kind == "switch":
+    in_text = "Default" in option.flag.help or "0:" in option.flag.help
+    if option.default is None or option.default in ((), {}, "") or in_text or option.kind == "switch":
         return ""
     value = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
     return f" [default: {f'{value:,}' if isinstance(value, int) and value > 9_999 else value}]"
@@ -171,21 +177,24 @@ def _json() -> Parameter:
 
 
 def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, Any]) -> None:
-    """Call the function with what was typed, print its result, and exit with 1 where it is not all right."""
+    """Call the function with what was typed and print its result; exit code 1 where the result is not `ok`.
+
+    Options that were not typed are left to the defaults of the function: it is the only place that has them.
+    """
     as_json = bool(typed.pop(JSON))
-    given: list[Any] = []
+    arguments: list[Any] = []
     for argument in declared.arguments:
         value = typed.pop(argument.keyword)
-        given += (value or []) if argument.many else [] if value is None or value == () else [value]
+        arguments += (value or []) if argument.many else [] if value is None or value == () else [value]
     values = {
         name: value if isinstance(value, bool) else parsed(declared.options[name], value)
         for name, value in typed.items()
         if value is not None and value not in ([], ())
     }
-    with progress(as_json) as tell:
-        ours = {"progress": tell, "announce": warn, "command": command_line(), "each": _each(as_json)}
+    with progress(as_json) as shown:
+        ours = {"progress": shown, "announce": warn, "command": command_line(), "each": _each(as_json)}
         python = {name: value for name, value in ours.items() if name in declared.python_only}
-        result = function(*given, **values, **python)
+        result = function(*arguments, **values, **python)
     streamed = "each" in python and result.lines
     if as_json and not streamed:
         for document in result.to_dict() if result.lines else [result.to_dict()]:
@@ -202,7 +211,7 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
 
 
 def _each(as_json: bool) -> Callable[[Any], None]:
-    """What is done with every row of a file as it comes: printed for programs, else only counted by the function."""
+    """What to do with each row of a file as it comes: print it with --json, else nothing (the function counts them)."""
     if not as_json:
         return lambda _: None
     from offleash.results.samples import row_document

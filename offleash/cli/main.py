@@ -23,13 +23,13 @@ HELP = ("-h", "--help")
 
 
 def main() -> None:
-    """Run the command; what a user can fix is one message, never a traceback."""
+    """Run the command that was typed; what a user can fix is one message, never a traceback."""
     limit_threads(os.environ)  # here, since NumPy and torch read it when they are imported
     guarded(lambda: dispatch(sys.argv[1:]))
 
 
 def dispatch(words: Sequence[str]) -> None:
-    """Do what was typed after `offleash`."""
+    """Run the verb named by the words after `offleash`, or print the overview or the version."""
     first, second = (*words, "", "")[:2]
     if first in ("", *HELP) or (first in GROUPS and second in ("", *HELP)):
         print(overview(first if first in GROUPS else ""))
@@ -52,10 +52,10 @@ def overview(group: str = "") -> str:
     width = min(max(get_terminal_size().columns, 60), 110)
     lines = [f"Usage: offleash {f'{group} ' if group else ''}VERB ...", "", fill(GROUPS.get(group, ABOUT), width)]
     for section, verbs in SECTIONS.items():
-        shown = [verb for verb in verbs if verb.name.startswith(f"{group} " if group else "")]
-        if shown:
+        listed = [verb for verb in verbs if verb.name.startswith(f"{group} " if group else "")]
+        if listed:
             lines += ["", f"{section}:"]
-        for verb in shown:
+        for verb in listed:
             first, *rest = wrap(verb.about, width - 16)
             lines += [f"  {verb.name:<13} {first}", *(f"{'':16}{line}" for line in rest)]
     return "\n".join([*lines, "", "offleash VERB --help has its options and examples; offleash --version the version."])
@@ -79,7 +79,7 @@ def _no_verb(first: str, second: str) -> OffleashError:
 
 def guarded(command: Callable[[], object]) -> None:
     """Run a command of ours: errors become one message, and SIGTERM ends it as Ctrl-C does."""
-    with _ended_gently() as ended:
+    with _signals_as_interrupts() as ended:
         _run(command, ended)
 
 
@@ -88,7 +88,7 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
         command()
     except OffleashError as error:
         warn(f"offleash: {error}")
-        interrupted = isinstance(error.__context__, KeyboardInterrupt)  # by a verb that has its own words for it
+        interrupted = isinstance(error.__context__, KeyboardInterrupt)  # a verb may have its own message for Ctrl-C
         sys.exit(_interrupted(ended) if interrupted else 2)
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != 130:
@@ -96,7 +96,7 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
         what = f"ended by {signal.Signals(ended[0]).name}" if ended else "interrupted"
         print(f"offleash: {what}; nothing was lost, run the same command again.", file=sys.stderr)
         sys.exit(_interrupted(ended))
-    except BrokenPipeError:
+    except BrokenPipeError:  # `offleash ... | head`: the reader has left, and nothing can be printed
         sys.stderr.close()
         sys.exit(141)
     except OSError as error:
@@ -106,20 +106,24 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
         if os.environ.get("OFFLEASH_TRACEBACK"):
             raise
         print(
-            f"offleash: this is a mistake in offleash, not in your input ({type(error).__name__}: {error}). "
-            "Run again with OFFLEASH_TRACEBACK=1 to see where, and report it.",
+            f"offleash: internal error, please report it ({type(error).__name__}: {error}). "
+            "OFFLEASH_TRACEBACK=1 shows where it happened.",
             file=sys.stderr,
         )
         sys.exit(70)
 
 
 def _interrupted(ended: list[int]) -> int:
+    """The exit code of a shell: 128 and the number of the signal; Ctrl-C is signal 2."""
     return 128 + ended[0] if ended else 130
 
 
 @contextmanager
-def _ended_gently() -> Iterator[list[int]]:
-    """SIGTERM and SIGHUP do what Ctrl-C does: what is held is written first. Batch systems send one, then kill."""
+def _signals_as_interrupts() -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP do what Ctrl-C does, so that samples in memory are written: batch systems warn, then kill.
+
+    Yields a list that gets the number of the signal, for the exit code.
+    """
     ended: list[int] = []
     own = os.getpid()
 
@@ -129,9 +133,9 @@ def _ended_gently() -> Iterator[list[int]]:
         ended.append(number)
         raise KeyboardInterrupt
 
-    # a closed terminal sends SIGHUP; who asked to go on after that (nohup) has it ignored
-    asked = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, end) for number in asked}
+    # a closed terminal sends SIGHUP; under nohup it is ignored, and must stay so
+    handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in handled}
     try:
         yield ended
     finally:

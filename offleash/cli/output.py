@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(quiet: bool) -> Iterator["Progress"]:
-    """A line on standard error that tells what is being done, once it has taken two seconds."""
+    """A line on standard error with what is being done.
+
+    On a terminal a spinner, whose line is replaced. Elsewhere (a log of a batch system) a line every five seconds,
+    after the first two: short commands print nothing, and a day of drawing does not fill a disk.
+    """
     from rich.console import Console
     from rich.markup import escape
 
@@ -46,14 +50,14 @@ def print_json(document: object) -> None:
 
 
 def console() -> "Console":
-    """Where tables are shown; what stands in them is data and never markup."""
+    """Where tables are printed. Cells are data: a model may write [red] or :smile:, and that stays as it is."""
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False)
 
 
 def warn(text: str) -> None:
-    """What people are to know and programs need not read."""
+    """Print a line for people on standard error; standard output is for results."""
     print(printable(text), file=sys.stderr)
 
 

@@ -203,4 +203,6 @@ def _write(path: Path, document: Mapping[str, object]) -> None:
         temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         temporary.replace(path / RUN_FILE)
     except OSError as error:
-        raise OffleashError(f"{path / RUN_FILE} could not be written ({error.strerror}); make room for it.") from None
+        raise OffleashError(
+            f"{path / RUN_FILE} could not be written ({error.strerror}); free some disk space."
+        ) from None

@@ -116,7 +116,7 @@ def write_about(run: Path, name: str, document: Mapping[str, object]) -> None:
         temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         temporary.replace(file)
     except OSError as error:
-        raise OffleashError(f"{file} could not be written ({error.strerror}); make room for it.") from None
+        raise OffleashError(f"{file} could not be written ({error.strerror}); free some disk space.") from None
 
 
 def same_model(first: Mapping[str, object], second: Mapping[str, object]) -> bool:

@@ -40,9 +40,9 @@ from offleash.verifying.verify import VerifyOptions, open_judge, stored_name, ve
 
 @dataclass(frozen=True)
 class DrawRequest:
-    """What is to be drawn."""
+    """What is to be drawn, with options checked; the problems and the decoding are given beside it."""
 
-    model: str  # as the user names it: part of the run's seeds
+    model: str  # as the user names it: the seeds of all samples depend on it
     k: int
     until: int = 0  # stop a problem at this many successes; 0: draw all k
     seed: int = 0
@@ -53,26 +53,26 @@ class DrawRequest:
         if self.until < 0:
             raise OffleashError(f"--until is a number of successes, 1 or more; found --until {self.until}.")
         if self.seed < 0:
-            raise OffleashError(f"A seed is a whole number from 0; found --seed {self.seed}.")
+            raise OffleashError(f"A random seed is a whole number, 0 or more; found --seed {self.seed}.")
 
 
 @dataclass(frozen=True)
 class DrawEstimate:
-    """What is about to be drawn."""
+    """What a draw is about to do, known before the first request."""
 
     folder: Path
     drawing: DrawRequest
     decoding: SamplingParams
     problems: int
-    settled: int  # that need no more samples
-    samples: int  # that are there already
-    most: int  # samples that there can be in the end
+    settled: int  # problems that need no more samples
+    samples: int  # that the run already has
+    most: int  # samples that the run can have in the end
     verifier: str | None
 
 
 @dataclass(frozen=True)
 class DrawSummary:
-    """What a draw came to. Samples, tokens and truncated are those of the whole run."""
+    """What a draw did. Samples, tokens and truncated are those of the whole run, with earlier draws."""
 
     folder: Path
     drawing: DrawRequest
@@ -83,14 +83,14 @@ class DrawSummary:
     truncated: int
     settled: int
     reached: int | None  # problems with a success; None where nothing was judged
-    failed: int  # requests
-    missing: int  # samples that they asked for
+    failed: int  # requests of this draw
+    missing: int  # samples of those requests
     reasons: Mapping[str, int]
     seconds: float
     forwarded: int | None
     peak_memory_mb: float
     verifier: str | None
-    doubt: str | None = None  # what may be a fault of the sampler, and may not
+    doubt: str | None = None  # a suspicion that the samples cannot settle (drawing/duplicates.py)
     stuck: int = 0  # problems with failed requests
     without_samples: int = 0  # of these, problems without any sample
 
@@ -105,7 +105,22 @@ def draw(
     progress: Progress = silent,
     announce: Callable[[DrawEstimate], None] = silent,
 ) -> DrawSummary:
-    """Draw what is missing of a run; with `until`, samples are judged meanwhile, and verdicts stand beside them."""
+    """Draw what is missing of a run, each sample exactly once.
+
+    Args:
+        folder: the run folder; new, or a run of the same model, decoding, problems and seed, which is resumed.
+        problems: a table of problems (PROBLEMS); each is asked its prompt, or else its question.
+        sampler: who answers; left open.
+        decoding: how tokens are drawn; part of the seeds.
+        drawing: how many samples, and when a problem stops.
+        verifying: with `until`, who judges samples while others are drawn. Verdicts are written beside them.
+        progress: gets a line as the draw advances.
+        announce: gets the estimate before the first request.
+
+    Raises:
+        OffleashError: where the folder holds another run, samples repeat more than they can, or the sampler fails for
+            good. What was drawn is kept, and the same call resumes.
+    """
     refuse_copies(decoding, drawing.k)
     with claim_run(folder) as run:
         origin = origin_of(sampler, drawing.model, decoding, drawing.seed, drawing.until, problems)
@@ -146,7 +161,7 @@ def draw(
 
 
 def refuse_copies(decoding: SamplingParams, k: int) -> None:
-    """Refuse to draw one text k times."""
+    """Refuse greedy decoding with k above 1: all samples would be one text, and pass@k the same for every k."""
     if decoding.temperature == 0 and k > 1:
         raise OffleashError(
             f"At temperature 0 all {k:,} samples of a problem would be the same text; give --temperature 1, or -k 1."
@@ -155,14 +170,14 @@ def refuse_copies(decoding: SamplingParams, k: int) -> None:
 
 @dataclass(frozen=True)
 class _JudgeSetup:
-    """A judge and all that it judges by."""
+    """A judge, the gold answers it judges by, and whether samples begin inside a reasoning block."""
 
     judge: Judge
     cases: CasesByProblem
     opened: bool
 
     def verification(self, run: RunFolder, progress: Progress) -> Verification:
-        """Who judges what is drawn, with all that stands in the run judged."""
+        """Who judges what is drawn; what the run already has is judged first, since it counts towards `until`."""
         name = stored_name(self.judge, [verifier for _, verifier in self.cases.values()])
         verify_shards(run, self.judge, self.cases, self.opened, progress)
         return Verification(name, lambda workers: JudgeQueue(self.judge, self.cases, self.opened, workers.events))
@@ -172,7 +187,7 @@ class _JudgeSetup:
 def _judging(
     where: str, problems: pl.DataFrame, origin: Origin, until: int, options: VerifyOptions
 ) -> Iterator[_JudgeSetup | None]:
-    """The judge of a draw that stops early; refused, before anything is written, where a problem cannot be judged."""
+    """The judge of a draw that stops early; a problem that cannot be judged is refused before anything is written."""
     if not until:
         yield None
         return
@@ -203,10 +218,10 @@ def _estimate(
     )
 
 
-# Arguments of `offleash draw`, checked before the model is loaded, and the budgets of arXiv:2507.14843.
+# Options of `offleash draw`, checked before the model is loaded, and the budgets of arXiv:2507.14843.
 
 
-LARGEST = 16_384  # the paper's largest budget
+LARGEST = 16_384  # the paper's largest budget, for problems that are not in it
 MATHS, OTHERS = 8_192, 2_048  # of its models of 1.5B and 7B; half of it for 14B
 ABOUT_MATHS = {"aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench", "mathvista", "mathvision"}
 TASKS: Mapping[str, int] = {  # of Reasoning Gym, where a figure shows it (its largest k)
@@ -233,7 +248,7 @@ def draw_model(
     progress: Progress = silent,
     announce: Callable[[DrawEstimate], None] = silent,
 ) -> DrawSummary:
-    """Draw from a model by its name; what is refused is refused before the model is loaded, where that can be told."""
+    """Draw from a model by its name. What can be refused without the model is refused before it is loaded."""
     drawing = check_draw(folder, problems, model, decoding, k, until, seed)
     progress(f"loading {model}")
     with closing(open_sampler(model)) as sampler:
@@ -243,7 +258,7 @@ def draw_model(
 def check_draw(
     folder: Path, problems: pl.DataFrame, model: Model, decoding: SamplingParams, k: int | str, until: int, seed: int
 ) -> DrawRequest:
-    """What is to be drawn; refused where that can be told from the words and the folder alone."""
+    """The request, checked as far as the options and the folder allow without loading the model."""
     with_prompts(problems)
     drawing = DrawRequest(str(model), budget(k, problems), until, seed)
     refuse_copies(decoding, drawing.k)
@@ -254,7 +269,10 @@ def check_draw(
 
 
 def check_model(model: Model) -> None:
-    """Refuse a model that cannot be opened, as far as that can be told without loading it."""
+    """Refuse a model that cannot be opened, as far as that shows without loading it.
+
+    A study checks its second model by this, hours before it is loaded.
+    """
     if model.sampler not in ("hf", "vllm"):
         open_sampler(model).close()  # cheap: no weights are loaded
         return
@@ -262,7 +280,7 @@ def check_model(model: Model) -> None:
         settings_of(model)
         lacking = [name for name in ("torch", "transformers") if find_spec(name) is None]
         if lacking:
-            raise OffleashError(f"hf: needs more than is installed ({lacking[0]}); {EXTRAS['hf']}.")
+            raise OffleashError(f"hf: needs {lacking[0]}, which is not installed; {EXTRAS['hf']}.")
     if model.sampler == "hf" or not _holds(model.name, "config.json", "params.json"):
         check_folder(model.name)
     adapter = Path(model.adapter).expanduser()

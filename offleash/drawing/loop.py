@@ -21,28 +21,29 @@ from offleash.progress import Progress
 from offleash.render.numbers import duration
 from offleash.samplers.sampler import Request, SampleChunk, Sampler, SamplingParams
 
-OFTEN = 0.5  # seconds between two words
+REPORT_EVERY = 0.5  # seconds: a line walks over all problems, too slow for every event
 
 
 @dataclass
 class DrawProgress:
-    """Tells how a draw goes."""
+    """The progress of a draw as a line of text: samples, speed, problems settled and reached, time left."""
 
     progress: Progress
     schedule: Schedule
-    before: int  # samples that were there
+    before: int  # samples that the run had when the draw began
     started: float = field(default_factory=time.monotonic)
     _last: float = 0.0
 
     def report(self, samples: int, tokens: int) -> None:
-        """Say how far it is, when it is time to: samples and tokens of this draw."""
+        """Report the samples and tokens of this draw; lines that follow the last one too soon are left out."""
         now = time.monotonic()
-        if now - self._last < OFTEN:
+        if now - self._last < REPORT_EVERY:
             return
         self._last = now
-        self.progress(self.words(samples, tokens, now - self.started))
+        self.progress(self.line(samples, tokens, now - self.started))
 
-    def words(self, samples: int, tokens: int, seconds: float) -> str:
+    def line(self, samples: int, tokens: int, seconds: float) -> str:
+        """The line itself; time left is by the speed of this draw, not of earlier ones on other machines."""
         schedule = self.schedule
         parts = [f"{self.before + samples:,} of at most {max(schedule.most, self.before + samples):,} samples"]
         if seconds > 0 and tokens:
@@ -55,23 +56,28 @@ class DrawProgress:
         return ", ".join(parts)
 
 
-BACKLOG = 128 << 20  # characters that may wait for the judge before samplers wait too
-AHEAD = 2  # fills of the sampler that may be with the judge before no more problems are opened
-FRUITLESS = 20  # requests that may fail alike from the start before it is no use to go on
-PATIENCE, INTERRUPTED = 5.0, 1.0  # seconds that a sampler has to end after an error, and after Ctrl-C
-BEAT = 0.2  # seconds
+BACKLOG = 128 << 20  # characters that may wait for the judge: beyond that samplers wait too, and memory stays bounded
+AHEAD = 2  # batches per worker that may be with the judge before no more problems are opened
+GIVE_UP = 20  # requests: if the first ones all fail for one reason, the rest will too (wrong URL, prompt too long)
+# Seconds that a sampler has to end: after an error its last batch may be worth keeping, after Ctrl-C a user is waiting.
+PATIENCE, INTERRUPTED = 5.0, 1.0
+POLL = 0.2  # seconds without an event after which shards that are due are written and progress is reported
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Who judges, where a draw stops early."""
+    """Who judges, where a draw stops early (`until`)."""
 
-    name: str
-    start: Callable[[SamplerWorkers], JudgeQueue]
+    name: str  # of the verifier, as its verdicts are stored
+    start: Callable[[SamplerWorkers], JudgeQueue]  # verdicts come back through the queue of the workers' events
 
 
 class DrawLoop:
-    """One draw, in the thread that writes."""
+    """One draw, in the thread that writes.
+
+    Everything that changes the schedule or the folder happens here, one event after another, so that neither needs a
+    lock: sampler workers and the judge only put events into a queue.
+    """
 
     def __init__(
         self,
@@ -89,10 +95,10 @@ class DrawLoop:
         self._prompts = {problem: (prompt, tuple(images or ())) for problem, prompt, images in columns}
         self.writer = Writer(run, verification.name if verification else None)
         self.duplicates = Duplicates(decoding, open_run.origin.model)
-        self._keep_late_samples = False  # whether what comes late, after the draw has ended, may be kept
+        self._keep_late_samples = False  # of batches that end after the draw: not after a detected fault
         self._succeeded = 0
         self._judging = 0  # samples that are with the judge
-        self.missing = 0  # samples that failed requests asked for
+        self.missing = 0  # samples of failed requests
         self.reasons: Counter[str] = Counter()
 
     def work(self, draw_progress: DrawProgress) -> None:
@@ -105,7 +111,7 @@ class DrawLoop:
         try:
             while self._schedule.unfinished:
                 self._submit_requests(workers, judge_queue)
-                event = workers.next_event(BEAT)
+                event = workers.next_event(POLL)
                 if event is not None:
                     self._handle(event, workers, judge_queue)
                 self.writer.write_due()
@@ -115,7 +121,7 @@ class DrawLoop:
             raise
         finally:
             try:
-                self.writer.write()  # before the sampler is waited for
+                self.writer.write()  # before waiting for the sampler: a second Ctrl-C must not lose what is here
                 self._write_late(workers.stop(patience))
             finally:
                 if judge_queue is not None:
@@ -166,8 +172,8 @@ class DrawLoop:
         self.writer.failed(drawn)
         self.reasons[drawn.error] += 1
         self.missing += drawn.request.size
-        if not self._succeeded and len(self.reasons) == 1 and self.reasons.total() >= FRUITLESS:
-            raise OffleashError(f"The first {FRUITLESS} requests all failed alike, so none was drawn: {drawn.error}")
+        if not self._succeeded and len(self.reasons) == 1 and self.reasons.total() >= GIVE_UP:
+            raise OffleashError(f"The first {GIVE_UP} requests all failed for the same reason: {drawn.error}")
         if self._schedule.failed(drawn.request.problem):
             workers.forget(drawn.request.problem)
 

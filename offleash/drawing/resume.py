@@ -1,4 +1,4 @@
-"""Starting or resuming a run: refuses to mix two models, decodings or problem sets, and finds what is there.
+"""Starting or resuming a run: refuses to mix two models, decodings or problem sets, and reads what is stored.
 
 Certificates and sweeps use the same checks, and fsck the same spans of sample indices.
 """
@@ -25,7 +25,7 @@ from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 
 OTHER_GOLD = "Other gold answers need no new samples: offleash verify RUN --problems PROBLEMS."
-PROBE = "What is 1 + 1?"  # the prompt by which a template is known
+PROBE = "What is 1 + 1?"  # rendered by every chat template, so that its hash identifies the template
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,10 @@ class OpenRun:
 
 
 def open_for_drawing(run: RunFolder, problems: pl.DataFrame, origin: Origin, budget: Budget) -> OpenRun:
-    """Write a new run's facts, or check that those of the run in the folder are the same."""
+    """Start a run in a claimed folder, or check that the run in it is this one and raise its budget.
+
+    A run never shrinks: a smaller k than stored leaves the budget as it is, and there is nothing to draw.
+    """
     problems = with_prompts(problems)
     if is_run(run.path):
         refuse_certificate(run.path)
@@ -62,28 +65,33 @@ def open_for_drawing(run: RunFolder, problems: pl.DataFrame, origin: Origin, bud
 
 
 def is_empty_draw(folder: Path) -> bool:
-    """Whether a draw began here and no sample came of it, so that nothing binds the next to its options."""
+    """Whether a draw began here and made no sample: then the next one may have other options."""
     return read_origin(folder) is not None and not RunFolder(folder).sample_shards()
 
 
 def with_prompts(problems: pl.DataFrame) -> pl.DataFrame:
-    """Problems that each have an id of their own and a text to ask."""
+    """Problems with a prompt each (the question where there is no other), and ids that are unique."""
     frame = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
     if not frame.height:
-        raise OffleashError("There are no problems to draw samples of; name a benchmark or a file that holds some.")
+        raise OffleashError("There are no problems to draw from; name a benchmark or a file with problems.")
     twice = frame.filter(pl.col("problem").is_duplicated())
     if twice.height:
         raise OffleashError(f"Two problems have the id {twice['problem'][0]!r}; give each its own.")
-    silent = frame.filter(pl.col("prompt").is_null())
-    if silent.height:
-        raise OffleashError(f"Problem {silent['problem'][0]!r} has no text to ask; give it a question.")
+    without = frame.filter(pl.col("prompt").is_null())
+    if without.height:
+        raise OffleashError(f"Problem {without['problem'][0]!r} has no prompt; give it a question.")
     return frame
 
 
 def origin_of(
     sampler: Sampler, model: str, decoding: SamplingParams, seed: int, until: int, problems: pl.DataFrame
 ) -> Origin:
-    """All that the samples of a draw depend on."""
+    """All that the samples of a draw depend on.
+
+    The key is a hash of what decides the samples (seed, model, decoding), and the seed of each sample is a hash of it,
+    the problem and the index: so samples do not depend on what else is drawn, in which order, or how often a run was
+    resumed. Changing what is hashed here would change the samples of every seed.
+    """
     about = sampler.about
     chunks = chunks_for(until)
     document = stored_decoding(decoding)
@@ -104,7 +112,7 @@ def origin_of(
 
 
 def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
-    """The origin of the run in a folder; refused where a draw would go on with another."""
+    """The stored origin of a run; refused where it differs from that of the command, or where there is none."""
     old = read_origin(folder)
     if old is None:
         raise _imported(folder)
@@ -115,7 +123,7 @@ def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
 
 
 def refuse_other_options(folder: Path, model: str, decoding: SamplingParams, seed: int, until: int) -> None:
-    """Refuse early what can be told before a model is loaded."""
+    """Refuse a folder by the options alone: before a model is loaded, which may take minutes."""
     refuse_certificate(folder)
     old = read_origin(folder)
     if old is None:
@@ -126,7 +134,7 @@ def refuse_other_options(folder: Path, model: str, decoding: SamplingParams, see
 
 
 def problem_seed(key: str, problem: str) -> int:
-    """The seed of a problem in a run."""
+    """The seed of a problem in a run, from which those of its samples follow."""
     return seed_of(key, problem)
 
 
@@ -146,14 +154,16 @@ def _document(value: object) -> object:
 
 
 def _imported(folder: Path) -> OffleashError:
-    return OffleashError(f"{folder} holds imported samples, and a draw cannot add to them; choose another -o.")
+    return OffleashError(
+        f"{folder} holds imported samples, and a draw cannot add to them. Choose another folder with -o."
+    )
 
 
 def _hash(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-# What a run folder holds: which samples, and how many were correct, read shard by shard.
+# Which samples a run folder has, and how many of them are correct, read shard by shard to bound memory.
 
 
 @dataclass(frozen=True)
@@ -167,7 +177,10 @@ class StoredSamples:
 
 
 def read_stored_samples(run: RunFolder, verifier: str | None) -> StoredSamples:
-    """What a run holds; with a verifier also its successes."""
+    """The samples that a run has, as spans of indices; with a verifier also how many are correct.
+
+    A sample that is there twice is refused: every count would be wrong from here on.
+    """
     spans: dict[str, list[Span]] = defaultdict(list)
     hits: dict[str, int] = defaultdict(int)
     samples = tokens = truncated = 0
@@ -193,7 +206,7 @@ def read_stored_samples(run: RunFolder, verifier: str | None) -> StoredSamples:
 
 
 def drop_orphans(run: RunFolder) -> None:
-    """Remove verdicts on shards of samples that are gone: what is drawn again is judged again."""
+    """Remove verdicts on shards of samples that are gone: other samples will have those names."""
     run.forget_shards()
     there = {shard.name for shard in run.sample_shards()}
     for shard in run.verdict_shards():

@@ -18,7 +18,9 @@ from offleash.errors import OffleashError
 # Rounds and chunks: which samples of a problem are drawn when. Fixed for a run, so that it can be resumed.
 
 
-GROWTH = 1.25  # of a problem's samples from one round to the next: docs/statistics.md
+# Of a problem's samples from one round to the next. Small rounds waste few samples after the last success that counts;
+# large ones keep the sampler busy: docs/statistics.md has the trade-off.
+GROWTH = 1.25
 LARGEST = 256  # samples in a chunk: small enough for any server
 
 
@@ -72,15 +74,17 @@ Chunk = tuple[str, int, int]  # problem, first index, size
 
 
 class Stage(StrEnum):
+    """Where a problem is in a draw. Only settled problems are complete; stuck ones are finished for this draw."""
+
     WAITING = "waiting"
     OPEN = "open"
     SETTLED = "settled"  # its successes are there, or its budget is used up
-    STUCK = "stuck"  # a request failed, so that its record has a gap
+    STUCK = "stuck"  # a request failed, so its samples have a gap; the next draw tries again
 
 
 @dataclass(frozen=True)
 class StoredProblem:
-    """What there is of a problem when a draw begins."""
+    """The samples of a problem that the run has when a draw begins."""
 
     spans: tuple[Span, ...] = ()
     hits: int = 0  # samples that were judged correct
@@ -88,7 +92,7 @@ class StoredProblem:
 
 @dataclass
 class ProblemRecord:
-    """A problem in the course of a draw."""
+    """A problem in the course of a draw; changed by `Schedule` alone."""
 
     problem: str
     order: int
@@ -102,7 +106,12 @@ class ProblemRecord:
 
 
 class Schedule:
-    """The records of a run. With `until`, a problem's next round is asked for when all of its last one is judged."""
+    """The records of a run. With `until`, a problem's next round is requested once all of its last one is judged.
+
+    Whole rounds are what keeps the stopping rule honest: which samples are drawn depends on counts at the ends of
+    rounds alone, not on which of two requests came back first, so a run that was killed and resumed has the same
+    samples as one that was not.
+    """
 
     def __init__(
         self, problems: Sequence[str], stored: Mapping[str, StoredProblem], chunks: Chunks, k: int, until: int
@@ -147,15 +156,17 @@ class Schedule:
         return self._chunk_finished(self.records[problem])
 
     def count(self, stage: Stage) -> int:
+        """Problems in a stage."""
         return sum(record.stage is stage for record in self.records.values())
 
     @property
     def reached(self) -> int:
+        """Problems with a correct sample."""
         return sum(record.hits > 0 for record in self.records.values())
 
     @property
     def most(self) -> int:
-        """Samples that this draw can come to at most."""
+        """The most samples that the run can have after this draw: stored ones, and all that is left of the budget."""
         return sum(
             record.drawn + (0 if record.stage is Stage.SETTLED else max(0, self.k - record.drawn))
             for record in self.records.values()
@@ -177,7 +188,7 @@ class Schedule:
         return total
 
     def _record(self, problem: str, order: int, stored: StoredProblem) -> ProblemRecord:
-        """A problem as it stands. The round that its samples reach into is completed, as if nothing had stopped it."""
+        """A problem as it is stored. The round that its samples reach into is completed, as without a kill."""
         high = max((right for _, right in stored.spans), default=0)
         end = self.k if not self.until else min(self.k, self.chunks.round_end(max(0, high - 1)))
         drawn = sum(right - left for left, right in stored.spans)
@@ -197,6 +208,7 @@ class Schedule:
         record.holes = []
 
     def _chunk_finished(self, record: ProblemRecord) -> bool:
+        """Count a chunk as finished, drawn or failed; whether its problem is closed by it."""
         record.left -= 1
         if record.left:
             return False
@@ -220,12 +232,20 @@ class Schedule:
 
 
 def holes(spans: Sequence[Span], end: int) -> list[Span]:
-    """What is missing of the indices below `end`."""
+    """The spans of indices below `end` that are missing, in order.
+
+    >>> holes([(4, 6), (0, 2)], 8)
+    [(2, 4), (6, 8)]
+    """
     return [(left, min(right, end)) for left, right in _gaps(spans, end) if left < end]
 
 
 def overlap(spans: Sequence[Span]) -> Span | None:
-    """The first indices that two spans share."""
+    """The first indices that two spans share; None where they are disjoint.
+
+    >>> overlap([(0, 4), (3, 8)])
+    (3, 4)
+    """
     reach = 0
     for left, right in sorted(spans):
         if left < reach:

@@ -18,7 +18,8 @@ from offleash.verifying.cases import CasesByProblem
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import judge_rows
 
-HELD = 4  # answers that may wait for the writer; then samplers wait: of long texts each is a hundred megabytes
+# Chunks that may wait for the writer before samplers wait too: with long texts each of them is a hundred megabytes.
+HELD = 4
 
 
 @dataclass(frozen=True)
@@ -66,19 +67,22 @@ class SamplerWorkers:
 
     @property
     def idle(self) -> int:
+        """Threads without a batch."""
         return self._width - self._busy
 
     @property
     def busy(self) -> int:
+        """Threads with a batch."""
         return self._busy
 
     def submit(self, requests: list[Request]) -> None:
+        """Give a batch to the next idle thread; call it only while `idle` is not 0."""
         self._busy += 1
         self._batches.put((requests, self._forgotten))
         self._forgotten = []
 
     def forget(self, problem: str) -> None:
-        """Tell the sampler, before its next batch and from its own thread, that a problem is closed."""
+        """Have the sampler drop what it caches of a closed problem: before its next batch, from its own thread."""
         self._forgotten.append(problem)
 
     def next_event(self, seconds: float) -> Event | None:
@@ -92,7 +96,7 @@ class SamplerWorkers:
         return event
 
     def stop(self, patience: float) -> list[SampleChunk]:
-        """End the threads. What the sampler answers meanwhile is returned; one that takes too long is left behind."""
+        """End the threads and return what the sampler still gave; a thread that takes too long is left behind."""
         self._stopping.set()
         for _ in self._threads:
             self._batches.put(None)
@@ -115,7 +119,7 @@ class SamplerWorkers:
             error: BaseException | None = None
             try:
                 self._answer(*given)
-            except BaseException as caught:  # it belongs to the caller's thread
+            except BaseException as caught:  # reported to the thread that draws, which raises it
                 error = caught
             self.events.put(BatchDone(error))
 
@@ -127,14 +131,14 @@ class SamplerWorkers:
             request = left.pop((drawn.request.problem, drawn.request.first), None)
             if request is None:
                 raise OffleashError(
-                    f"{self._sampler.about.sampler} answered what was not asked, or twice: sample "
-                    f"{drawn.request.first} of problem {drawn.request.problem!r}; this is a fault of the sampler."
+                    f"{self._sampler.about.sampler} answered a request that was not made, or twice: sample "
+                    f"{drawn.request.first} of problem {drawn.request.problem!r}. This is a fault of the sampler."
                 )
             self.events.put(checked(request, drawn))
             if self._stopping.is_set():
                 return
         for request in left.values():
-            self.events.put(SampleChunk(request, error="the sampler gave no answer"))
+            self.events.put(SampleChunk(request, error="the sampler did not answer"))
 
 
 def checked(request: Request, drawn: SampleChunk) -> SampleChunk:
@@ -151,7 +155,7 @@ def checked(request: Request, drawn: SampleChunk) -> SampleChunk:
 
 
 def _writable(sample: Sample) -> Sample:
-    """A sample whose text is Unicode: a server may send half of a pair."""
+    """A sample whose text can be written as UTF-8: servers may cut a token, and send half of a surrogate pair."""
     try:
         sample.text.encode("utf-8")
     except UnicodeEncodeError:
@@ -162,17 +166,19 @@ def _writable(sample: Sample) -> Sample:
 # The judge thread: verifies samples as they arrive, while others are drawn.
 
 
-TOGETHER = 2_000  # samples judged at a time: their distinct answers are decided side by side
+# Samples judged at a time: their distinct answers are decided in parallel. More would delay the rounds that wait for
+# these verdicts.
+TOGETHER = 2_000
 
 
 class JudgeQueue:
-    """One thread that judges what was drawn, as it comes."""
+    """One thread that judges samples as they are drawn; what waits is counted, so that drawing can wait for it."""
 
     def __init__(self, judge: Judge, cases: CasesByProblem, opened: bool, events: queue.Queue[Event]) -> None:
         self._judge, self._cases, self._opened, self._events = judge, cases, opened, events
         self._waiting: queue.SimpleQueue[tuple[SampleChunk, int] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        self.backlog = 0  # bytes of text that wait
+        self.backlog = 0  # characters of text that wait
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="offleash-judge", daemon=True)
         self._thread.start()
@@ -184,13 +190,13 @@ class JudgeQueue:
         self._waiting.put((drawn, size))
 
     def stop(self, patience: float) -> None:
-        """End the thread; verdicts that nobody took are given again when the draw goes on."""
+        """End the thread. Verdicts that were not written are made again when the draw is resumed."""
         self._stopping.set()
         self._waiting.put(None)
         limit = time.monotonic() + patience
         while self._thread.is_alive() and time.monotonic() < limit:
             with contextlib.suppress(queue.Empty):
-                self._events.get(timeout=0.02)  # it may be waiting to be heard
+                self._events.get(timeout=0.02)  # the queue is bounded: it may be waiting to put an event
 
     def _work(self) -> None:
         while (first := self._waiting.get()) is not None and not self._stopping.is_set():
@@ -202,7 +208,7 @@ class JudgeQueue:
                 some.append(more)
             try:
                 frames = self._verdicts([drawn for drawn, _ in some])
-            except BaseException as caught:  # it belongs to the caller's thread
+            except BaseException as caught:  # reported to the thread that draws, which raises it
                 self._events.put(JudgingFailed(caught))
                 return
             for (drawn, size), frame in zip(some, frames, strict=True):

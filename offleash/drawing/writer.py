@@ -12,9 +12,11 @@ from offleash.data.tables import SAMPLES
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import TRUNCATED, Request, SampleChunk
 
-SAMPLES_A_SHARD = 4_096
-BYTES_A_SHARD = 64 << 20  # of text
-SOON, LATE, SHARE = 2.0, 60.0, 0.01  # seconds between two shards: a share of the time so far, so that they stay few
+SHARD_SAMPLES = 4_096
+SHARD_BYTES = 64 << 20  # of text
+# Seconds between two shards: a share of the time so far within limits. A kill loses at most this much work, and the
+# number of shards grows with the logarithm of the time instead of the time.
+SOON, LATE, SHARE = 2.0, 60.0, 0.01
 FAILURES = "failures.jsonl"
 
 Place = tuple[str, int]  # problem and first index of a chunk
@@ -22,7 +24,7 @@ Place = tuple[str, int]  # problem and first index of a chunk
 
 @dataclass
 class _Shard:
-    """A shard of samples whose verdicts are not all there."""
+    """A shard of samples some of whose verdicts are still to come."""
 
     name: str
     left: set[Place]
@@ -30,7 +32,7 @@ class _Shard:
 
 
 class Writer:
-    """Appends to a run. A chunk is never cut in two: what a kill loses is drawn again, whole."""
+    """Appends to a run. A chunk is never split over shards: after a kill it is there as a whole or drawn again."""
 
     def __init__(self, run: RunFolder, verifier: str | None) -> None:
         self._run, self._verifier = run, verifier
@@ -50,7 +52,7 @@ class Writer:
         self.truncated += sum(sample.finish == TRUNCATED for sample in drawn.samples)
 
     def judged(self, request: Request, verdicts: pl.DataFrame) -> None:
-        """Take the verdicts on a chunk; those on a whole shard are written."""
+        """Add the verdicts on a chunk; once all of a shard are there, they are written beside it."""
         place = (request.problem, request.first)
         shard = self._shards.pop(place, None)
         if shard is None:
@@ -61,7 +63,7 @@ class Writer:
         self._finish(shard)
 
     def failed(self, drawn: SampleChunk) -> None:
-        """Note a request that failed."""
+        """Log a request that failed to failures.jsonl."""
         request = drawn.request
         row = {"problem": request.problem, "first": request.first, "size": request.size, "reason": drawn.error}
         file = self._run.path / FAILURES
@@ -69,18 +71,18 @@ class Writer:
             with file.open("a", encoding="utf-8") as opened:
                 opened.write(json.dumps(row) + "\n")
         except OSError as error:
-            raise OffleashError(f"{file} could not be written ({error.strerror}); make room for it.") from None
+            raise OffleashError(f"{file} could not be written ({error.strerror}); free some disk space.") from None
 
     def write_due(self) -> None:
         """Write a shard where one is full or its time has come."""
         now = time.monotonic()
         pause = min(LATE, max(SOON, SHARE * (now - self._started)))
-        full = self._samples >= SAMPLES_A_SHARD or self._bytes >= BYTES_A_SHARD
+        full = self._samples >= SHARD_SAMPLES or self._bytes >= SHARD_BYTES
         if self._held and (full or now - self._last >= pause):
             self.write()
 
     def write(self) -> None:
-        """Write what is held."""
+        """Write all samples that are held as a shard, with the verdicts that have come early."""
         if not self._held:
             return
         held, self._held, self._samples, self._bytes = self._held, [], 0, 0

@@ -54,4 +54,4 @@ def test_what_a_function_raises_is_told_on_one_line(file: Path) -> None:
     assert results_of(decide(request(fingerprint(f"{file}:kind"), rows))) == [(None, "ValueError: one two")]
     ((way, trouble),) = results_of(decide(request(fingerprint(f"{file}:number"), rows))) or []
     assert way is None
-    assert trouble == f"{file}:number gave int 3; a strategy is a str, or None"
+    assert trouble == f"{file}:number returned int 3; a strategy is a str, or None"

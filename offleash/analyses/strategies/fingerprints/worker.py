@@ -103,13 +103,13 @@ def _probe_source(function: str) -> Judgement:
 
 def _in_one_line(error: Exception) -> str:
     """An exception as one line of at most 300 characters; our own messages need no name of a class before them."""
-    from offleash.plugins import OwnTroubleError
+    from offleash.plugins import PluginError
 
     try:
         message = " ".join(str(error).split())
     except Exception:  # the __str__ of a user's exception may raise, too
         message = ""
-    named = message if isinstance(error, OwnTroubleError) else f"{type(error).__name__}: {message}"
+    named = message if isinstance(error, PluginError) else f"{type(error).__name__}: {message}"
     return named[:300].strip(": ")
 
 
