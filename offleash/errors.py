@@ -8,6 +8,12 @@ class OffleashError(Exception):
     """An error that the user can fix: the message has the value found and the next step.
 
     The command line prints it without a traceback and exits with 2.
+
+    >>> try:
+    ...     result = ol.compare("nowhere.csv", "rl.csv")
+    ... except ol.OffleashError as error:
+    ...     print(type(error).__name__)
+    OffleashError
     """
 
 

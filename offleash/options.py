@@ -103,7 +103,12 @@ ModelName = Annotated[str, Data("MODEL", "hf:PATH@REVISION+ADAPTER, vllm:PATH, e
 
 @dataclass(frozen=True)
 class Reading:
-    """How logs are read, where they do not say it themselves."""
+    """How logs are read, where they do not say it themselves.
+
+    >>> graded = ol.Reading(threshold=0.5)
+    >>> ol.compare("examples/counts/base.csv", "examples/counts/rl.csv", reading=graded).ok
+    True
+    """
 
     columns: Columns = field(default_factory=dict)
     log_format: Annotated[
@@ -117,7 +122,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class Judging:
-    """How samples are judged."""
+    """How samples are judged.
+
+    >>> alone = ol.Judging(jobs=1, cache=False)
+    >>> ol.verify("examples/rows.jsonl", verifier="math", judging=alone).ok
+    True
+    """
 
     jobs: Jobs = 0
     trust_code: TrustCode = False
@@ -130,7 +140,12 @@ class Judging:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How tokens are drawn: a decoding by name, and what differs from it: `Decoding("paper", max_tokens=2048)`."""
+    """How tokens are drawn: a decoding by name, and what differs from it: `Decoding("paper", max_tokens=2048)`.
+
+    >>> paper = ol.Decoding("paper", max_tokens=2048)
+    >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=4, out="runs/base",
+    ...                decoding=paper)
+    """
 
     decoding: Annotated[
         str,
@@ -155,7 +170,14 @@ class Decoding:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How models are opened."""
+    """How models are opened.
+
+    >>> engine = ol.EngineOptions(settings={"fail": "0.5"})
+    >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=16, out="runs/base",
+    ...                engine=engine)
+    >>> run.ok
+    False
+    """
 
     settings: Annotated[
         Mapping[str, str],
@@ -166,7 +188,12 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class ProblemSelection:
-    """Which problems of a set, and where the set is read from."""
+    """Which problems of a set, and where the set is read from.
+
+    >>> two = ol.ProblemSelection(size=2)
+    >>> ol.problem_set("examples/problems.jsonl", selection=two).frame.height
+    2
+    """
 
     size: Annotated[
         int | None,

@@ -56,6 +56,15 @@ def entropy(
       offleash entropy runs/base runs/rl --at 32               (as in the paper: the first 32 samples per problem)
       offleash entropy runs/base runs/step100 runs/step200     (each against the first)
       offleash entropy base.jsonl rl.jsonl --json              (logs: accuracy and answer entropy)
+
+    In Python:
+      >>> base = ol.lab_model("countdown", out="base")
+      >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+      >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
+      >>> verified = ol.verify("runs/base")
+      >>> result = ol.entropy("runs/base")
+      >>> result.ok
+      True
     """
     from offleash.analyses.entropy.entropy import entropies_of_inputs
     from offleash.comparing.question import question
@@ -105,6 +114,16 @@ def likelihood(
       offleash likelihood runs/base runs/rl --traces traces.jsonl
       offleash likelihood runs/base runs/rl --model-before hf:Qwen/Qwen2.5-1.5B --model-after hf:./checkpoints/rl
       offleash likelihood runs/base runs/rl --no-scoring --json
+
+    In Python:
+      >>> base = ol.lab_model("countdown", out="base")
+      >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+      >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
+      >>> again = ol.draw("test.jsonl", "hf:base", k=8, seed=1, max_tokens=18, out="runs/rl")
+      >>> verified = ol.verify("runs/base", "runs/rl")
+      >>> result = ol.likelihood("runs/base", "runs/rl", first=4, at=4)
+      >>> result.ok
+      True
     """
     from offleash.analyses.likelihood.likelihood import LikelihoodRequest
     from offleash.analyses.likelihood.likelihood import likelihood as report
@@ -154,6 +173,15 @@ def strategies(
       offleash strategies runs/base runs/rl --by steps --at 256
       offleash strategies base.jsonl rl.jsonl --by program --json
       offleash strategies runs/base runs/rl --by methods.py:kind
+
+    In Python:
+      >>> base = ol.lab_model("countdown", out="base")
+      >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+      >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
+      >>> again = ol.draw("test.jsonl", "hf:base", k=8, seed=1, max_tokens=18, out="runs/rl")
+      >>> verified = ol.verify("runs/base", "runs/rl")
+      >>> ol.strategies("runs/base", "runs/rl", by="countdown").ok
+      True
     """
     from offleash.analyses.strategies.strategies import compare_strategies
     from offleash.comparing.question import question
@@ -189,7 +217,9 @@ def plan_samples(
       offleash plan samples base.csv --settle 0.8 --json
 
     In Python:
-      >>> ol.plan_samples("examples/counts/base.csv").plans[0].advised
+      >>> result = ol.plan_samples("examples/counts/base.csv", "examples/counts/rl.csv")
+      >>> len(result.plans)
+      2
     """
     from offleash.analyses.planning import plan
     from offleash.loading.load import load, load_options
@@ -215,6 +245,10 @@ def theory(
       offleash theory
       offleash theory --seed 1 --json
       offleash theory --figures figures/
+
+    In Python:
+      >>> result = ol.theory()  # doctest: +SKIP
+      >>> result.figures  # doctest: +SKIP
     """
     from offleash.results.analyses import TheoryResult
 

@@ -100,8 +100,9 @@ def compare(
 
     In Python:
       >>> result = ol.compare("examples/counts/base.csv", "examples/counts/rl.csv", at=64)
-      >>> result.change.S, result.change.interval["SRR"]
-      >>> result.save("report.html")
+      >>> round(result.change.S, 1), round(result.change.E, 1)  # lost and gained, on average over 64 samples
+      (12.6, 10.0)
+      >>> page = result.save("report.html")
     """
     from offleash.analyses.certificates.compare import certified_question, compare_certificates, named_certificates
     from offleash.comparing.question import question as question_of
@@ -191,7 +192,9 @@ def report(
       offleash report runs/base runs/rl --format latex       (rows as in Table 1 of arXiv:2507.14843)
 
     In Python:
-      >>> ol.report("examples/counts/base.csv", "examples/counts/rl.csv", out="report.md").finding
+      >>> page = ol.report("examples/counts/base.csv", "examples/counts/rl.csv", out="report.md")
+      >>> page.path.name, page.format
+      ('report.md', 'md')
     """
     from offleash.render.output import check_place
     from offleash.results.comparison import ReportResult
@@ -271,7 +274,8 @@ def figure(
       offleash figure checkpoints base step100 step200 -o steps.png
 
     In Python:
-      >>> ol.compare("examples/counts/base.csv", "examples/counts/rl.csv").figure("plane").save("plane.svg")
+      >>> ol.figure("plane", "examples/counts/base.csv", "examples/counts/rl.csv", out="plane.svg").path.name
+      'plane.svg'
     """
     from dataclasses import replace
 
@@ -311,8 +315,10 @@ def view(
       offleash view runs/base runs/rl --json                 (prints the address as JSON, and serves)
 
     In Python:
-      >>> session = ol.view("runs/base", "runs/rl")
-      >>> session.serve()                                    # until Ctrl-C
+      >>> session = ol.view("examples/counts/base.csv", "examples/counts/rl.csv")
+      >>> session.url.startswith("http://127.0.0.1:")
+      True
+      >>> session.close()  # or session.serve(), until Ctrl-C
     """
     from offleash.reporting.page.build import PageText, view_page
     from offleash.reporting.samples import SampleStore
@@ -343,7 +349,8 @@ def load(
 
     In Python:
       >>> base = ol.load("examples/counts/base.csv", name="base")
-      >>> base.counts
+      >>> base.name, base.counts.columns, base.counts.height
+      ('base', ['problem', 'n', 'c'], 200)
     """
     from dataclasses import replace
 
@@ -362,7 +369,8 @@ def tally(runs: "Mapping[str, Run]", *, at: At = None) -> "Tally":
 
     In Python:
       >>> counts = ol.tally({"base": ol.load("examples/counts/base.csv"), "rl": ol.load("examples/counts/rl.csv")})
-      >>> ol.support_change(counts, "base", "rl")
+      >>> counts.runs, counts.correct_PR.shape
+      (('base', 'rl'), (200, 2))
     """
     from dataclasses import replace
 

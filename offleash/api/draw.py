@@ -61,7 +61,12 @@ def draw(
       offleash draw mine.jsonl endpoint:http://localhost:8000/v1#name -k 1024 -o runs/served
 
     In Python:
-      >>> ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=64, out="runs/base", temperature=0.6)
+      >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=16, out="runs/base")
+      >>> run.folder.name, run.samples
+      ('base', 64)
+      >>> more = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=20, out="runs/base")
+      >>> more.samples, more.run.new  # the first 16 of each problem were there
+      (80, 16)
     """
     from offleash.data.certificates import refuse_drawing_into
     from offleash.drawing.draw import draw_model
@@ -141,9 +146,10 @@ def study(
       offleash study aime24 vllm:org/base vllm:org/rl -k paper --set tensor_parallel_size=2 -o runs/aime --dry-run
 
     In Python:
-      >>> study = ol.study("examples/problems.jsonl", "scripted:examples/sums.json", "scripted:examples/sums.json",
-      ...                  k=64, out="runs/study")
-      >>> study.comparison.change
+      >>> result = ol.study("examples/problems.jsonl", "scripted:examples/sums.json", "scripted:examples/sums.json",
+      ...                   k=64, out="runs/study")
+      >>> result.comparison.change.P, result.report.name
+      (2.0, 'report.html')
     """
     from offleash.drawing.report import estimate_text, summary_text
     from offleash.results.comparison import ComparisonResult
@@ -219,7 +225,10 @@ def sweep(
       offleash sweep mine.jsonl base=hf:./base rl=hf:./rl --match -k 1024 -o runs/match --figure match.svg
 
     In Python:
-      >>> ol.sweep("examples/problems.jsonl", "scripted:examples/sums.json", temperature=[0.6, 1.0], k=16)
+      >>> result = ol.sweep("examples/problems.jsonl", "scripted:examples/sums.json", temperature=[0.6, 1.0], k=16,
+      ...                   out="runs/sweep")
+      >>> sorted(path.name for path in Path("runs/sweep").glob("*/*"))
+      ['t0.6-p1', 't1-p1']
     """
     from offleash.analyses.sweep.runs import USUAL, grid, split_label
     from offleash.analyses.sweep.sweep import SweepRequest
@@ -281,6 +290,13 @@ def certify(
       offleash certify problems.jsonl hf:./base --epsilon 3.66e-4 --max-tokens 64 -o certs/base
       offleash certify problems.jsonl hf:./rl --at 8192 --max-tokens 64 -o certs/rl
       offleash compare certs/base certs/rl
+
+    In Python:
+      >>> base = ol.lab_model("countdown", out="base")
+      >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+      >>> result = ol.certify("test.jsonl", "hf:base", epsilon=0.05, max_tokens=18, out="certs/base")
+      >>> result.run.certified, result.ok
+      (3, True)
     """
     from offleash.analyses.certificates.certify import certify_model, threshold
     from offleash.analyses.certificates.report import planned_text
@@ -322,6 +338,12 @@ def nucleus(
       offleash nucleus certs/base certs/rl
       offleash nucleus certs/rl --top-p 0.9,0.95 --temperature 0.6
       offleash nucleus certs/base --model hf:./base --json
+
+    In Python:
+      >>> base = ol.lab_model("countdown", out="base")
+      >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+      >>> result = ol.certify("test.jsonl", "hf:base", epsilon=0.05, max_tokens=18, out="certs/base")
+      >>> cut, = ol.nucleus("certs/base", top_p=[0.9, 0.99]).cuts
     """
     from offleash.analyses.certificates.nucleus import cut_certificates
     from offleash.results.analyses import NucleusResult

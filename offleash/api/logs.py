@@ -25,6 +25,12 @@ def import_logs(
       offleash import 'logs/samples_aime24_*.jsonl' -o runs/base
       offleash import base=eval/output-rs0.jsonl -o runs/base --json
       offleash import logs/aime.eval -o runs/base --no-texts       (fast: summaries only)
+
+    In Python:
+      >>> written = Path("log.jsonl").write_text('{"problem": "1+1", "response": "2", "correct": true}')
+      >>> log = ol.import_logs("log.jsonl", out="runs/base")
+      >>> log.folder.name, log.ok
+      ('base', True)
     """
     from dataclasses import replace
 
@@ -46,7 +52,8 @@ def show_formats() -> "FormatsResult":
       offleash formats --json
 
     In Python:
-      >>> ol.show_formats().formats[0]["name"]
+      >>> [log["name"] for log in ol.show_formats().formats][:3]
+      ['lm_eval', 'lighteval', 'inspect']
     """
     from offleash.logs.registry import FORMATS
     from offleash.results.samples import FormatsResult
@@ -67,6 +74,11 @@ def fsck(
     Examples:
       offleash fsck runs/base runs/rl
       offleash fsck runs/base --json
+
+    In Python:
+      >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=16, out="runs/base")
+      >>> ol.fsck(run.folder).ok
+      True
     """
     from offleash.drawing.fsck import fsck as check_run
     from offleash.results.samples import FsckResult

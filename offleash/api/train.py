@@ -46,7 +46,11 @@ def train(
       offleash train examples/recipes/grpo.yaml method=mixed_policy traces=traces.jsonl steps=40 -o runs/mixed
 
     In Python:
-      >>> ol.train("examples/recipes/grpo.yaml", "steps=20", out="runs/grpo").model
+      >>> base = ol.lab_model("countdown", out="base")
+      >>> result = ol.train("examples/recipes/grpo.yaml", "steps=1", "sampling.problems=2", "problems.size=8",
+      ...                   out="runs/grpo")
+      >>> result.steps, result.model.name
+      (1, 'model')
     """
     needs_local("train")
     from offleash.results.analyses import TrainResult

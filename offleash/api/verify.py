@@ -72,7 +72,10 @@ def verify(
       offleash verify runs/base --verifier model_judge --judge http://localhost:8000/v1 --judge-model NAME
 
     In Python:
+      >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=16, out="runs/base")
+      >>> result = ol.verify(run.folder)
       >>> ol.verify("examples/rows.jsonl", verifier="math").rows[0].verdict
+      <Verdict.CORRECT: 'correct'>
     """
     from offleash.loading.problem_set import load_problems
     from offleash.results.samples import VerifyResult
@@ -141,6 +144,14 @@ def score(
       offleash score runs/rl --model hf:Qwen/Qwen2.5-1.5B --decoding paper
       offleash score runs/rl --model hf:./checkpoints/rl --first 32        (token entropies, as in the paper)
       offleash score traces.jsonl --model hf:./checkpoints/rl --map text=response --json
+
+    In Python:
+      >>> base = ol.lab_model("countdown", out="base")
+      >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+      >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
+      >>> result = ol.score("runs/base", model="hf:base")
+      >>> result.ok
+      True
     """
     from offleash.results.samples import ScoreResult
     from offleash.samplers.registry import model_of
@@ -186,7 +197,9 @@ def problem_set(
       offleash problems train.parquet --size 100 --map gold=final
 
     In Python:
-      >>> ol.problem_set("examples/problems.jsonl", size=2).frame
+      >>> problems = ol.problem_set("examples/problems.jsonl")
+      >>> problems.frame["problem"].to_list()
+      ['sum', 'speed', 'planet', 'double']
     """
     import polars as pl
 
@@ -221,6 +234,7 @@ def check(
 
     In Python:
       >>> ol.check("examples/problems.jsonl").ok
+      True
     """
     from offleash.results.samples import CheckResult
     from offleash.verifying.check_problems import check as check_problems

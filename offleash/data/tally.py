@@ -99,7 +99,12 @@ def tally_of_counts(
     benchmark_P: ArrayLike | None = None,
     guess_P: ArrayLike | None = None,
 ) -> Tally:
-    """A tally from bare counts; the order of the samples is not known."""
+    """A tally from bare counts; the order of the samples is not known.
+
+    >>> counts = ol.tally_of_counts(8, [[2, 4], [0, 1]], runs=("base", "rl"))
+    >>> counts.drawn_PR.tolist(), counts.correct_PR.tolist()
+    ([[8, 8], [8, 8]], [[2, 4], [0, 1]])
+    """
     drawn, correct = np.asarray(drawn_PR, dtype=np.int64), np.asarray(correct_PR, dtype=np.int64)
     drawn = np.broadcast_to(drawn, correct.shape).copy()
     wrong = np.argwhere((correct < 0) | (correct > drawn))

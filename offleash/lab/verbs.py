@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DemoResult(Result):
-    """A demo: four comparisons of what it trained and drew, and the page."""
+    """A demo: four comparisons of what it trained and drew, and the page.
+
+    >>> result = ol.demo(quick=True)  # doctest: +SKIP
+    """
 
     runs: "DemoRuns"
     report: Path
@@ -69,6 +72,10 @@ def demo(
       offleash demo
       offleash demo --quick -o runs/quick
       offleash demo --seed 3 -o runs/seed3 --json
+
+    In Python:
+      >>> result = ol.demo(quick=True, out="runs/demo")  # doctest: +SKIP
+      >>> page, change = result.report, result.runs.plain.change  # doctest: +SKIP
     """
     from dataclasses import replace
 
@@ -84,7 +91,11 @@ def demo(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LabResult(Result):
-    """What a verb of the lab wrote or lists."""
+    """What a verb of the lab wrote or lists.
+
+    >>> ol.lab_problems("countdown", out="test.jsonl", size=3).ok
+    True
+    """
 
     document: Any
     text: str
@@ -102,6 +113,10 @@ def lab_list() -> LabResult:
 
     Examples:
       offleash lab list
+
+    In Python:
+      >>> [world["name"] for world in ol.lab_list().to_dict()]
+      ['countdown', 'chain_sum']
     """
     from offleash.lab.registry import WORLDS
 
@@ -120,6 +135,10 @@ def lab_model(
     Examples:
       offleash lab model countdown -o base
       offleash draw countdown:test hf:base -k 64 --max-tokens 18 -o runs/base
+
+    In Python:
+      >>> ol.lab_model("countdown", out="base").to_dict()
+      {'world': 'countdown', 'model': 'base'}
     """
     from offleash.lab.pretrain import copy_base
     from offleash.lab.registry import world as world_of
@@ -143,6 +162,10 @@ def lab_problems(
 
     Examples:
       offleash lab problems countdown --part train --size 4096 -o train.jsonl
+
+    In Python:
+      >>> ol.lab_problems("countdown", out="test.jsonl", size=3).to_dict()
+      {'file': 'test.jsonl', 'problems': 3}
     """
     from offleash.lab.registry import world as world_of
     from offleash.lab.registry import write_problems
@@ -168,6 +191,11 @@ def lab_traces(
 
     Examples:
       offleash lab traces countdown --problems train.jsonl -o traces.jsonl
+
+    In Python:
+      >>> problems = ol.lab_problems("countdown", out="train.jsonl", part="train", size=3)
+      >>> ol.lab_traces("countdown", problems="train.jsonl", each=2, out="traces.jsonl").to_dict()
+      {'file': 'traces.jsonl', 'traces': 6}
     """
     from offleash.lab.registry import world as world_of
     from offleash.lab.registry import write_expert_traces
@@ -193,6 +221,10 @@ def lab_pretrain(
     Examples:
       offleash lab pretrain countdown -o base
       offleash lab pretrain countdown --steps 300 --seed 1 -o weaker
+
+    In Python:
+      >>> ol.lab_pretrain("countdown", steps=1, out="base").ok
+      True
     """
     from dataclasses import replace
 

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class EntropyResult(Result):
-    """Token entropy and answer entropy of runs."""
+    """Token entropy and answer entropy of runs.
+
+    >>> base = ol.lab_model("countdown", out="base")
+    >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+    >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
+    >>> verified = ol.verify("runs/base")
+    >>> ol.entropy("runs/base").to_dict()["schema"]
+    1
+    """
 
     entropies: "Entropies"
 
@@ -40,7 +48,16 @@ class EntropyResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LikelihoodResult(Result):
-    """How probable both models find what either of them, or others, wrote."""
+    """How probable both models find what either of them, or others, wrote.
+
+    >>> base = ol.lab_model("countdown", out="base")
+    >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+    >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
+    >>> again = ol.draw("test.jsonl", "hf:base", k=8, seed=1, max_tokens=18, out="runs/rl")
+    >>> verified = ol.verify("runs/base", "runs/rl")
+    >>> ol.likelihood("runs/base", "runs/rl", first=4, at=4).to_dict()["schema"]
+    1
+    """
 
     likelihood: "Likelihood"
 
@@ -57,7 +74,16 @@ class LikelihoodResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StrategiesResult(Result):
-    """Which strategies were kept, lost and gained."""
+    """Which strategies were kept, lost and gained.
+
+    >>> base = ol.lab_model("countdown", out="base")
+    >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+    >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
+    >>> again = ol.draw("test.jsonl", "hf:base", k=8, seed=1, max_tokens=18, out="runs/rl")
+    >>> verified = ol.verify("runs/base", "runs/rl")
+    >>> ol.strategies("runs/base", "runs/rl", by="countdown").to_dict()["schema"]
+    1
+    """
 
     strategies: "StrategyComparison"
 
@@ -74,7 +100,13 @@ class StrategiesResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SweepResult(Result):
-    """What one or two models reach at every decoding of a grid."""
+    """What one or two models reach at every decoding of a grid.
+
+    >>> result = ol.sweep("examples/problems.jsonl", "scripted:examples/sums.json", temperature=1.0, k=4,
+    ...                   out="runs/sweep")
+    >>> result.ok, result.to_dict()["schema"]
+    (True, 1)
+    """
 
     sweep: "Sweep"
     path: Path | None = None  # of the figure
@@ -114,7 +146,14 @@ class SweepResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CertifyResult(Result):
-    """A folder of certificates."""
+    """A folder of certificates.
+
+    >>> base = ol.lab_model("countdown", out="base")
+    >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+    >>> result = ol.certify("test.jsonl", "hf:base", epsilon=0.05, max_tokens=18, out="certs/base")
+    >>> result.to_dict()["certified"]
+    3
+    """
 
     run: "CertifyResult"
 
@@ -135,7 +174,15 @@ class CertifyResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NucleusResult(Result):
-    """What top-p cuts off of certificates."""
+    """What top-p cuts off of certificates.
+
+    >>> base = ol.lab_model("countdown", out="base")
+    >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+    >>> result = ol.certify("test.jsonl", "hf:base", epsilon=0.05, max_tokens=18, out="certs/base")
+    >>> result = ol.nucleus("certs/base", top_p=0.9)
+    >>> len(result.cuts)
+    1
+    """
 
     cuts: "tuple[NucleusCut, ...]"
 
@@ -152,7 +199,11 @@ class NucleusResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TheoryResult(Result):
-    """The paper's statements, each checked in small exact worlds."""
+    """The paper's statements, each checked in small exact worlds.
+
+    >>> result = ol.theory(figures="figures")  # doctest: +SKIP
+    >>> result.theory, result.figures  # doctest: +SKIP
+    """
 
     theory: "TheoryReport"
     figures: tuple[Path, ...] = ()  # that were written
@@ -186,7 +237,11 @@ class TheoryResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PlanResult(Result):
-    """From pilots, one plan per run: the budget that would settle the open problems."""
+    """From pilots, one plan per run: the budget that would settle the open problems.
+
+    >>> ol.plan_samples("examples/counts/base.csv", "examples/counts/rl.csv").to_dict()[0]["run"]
+    'base'
+    """
 
     plans: "tuple[PilotPlan, ...]"
 
@@ -205,7 +260,14 @@ class PlanResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TrainResult(Result):
-    """A training that came to its end."""
+    """A training that came to its end.
+
+    >>> base = ol.lab_model("countdown", out="base")
+    >>> result = ol.train("examples/recipes/grpo.yaml", "steps=1", "sampling.problems=2", "problems.size=8",
+    ...                   out="runs/grpo")
+    >>> result.model.name  # use it as f"hf:{result.model}"
+    'model'
+    """
 
     training: "Training"
 

@@ -35,7 +35,16 @@ FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}  # of 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ComparisonResult(Result):
-    """One run against another, or several checkpoints each against the first; of certificates, `certified`."""
+    """One run against another, or several checkpoints each against the first; of certificates, `certified`.
+
+    >>> result = ol.compare("examples/counts/base.csv", "examples/counts/rl.csv")
+    >>> print(result.change)
+    base -> rl, per problem, rule seen, k=1024
+    P 142  E 5  S 21  O 32
+    SRR 0.871 [0.814, 0.915]  NDR 0.034 [0.013, 0.072]  SDS 0.065 [0.026, 0.133]  NSCR -0.095 [-0.155, -0.038]
+    >>> result.save("report.md").name
+    'report.md'
+    """
 
     inputs: "ComparisonInputs"
     comparisons: "tuple[Comparison, ...]" = ()
@@ -208,7 +217,12 @@ class ComparisonResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FigureResult(Result):
-    """A figure of a comparison: shown by a notebook, saved as PDF, SVG or PNG at the width of a paper's column."""
+    """A figure of a comparison: shown by a notebook, saved as PDF, SVG or PNG at the width of a paper's column.
+
+    >>> plane = ol.compare("examples/counts/base.csv", "examples/counts/rl.csv").figure("plane")
+    >>> plane.save("plane.svg").name
+    'plane.svg'
+    """
 
     name: str
     subject: "FigureInput"
@@ -270,7 +284,12 @@ class FigureResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ReportResult(Result):
-    """A report that was written to a file, or its text where no file was named."""
+    """A report that was written to a file, or its text where no file was named.
+
+    >>> page = ol.report("examples/counts/base.csv", "examples/counts/rl.csv", format="latex")
+    >>> page.path is None, page.save("rows.tex").name
+    (True, 'rows.tex')
+    """
 
     path: Path | None
     format: str
@@ -303,7 +322,11 @@ class ReportResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ViewSession(Result):
-    """The viewer, listening on this machine: `serve()` answers until Ctrl-C or `close()`."""
+    """The viewer, listening on this machine: `serve()` answers until Ctrl-C or `close()`.
+
+    >>> session = ol.view("examples/counts/base.csv", "examples/counts/rl.csv")
+    >>> session.close()
+    """
 
     url: str
     server: "ViewServer"

@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DrawResult(Result):
-    """A run after a draw."""
+    """A run after a draw.
+
+    >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=16, out="runs/base")
+    >>> run.ok, run.to_dict()["tokens"]
+    (True, 256)
+    """
 
     run: "DrawSummary"
 
@@ -60,7 +65,13 @@ class DrawResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StudyResult(Result):
-    """Two models drawn, judged and compared; of a dry run, only the cost."""
+    """Two models drawn, judged and compared; of a dry run, only the cost.
+
+    >>> plan = ol.study("examples/problems.jsonl", "scripted:examples/sums.json", "scripted:examples/sums.json",
+    ...                 k=64, out="runs/study", dry_run=True)
+    >>> plan.cost.problems, plan.cost.most  # samples of both models
+    (4, 512)
+    """
 
     cost: "Cost"
     study: "StudyRuns | None" = None
@@ -111,7 +122,12 @@ class StudyResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class VerifyResult(Result):
-    """Run folders that were judged, or the rows of a file."""
+    """Run folders that were judged, or the rows of a file.
+
+    >>> result = ol.verify("examples/rows.jsonl", verifier="math")
+    >>> result.ok, [row.verdict.value for row in result.rows]
+    (True, ['correct', 'correct', 'correct', 'wrong', 'unread', 'unread', 'wrong', 'failed'])
+    """
 
     runs: "tuple[VerificationResult, ...]" = ()
     rows: "tuple[Outcome, ...]" = ()  # in the order of the file; empty where a callback took them
@@ -148,7 +164,13 @@ class VerifyResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ScoreResult(Result):
-    """Run folders whose samples were scored, or the rows of a file."""
+    """Run folders whose samples were scored, or the rows of a file.
+
+    >>> base = ol.lab_model("countdown", out="base")
+    >>> problems = ol.lab_problems("countdown", out="test.jsonl", size=3)
+    >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
+    >>> scored, = ol.score("runs/base", model="hf:base").runs
+    """
 
     runs: "tuple[ScoredRun, ...]" = ()
     rows: "tuple[ScoredRow, ...]" = ()  # in the order of the file; empty where a callback took them
@@ -171,7 +193,13 @@ class ScoreResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImportResult(Result):
-    """Logs of another tool as a run folder."""
+    """Logs of another tool as a run folder.
+
+    >>> written = Path("log.jsonl").write_text('{"problem": "1+1", "response": "2", "correct": true}')
+    >>> log = ol.import_logs("log.jsonl", out="runs/base")
+    >>> log.to_dict()["samples"]
+    1
+    """
 
     logs: "LogImport"
 
@@ -193,7 +221,12 @@ class ImportResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CheckResult(Result):
-    """Whether verifiers accept the gold answers of problems and reject corruptions of them."""
+    """Whether verifiers accept the gold answers of problems and reject corruptions of them.
+
+    >>> result = ol.check("examples/problems.jsonl")
+    >>> result.ok, result.to_dict()["problems"]
+    (True, 4)
+    """
 
     check: "ProblemCheck"
 
@@ -214,7 +247,13 @@ class CheckResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FsckResult(Result):
-    """Run folders that were read in full and checked."""
+    """Run folders that were read in full and checked.
+
+    >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=16, out="runs/base")
+    >>> report, = ol.fsck(run.folder).runs
+    >>> report.samples, report.findings
+    (64, ())
+    """
 
     runs: "tuple[FsckReport, ...]"
 
@@ -235,7 +274,12 @@ class FsckResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ProblemSetResult(Result):
-    """Problems as a table, one row per problem; without a name, the benchmarks there are."""
+    """Problems as a table, one row per problem; without a name, the benchmarks there are.
+
+    >>> problems = ol.problem_set("examples/problems.jsonl", size=2)
+    >>> problems.frame["gold"].to_list()
+    ['30', 'B']
+    """
 
     frame: "pl.DataFrame"
     problems: "ProblemSet | None" = None
@@ -268,7 +312,11 @@ class ProblemSetResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FormatsResult(Result):
-    """The formats of logs that are recognised."""
+    """The formats of logs that are recognised.
+
+    >>> sorted(ol.show_formats().formats[0])
+    ['about', 'examples', 'name']
+    """
 
     formats: tuple[dict[str, Any], ...]
 

@@ -86,7 +86,13 @@ def support_change(
     replicates: int = REPLICATES,
     seed: int = 0,
 ) -> SupportChange:
-    """Compare the support of two runs at one budget `k` for both (default: the largest that every problem has)."""
+    """Compare the support of two runs at one budget `k` for both (default: the largest that every problem has).
+
+    >>> counts = ol.tally_of_counts(8, [[2, 4], [3, 0], [0, 1]], runs=("base", "rl"))
+    >>> change = ol.support_change(counts, "base", "rl")
+    >>> change.P, change.E, change.S, change.O
+    (1.0, 1.0, 1.0, 0.0)
+    """
     pair, rule = tally.pair(before, after), Rule(rule)
     cells = cells_at(pair, rule, common_budget(pair) if k is None else k, tau, zeta)
     return change_at(cells.sums(replicates, seed), 0, pair, rule)

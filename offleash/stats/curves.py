@@ -231,7 +231,13 @@ class PassCurve:
 
 
 def pass_curve(tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> PassCurve:
-    """The unbiased pass@k curve of every run, up to the largest budget that every problem has."""
+    """The unbiased pass@k curve of every run, up to the largest budget that every problem has.
+
+    >>> counts = ol.tally_of_counts(8, [[2, 4], [0, 1]], runs=("base", "rl"))
+    >>> curve = ol.pass_curve(counts, replicates=100)
+    >>> list(curve.runs)
+    ['base', 'rl']
+    """
     k_K = budgets(common_budget(tally))
     runs = {}
     for name in tally.runs:

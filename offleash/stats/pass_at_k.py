@@ -17,6 +17,9 @@ def pass_at_k(drawn: ArrayLike, correct: ArrayLike, k: ArrayLike) -> Float:
     """Chance that `k` draws without replacement from the `drawn` include a correct one; NaN for k > drawn.
 
     Unbiased (Chen et al., arXiv:2107.03374).
+
+    >>> ol.pass_at_k([8, 8], [0, 2], 4)
+    array([0.        , 0.78571429])
     """
     with np.errstate(invalid="ignore"):
         return 0.0 - np.expm1(log_miss(drawn, correct, k))

@@ -140,7 +140,15 @@ VERIFIER = "theory"
 
 
 def simulated_run(name: str, world: TheoryWorld, probability_XY: Float, samples: int, seed: int = 0) -> Run:
-    """A run of `samples` answers a problem from these probabilities; give each run of a comparison its own seed."""
+    """A run of `samples` answers a problem from these probabilities; give each run of a comparison its own seed.
+
+    >>> from offleash.analyses.theory.world import TheoryWorld
+    >>> base_XY = np.array([[0.5, 0.5], [0.9, 0.1]])  # two problems, two answers
+    >>> world = TheoryWorld(base_XY, correct_XY=np.array([[True, False], [False, True]]))
+    >>> run = ol.simulated_run("base", world, base_XY, samples=64)
+    >>> run.problems.height, run.verdicts.collect().height
+    (2, 128)
+    """
     answer_XN = draw(probability_XY, samples, np.random.default_rng([seed, 0]))
     hit_XN = np.take_along_axis(world.correct_XY, answer_XN, axis=1)
     names, letters = np.array(problem_names(world.problems)), np.array([f"y{y}" for y in range(world.answers)])
