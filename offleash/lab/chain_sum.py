@@ -61,7 +61,7 @@ def generate(part: str, size: int, seed: int) -> pl.DataFrame:
         raise unknown(f"part of {NAME}", part, PARTS)
     if seed < 0:  # the library's generator drops the sign: -1 would draw what 1 draws
         raise OffleashError(f"A seed of {NAME} is 0 or more; found {seed}.")
-    rows = [_row(*one) for _, one in zip(range(size), _different(part, seed), strict=False)]
+    rows = [_row(*terms) for _, terms in zip(range(size), _different(part, seed), strict=False)]
     if len(rows) < size:
         raise OffleashError(f"{NAME}:{part} gave {len(rows)} different problems; ask for --size {len(rows)} or fewer.")
     return as_problems(pl.DataFrame(rows))

@@ -44,7 +44,7 @@ def solutions(numbers: Sequence[int], target: int) -> list[list[CountdownStep]]:
     """Every way to the target, each order of steps and of equal numbers once."""
     if len(numbers) == 1:
         return [[]] if numbers[0] == target else []
-    found: dict[str, list[CountdownStep]] = {}
+    steps_of: dict[str, list[CountdownStep]] = {}
     for first, second in permutations(range(len(numbers)), 2):
         rest = [number for place, number in enumerate(numbers) if place not in (first, second)]
         for sign in "+-*/":
@@ -52,13 +52,13 @@ def solutions(numbers: Sequence[int], target: int) -> list[list[CountdownStep]]:
             if value is not None:
                 step = CountdownStep(numbers[first], sign, numbers[second], value)
                 for way in solutions([*rest, value], target):
-                    found.setdefault(steps_text([step, *way]), [step, *way])
-    return list(found.values())
+                    steps_of.setdefault(steps_text([step, *way]), [step, *way])
+    return list(steps_of.values())
 
 
 def traces(problems: pl.DataFrame) -> list[list[str]]:
     """The expert: all ways to solve each problem."""
-    found = []
+    options = []
     for name, text in problems.select("problem", "details").iter_rows():
         details = json.loads(text or "{}")
         if not isinstance(details, dict) or not {"numbers", "target"} <= set(details):
@@ -66,8 +66,8 @@ def traces(problems: pl.DataFrame) -> list[list[str]]:
                 f"Problem {name!r} has no numbers and target among its details, so it is none of {countdown.NAME}; "
                 f"problems of it: offleash lab problems {countdown.NAME} --part train -o FILE."
             )
-        found.append([steps_text(way) for way in solutions(details["numbers"], details["target"])])
-    return found
+        options.append([steps_text(way) for way in solutions(details["numbers"], details["target"])])
+    return options
 
 
 def tokenizer() -> "PreTrainedTokenizerFast":

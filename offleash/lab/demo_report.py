@@ -42,10 +42,10 @@ def point(curve: Curve, place: int) -> CurvePoint:
     )
 
 
-def shows(one: Comparison) -> dict[str, bool]:
+def shows(comparison: Comparison) -> dict[str, bool]:
     """The three parts of the leash, each beyond what chance would give."""
-    first, last = point(one.curves["difference"], 0), point(one.curves["difference"], -1)
-    null = one.evidence.null
+    first, last = point(comparison.curves["difference"], 0), point(comparison.curves["difference"], -1)
+    null = comparison.evidence.null
     return {
         "the first try got better": first.low > 0,
         f"pass@{last.k:,} fell": last.high < 0,
@@ -74,12 +74,12 @@ def sentences(done: DemoRuns) -> list[str]:
     ]
 
 
-def _passes(how: str, one: Comparison) -> str:
-    before, after, difference = (one.curves[name] for name in ("before", "after", "difference"))
+def _passes(decoding: str, comparison: Comparison) -> str:
+    before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
     last = point(before, -1).k
     ratio = point(after, 0).value / point(before, 0).value if point(before, 0).value else np.nan
     return (
-        f"{how}: pass@1 {point(before, 0)} -> {point(after, 0)} ({ratio:.2f} times); pass@{last:,} "
+        f"{decoding}: pass@1 {point(before, 0)} -> {point(after, 0)} ({ratio:.2f} times); pass@{last:,} "
         f"{point(before, -1)} -> {point(after, -1)}, a difference of {point(difference, -1)}."
     )
 

@@ -68,12 +68,12 @@ def _batch(pairs: list[tuple[str, str]], tokenizer: "PreTrainedTokenizerFast") -
     """Token ids and labels, padded behind; prompts are read and not learned."""
     import torch
 
-    asked = tokenizer([one for one, _ in pairs])["input_ids"]
-    said = tokenizer([one for _, one in pairs])["input_ids"]
-    longest = max(len(a) + len(s) + 1 for a, s in zip(asked, said, strict=True))
+    prompt_ids = tokenizer([text for text, _ in pairs])["input_ids"]
+    answer_ids = tokenizer([text for _, text in pairs])["input_ids"]
+    longest = max(len(a) + len(s) + 1 for a, s in zip(prompt_ids, answer_ids, strict=True))
     ids = torch.full((len(pairs), longest), tokenizer.pad_token_id)
     labels = torch.full((len(pairs), longest), IGNORED)
-    for row, (before, after) in enumerate(zip(asked, said, strict=True)):
+    for row, (before, after) in enumerate(zip(prompt_ids, answer_ids, strict=True)):
         tokens = torch.tensor([*before, *after, tokenizer.eos_token_id])
         ids[row, : len(tokens)] = tokens
         labels[row, len(before) : len(tokens)] = tokens[len(before) :]

@@ -46,11 +46,11 @@ def write_expert_traces(
 ) -> int:
     """Write correct traces of a file's problems, at most `each` a problem, chosen at random."""
     frame, rng = load_problems(problems).frame, np.random.default_rng(seed)
-    found: dict[str, list[str]] = {}
+    traces: dict[str, list[str]] = {}
     for place in range(frame.height):
         row = frame[place : place + 1]
-        ways = world.traces(row)[0]
-        chosen = sorted(rng.choice(len(ways), min(each, len(ways)), replace=False).tolist())
-        found[row["problem"][0]] = [ways[one] for one in chosen]
+        solutions = world.traces(row)[0]
+        chosen = sorted(rng.choice(len(solutions), min(each, len(solutions)), replace=False).tolist())
+        traces[row["problem"][0]] = [solutions[index] for index in chosen]
         progress(f"solving problem {place + 1:,} of {frame.height:,}")
-    return write_traces(path, found)
+    return write_traces(path, traces)

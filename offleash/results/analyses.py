@@ -10,7 +10,7 @@ from offleash.results.result import Result, say, screen
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from offleash.analyses.certificates.certify import CertifyResult
+    from offleash.analyses.certificates.certify import Certification
     from offleash.analyses.certificates.nucleus import NucleusCut
     from offleash.analyses.entropy.entropy import Entropies
     from offleash.analyses.likelihood.likelihood import Likelihood
@@ -155,7 +155,7 @@ class CertifyResult(Result):
     3
     """
 
-    run: "CertifyResult"
+    run: "Certification"
 
     @property
     def ok(self) -> bool:

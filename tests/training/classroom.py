@@ -29,10 +29,10 @@ DECODING = SamplingParams(max_tokens=18)
 
 
 def training_problems(policy: Policy, problems: pl.DataFrame, with_traces: bool = False) -> list[TrainingProblem]:
-    ways: Sequence[Sequence[str]] = traces(problems) if with_traces else [()] * problems.height
+    texts_of: Sequence[Sequence[str]] = traces(problems) if with_traces else [()] * problems.height
     return [
         TrainingProblem(name, policy.tokens(prompt), tuple(texts))
-        for name, prompt, texts in zip(problems["problem"], problems["prompt"], ways, strict=True)
+        for name, prompt, texts in zip(problems["problem"], problems["prompt"], texts_of, strict=True)
     ]
 
 
@@ -56,11 +56,9 @@ class Classroom:
     problems: pl.DataFrame
     rewards: Rewards
 
-    def collector(
-        self, schedule: MethodSchedule, problems: int = 4, size: int = 8, refill: int = 3
-    ) -> RolloutCollector:
+    def collector(self, schedule: MethodSchedule, groups: int = 4, size: int = 8, refill: int = 3) -> RolloutCollector:
         problems = training_problems(self.policy, self.problems, with_traces=schedule.experts > 0)
-        return RolloutCollector(problems, self.rewards, schedule, DECODING, problems, size, refill, seed=5)
+        return RolloutCollector(problems, self.rewards, schedule, DECODING, groups, size, refill, seed=5)
 
     def judged(self, problem: str, texts: Sequence[str]) -> RewardBatch:
         return self.rewards.of([problem] * len(texts), texts, [False] * len(texts))
@@ -68,7 +66,7 @@ class Classroom:
 
 def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0) -> list[TrainingGroup]:
     """Groups of a tiny policy's own samples with rewards at random, the first all wrong, the second all right."""
-    rng, training = np.random.default_rng(11), []
+    rng, groups = np.random.default_rng(11), list[TrainingGroup]()
     for place, size in enumerate(sizes):
         problem = TrainingProblem(f"p{place}", [0, 1, 2, 3, 1][: 1 + place])
         drawn = policy.draw(
@@ -84,8 +82,8 @@ def random_groups(policy: Policy, sizes: Sequence[int], temperature: float = 1.0
             6,
             np.zeros(size, np.bool_),
         )
-        training.append(TrainingGroup(problem, group, drawn.rows.token_NT))
-    return training
+        groups.append(TrainingGroup(problem, group, drawn.rows.token_NT))
+    return groups
 
 
 __all__ = [

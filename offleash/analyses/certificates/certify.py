@@ -56,7 +56,7 @@ class CertifyEstimate:
 
 
 @dataclass(frozen=True)
-class CertifyResult:
+class Certification:
     """A certificate after a call of `certify`: every problem, and what this call added."""
 
     folder: Path
@@ -111,7 +111,7 @@ def certify_model(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Callable[[CertifyEstimate], None] = silent,
-) -> CertifyResult:
+) -> Certification:
     """Certify with a model by its name; whatever can be refused is refused before the model is loaded."""
     refuse_sampler(model.sampler)
     if is_run(folder):
@@ -131,7 +131,7 @@ def certify(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Callable[[CertifyEstimate], None] = silent,
-) -> CertifyResult:
+) -> Certification:
     """Expand every problem that has no certificate yet, and judge what has no verdict."""
     started, options = time.monotonic(), verifying or VerifyOptions()
     expander = expander_of(sampler)
@@ -153,7 +153,7 @@ def certify(
         failure = next(iter(troubles.items()))
         raise OffleashError(f"No problem could be certified; the first, {failure[0]!r}: {failure[1]}.")
     certificate = open_certificate(folder, verifier=name)
-    return CertifyResult(
+    return Certification(
         folder=folder,
         model=model,
         epsilon=above,

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.analyses.certificates.certify import CertifyEstimate, CertifyResult
+from offleash.analyses.certificates.certify import Certification, CertifyEstimate
 from offleash.analyses.certificates.compare import SIDES, UNSURE, CertifiedComparison
 from offleash.analyses.certificates.nucleus import NucleusCut, TopPCut
 from offleash.comparing.json_sections import support_section
@@ -249,7 +249,7 @@ def planned_text(plan: CertifyEstimate) -> str:
     return "\n".join(lines)
 
 
-def certified_text(run: CertifyResult) -> str:
+def certified_text(run: Certification) -> str:
     """A certificate in a few lines: problems reached, bounds on the chance of a correct sample, and what it took."""
     done = f"{run.certified:,} of {run.problems:,} problems"
     lines = [f"{run.folder}: {done} certified at epsilon {run.epsilon:.4g}, judged by {run.verifier}"]
@@ -277,7 +277,7 @@ def certified_text(run: CertifyResult) -> str:
     return "\n".join(lines)
 
 
-def certified_document(run: CertifyResult) -> Json:
+def certified_document(run: Certification) -> Json:
     """A certificate as JSON."""
     states = {IN: "in", OUT: "out", UNDETERMINED: "undetermined"}
     rows = run.table.iter_rows(named=True)

@@ -43,13 +43,13 @@ GROUPS = 20_000
 THIN = 2  # of the moments along training, every second is drawn
 
 
-def write_figures(found: TheoryReport, folder: Path) -> list[Path]:
+def write_figures(report: TheoryReport, folder: Path) -> list[Path]:
     """Write every figure as SVG into the folder; returns where they are."""
     drawn = [
-        *(mechanism_figure(name, [cell for cell in found.mechanisms if cell.name == name]) for name in CELLS),
-        table_figure(found.mechanisms),
-        world_figure(found.leash),
-        tail_miss_figure(found.seed),
+        *(mechanism_figure(name, [cell for cell in report.mechanisms if cell.name == name]) for name in CELLS),
+        table_figure(report.mechanisms),
+        world_figure(report.leash),
+        tail_miss_figure(report.seed),
     ]
     paths = []
     for figure in drawn:
@@ -81,14 +81,19 @@ def table_figure(cells: Sequence[Mechanism]) -> Figure:
     facets = []
     for method in dict.fromkeys(cell.method for cell in cells):
         rows: list[Row] = [
-            {"cell": cell.name, "value": rounded(one.value), "low": rounded(one.low), "high": rounded(one.high)}
+            {
+                "cell": cell.name,
+                "value": rounded(interval.value),
+                "low": rounded(interval.low),
+                "high": rounded(interval.high),
+            }
             for cell in cells
             if cell.method == method
-            for one in [cell.change[MOST]]
+            for interval in [cell.change[MOST]]
         ]
         y = alt.Y("cell:N", sort=order, title=None, axis=alt.Axis(labelLimit=200))
         ends = [cell.change[MOST] for cell in cells]
-        reach = [min(one.low for one in ends) - 0.01, max(one.high for one in ends) + 0.01]
+        reach = [min(interval.low for interval in ends) - 0.01, max(interval.high for interval in ends) + 0.01]
         x = alt.X("value:Q", title=f"change of {MOST}", scale=alt.Scale(domain=reach, nice=False))
         chart = alt.Chart(data(rows))
         low = alt.X("low:Q", title=f"change of {MOST}", scale=alt.Scale(domain=reach, nice=False))
@@ -101,18 +106,18 @@ def table_figure(cells: Sequence[Mechanism]) -> Figure:
     return Figure("mechanisms", "Which mechanism shrinks support?", caption, said, tuple(facets), LOOK)
 
 
-def world_figure(one: LeashWorld) -> Figure:
+def world_figure(leash: LeashWorld) -> Figure:
     """Exact pass@k of the base, of the trained policy and of the tilt in one world."""
     rows: list[Row] = [
         {"k": k, "who": CURVES[name][0], "value": rounded(float(value))}
-        for name, curve in one.curves.items()
-        for k, value in zip(one.k_K, curve, strict=True)
+        for name, curve in leash.curves.items()
+        for k, value in zip(leash.k_K, curve, strict=True)
     ]
     y = alt.Y("value:Q", title="pass@k, exact", scale=alt.Scale(domain=[0, 1.02], nice=False))
     traces = dict(CURVES.values())
-    facet = sized(layered(*_series(rows, traces, budget_axis(one.k_K[-1], LOOK), y)), LOOK, 300)
+    facet = sized(layered(*_series(rows, traces, budget_axis(leash.k_K[-1], LOOK), y)), LOOK, 300)
     title = "Can pass@1 rise while pass@k falls, and could the tilt have done it?"
-    return Figure("world", title, "Exact pass@k in one world; no sampling noise.", leash_words(one), (facet,), LOOK)
+    return Figure("world", title, "Exact pass@k in one world; no sampling noise.", leash_words(leash), (facet,), LOOK)
 
 
 def tail_miss_figure(seed: int) -> Figure:
@@ -146,10 +151,10 @@ def _course(cell: Mechanism) -> Chart:
     rows: list[Row] = []
     for name in MEASURES:
         for place, step in list(enumerate(cell.step_S))[::THIN]:
-            one = mean(cell.course[name][:, place])
-            low, high = max(one.low, 0.0), min(one.high, 1.0)
+            average = mean(cell.course[name][:, place])
+            low, high = max(average.low, 0.0), min(average.high, 1.0)
             ends = {"low": rounded(low), "high": rounded(high)}
-            rows.append({"k": int(step), "who": name, "value": rounded(one.value)} | ends)
+            rows.append({"k": int(step), "who": name, "value": rounded(average.value)} | ends)
     x = alt.X("k:Q", title="step", scale=alt.Scale(nice=False))
     scale = alt.Scale(domain=[0, 1], nice=False)
     y, low_y = (alt.Y(field, title="share", scale=scale) for field in ("value:Q", "low:Q"))

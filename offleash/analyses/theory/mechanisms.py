@@ -111,30 +111,30 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
     for i in range(seeds):
         world, rng = world_of_seed(seed, i)
         policy = start(world, is_shared, rng)
-        history = train(policy, world, recipe, rng, MEASURED)
-        histories.append(history)
-        tilted.append(_tilt_at(world, float(history.pass_SK[-1, 0])))
+        trained = train(policy, world, recipe, rng, MEASURED)
+        histories.append(trained)
+        tilted.append(_tilt_at(world, float(trained.pass_SK[-1, 0])))
     course = {
-        "pass@1": np.array([one.pass_SK[:, 0] for one in histories]),
-        f"pass@{BUDGETS[-1]}": np.array([one.pass_SK[:, -1] for one in histories]),
-        "problems kept": np.array([one.problems_retained_S for one in histories]),
-        "answers kept": np.array([one.answers_retained_S for one in histories]),
-        "entropy": np.array([one.entropy_S for one in histories]),
+        "pass@1": np.array([history.pass_SK[:, 0] for history in histories]),
+        f"pass@{BUDGETS[-1]}": np.array([history.pass_SK[:, -1] for history in histories]),
+        "problems kept": np.array([history.problems_retained_S for history in histories]),
+        "answers kept": np.array([history.answers_retained_S for history in histories]),
+        "entropy": np.array([history.entropy_S for history in histories]),
     }
     most, there_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(course["pass@1"])
-    change = {what: course[what][:, -1] - course[what][:, 0] for what in ("pass@1", most, "entropy")}
+    change = {measure: course[measure][:, -1] - course[measure][:, 0] for measure in ("pass@1", most, "entropy")}
     return Mechanism(
         method=method,
         name=name,
         finite=finite,
         shared=is_shared,
-        before={what: mean(course[what][:, 0]) for what in ("pass@1", most)},
-        after={what: mean(course[what][:, -1]) for what in ("pass@1", most, "problems kept", "answers kept")},
-        change={what: mean(value) for what, value in change.items()},
+        before={measure: mean(course[measure][:, 0]) for measure in ("pass@1", most)},
+        after={measure: mean(course[measure][:, -1]) for measure in ("pass@1", most, "problems kept", "answers kept")},
+        change={measure: mean(value) for measure, value in change.items()},
         tilt={most: mean(np.array(tilted))},
         matched={
-            what: mean(course[what][there_N, first_N[there_N]])
-            for what in ("pass@1", most, "problems kept", "answers kept")
+            measure: mean(course[measure][there_N, first_N[there_N]])
+            for measure in ("pass@1", most, "problems kept", "answers kept")
         },
         matched_change=mean((course[most][np.arange(seeds), first_N] - course[most][:, 0])[there_N]),
         matched_seeds=int(there_N.sum()),
@@ -146,7 +146,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
 
 def effects(cells: list[Mechanism]) -> list[Effect]:
     """What finite groups add (averaged over both policies), what sharing adds, and what they add only together."""
-    found = []
+    result = []
     for method in RECIPES:
         by_name = {cell.name: cell for cell in cells if cell.method == method}
         if len(by_name) < len(CELLS):
@@ -158,11 +158,11 @@ def effects(cells: list[Mechanism]) -> list[Effect]:
         }
         for name, weight in weights.items():
             on = {
-                what: mean(np.sum([w * by_name[cell].course[what][:, -1] for cell, w in weight.items()], axis=0))
-                for what in (f"pass@{BUDGETS[-1]}", "problems kept", "answers kept")
+                measure: mean(np.sum([w * by_name[cell].course[measure][:, -1] for cell, w in weight.items()], axis=0))
+                for measure in (f"pass@{BUDGETS[-1]}", "problems kept", "answers kept")
             }
-            found.append(Effect(method, name, on))
-    return found
+            result.append(Effect(method, name, on))
+    return result
 
 
 def mean(value_N: Float) -> Mean:
@@ -232,16 +232,18 @@ class LeashWorld:
 
 def leash(seed: int = 0) -> LeashWorld:
     """The first world of the table's cell `both` (GRPO) in which pass@1 rises and pass@k falls."""
-    found = None
+    candidate = None
     for i in range(SEEDS):
         world, rng = world_of_seed(seed, i)
         final = train(start(world, True, rng), world, RECIPES["grpo"], rng, RARELY).final
-        found = world, final.probability_XY, i
-        before, after = (pass_at_k(success_rates(p, world.correct_XY), (1, LARGE)) for p in (world.base_XY, found[1]))
+        candidate = world, final.probability_XY, i
+        before, after = (
+            pass_at_k(success_rates(p, world.correct_XY), (1, LARGE)) for p in (world.base_XY, candidate[1])
+        )
         if after[0] > before[0] and after[1] < before[1]:
             break
-    assert found is not None, "there are seeds"
-    world, trained_XY, i = found
+    assert candidate is not None, "there are seeds"
+    world, trained_XY, i = candidate
     base_X, trained_X = (success_rates(p_XY, world.correct_XY) for p_XY in (world.base_XY, trained_XY))
     beta = matched_beta(world, float(trained_X.mean()))
     tilted_XY = tilt(world, beta)
@@ -303,5 +305,7 @@ def examine(seed: int = 0, progress: Callable[[str], None] = lambda _: None) -> 
         progress(f"training, {method}, {name} ({number} of {len(RECIPES) * len(CELLS)})")
         cells.append(mechanism(method, name, seed))
     progress("looking for a world in which pass@1 rises and pass@k falls")
-    found = leash(seed)
-    return TheoryReport(seed, tuple(checked), tuple(cells), tuple(effects(cells)), found, time.monotonic() - begun)
+    leash_world = leash(seed)
+    return TheoryReport(
+        seed, tuple(checked), tuple(cells), tuple(effects(cells)), leash_world, time.monotonic() - begun
+    )

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from offleash.analyses.certificates.certify import CertifyResult, certify, states_of, threshold
+from offleash.analyses.certificates.certify import Certification, certify, states_of, threshold
 from offleash.data.certificates import open_certificate
 from offleash.data.shards import SHARD
 from offleash.errors import OffleashError
@@ -46,7 +46,7 @@ def certified(
     epsilon: float = EPSILON,
     progress: Progress = silent,
     model: str = "hf:tiny",
-) -> CertifyResult:
+) -> Certification:
     asked = problems() if frame is None else frame
     return certify(folder, asked, sampler, model, decoding, epsilon, QUIET, progress)
 

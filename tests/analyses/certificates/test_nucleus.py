@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.certificates.certify import CertifyResult, certify
+from offleash.analyses.certificates.certify import Certification, certify
 from offleash.analyses.certificates.nucleus import cut_certificates
 from offleash.data.certificates import open_certificate
 from offleash.errors import OffleashError
@@ -37,7 +37,7 @@ def sampler(model: Path) -> HuggingFace:
 
 def certified(
     folder: Path, model: Path, sampler: HuggingFace, way: SamplingParams = WAY, epsilon: float = ALL
-) -> CertifyResult:
+) -> Certification:
     return certify(folder, problems(), sampler, f"hf:{model}", way, epsilon, QUIET)
 
 

@@ -226,28 +226,32 @@ def rise(world: TheoryWorld, betas: tuple[float, ...] = NARROWING_BETAS) -> floa
 
 def check_narrowing(seed: int) -> StatementResult:
     """Random worlds at several beta, the worked example, and the condition under which the entropy does fall."""
-    found = search(rise, _make, seed, TRIES)
+    at_some = search(rise, _make, seed, TRIES)
     at_limit = search(partial(rise, betas=(float("inf"),)), _make, seed, TRIES)
     before, after = (float(entropy(p_XY)[0]) for p_XY in (EXAMPLE.base_XY, tilt(EXAMPLE, 5.0)))
     wrong, problems = _condition_errors(seed)
     words = (
         f"with q = 0.9 on one wrong answer and 0.01 on each of ten correct ones: {before:.4f} -> {after:.4f} nats at "
-        f"beta = 5; it rises by more than {CLEARLY} in {found.refuting} of {found.tried} random worlds at some beta, "
-        f"and in {at_limit.refuting} at beta = infinity. It falls at every beta exactly when ln(p/(1-p)) >= H(right) - "
-        f"H(wrong), p the base's success rate and H the entropy within: {wrong} exceptions in {problems:,} problems"
+        f"beta = 5; it rises by more than {CLEARLY} in {at_some.refuting} of {at_some.tried} random worlds at some "
+        f"beta, and in {at_limit.refuting} at beta = infinity. It falls at every beta exactly when ln(p/(1-p)) >= "
+        f"H(right) - H(wrong), p the base's success rate and H the entropy within: {wrong} exceptions in "
+        f"{problems:,} problems"
     )
-    told = ((found, "at some beta up to 5"), (at_limit, "at beta = infinity"))
+    searches = ((at_some, "at some beta up to 5"), (at_limit, "at beta = infinity"))
     examples = tuple(
         Counterexample(
-            one.smallest, f"entropy rises by {one.value + CLEARLY:.3f} nats {where}", one.seed, one.value + CLEARLY
+            outcome.smallest,
+            f"entropy rises by {outcome.value + CLEARLY:.3f} nats {where}",
+            outcome.seed,
+            outcome.value + CLEARLY,
         )
-        for one, where in told
-        if one.smallest is not None and one.seed is not None
+        for outcome, where in searches
+        if outcome.smallest is not None and outcome.seed is not None
     )
-    numbers = {"example_before": before, "example_after": after, "refuting": float(found.refuting)}
+    numbers = {"example_before": before, "example_after": after, "refuting": float(at_some.refuting)}
     numbers |= {"refuting_at_limit": float(at_limit.refuting), "condition_exceptions": float(wrong)}
     ruling = Ruling.FAILS if examples or after > before else Ruling.HOLDS
-    return StatementResult(ruling, "", CheckEvidence(words, found.tried, found.value + CLEARLY, numbers, examples))
+    return StatementResult(ruling, "", CheckEvidence(words, at_some.tried, at_some.value + CLEARLY, numbers, examples))
 
 
 def _condition_errors(seed: int) -> tuple[int, int]:

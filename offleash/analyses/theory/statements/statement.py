@@ -88,16 +88,16 @@ def search(violation: Violation, make: Make, seed: int, tries: int, starts: int 
         world = make(np.random.default_rng([seed, i]))
         if violation(world) > 0:
             refuting.append((i, world))
-    shrunk_ones = [(i, shrunk(world, violation)) for i, world in refuting[:starts]]
-    if not shrunk_ones:
+    candidates = [(i, shrunk(world, violation)) for i, world in refuting[:starts]]
+    if not candidates:
         return CounterexampleSearch(tries, len(refuting), None, None, 0.0)
-    i, smallest = min(shrunk_ones, key=lambda one: _size(one[1]))
+    i, smallest = min(candidates, key=lambda pair: _size(pair[1]))
     return CounterexampleSearch(tries, len(refuting), smallest, (seed, i), violation(smallest))
 
 
 def shrunk(world: TheoryWorld, violation: Violation) -> TheoryWorld:
     """The world with problems and answers taken away, then correct answers, then digits, while it still refutes."""
-    smaller = next((one for one in _smaller(world) if violation(one) > 0), None)
+    smaller = next((candidate for candidate in _smaller(world) if violation(candidate) > 0), None)
     if smaller is not None:
         return shrunk(smaller, violation)
     for digits in (1, 2, 3):

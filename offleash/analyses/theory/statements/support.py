@@ -45,7 +45,7 @@ def check_support(seed: int) -> StatementResult:
         f"it, in {alone.refuting}); and an answer that top-p {TOP_P:g} cuts from the base, so that it is exactly 0 and "
         f"never drawn, came back in {cut.refuting} of {cut.tried}"
     )
-    told = (
+    examples = (
         (rising, f"a correct answer at or below epsilon is never drawn, yet rises to {rising.value + 2 * EPSILON:.3f}"),
         (cut, f"top-p cuts a correct answer from the base; trained on what is left, it returns with {cut.value:.3f}"),
     )
@@ -56,7 +56,7 @@ def check_support(seed: int) -> StatementResult:
     }
     numbers |= {"cut_answers_return": float(cut.refuting)}
     condition = "the zeros are zeros of the policy itself (-inf logits), which no softmax network has"
-    return _finding(mass, condition, CheckEvidence(words, WORLDS + 2 * TRIES, mass, numbers, _examples(told)))
+    return _finding(mass, condition, CheckEvidence(words, WORLDS + 2 * TRIES, mass, numbers, _examples(examples)))
 
 
 def check_ceiling(seed: int) -> StatementResult:
@@ -69,10 +69,10 @@ def check_ceiling(seed: int) -> StatementResult:
         f"it; under top-p {TOP_P:g}, where the limit means something, shared parameters raised it in {broken.refuting} "
         f"of {broken.tried} worlds"
     )
-    told = ((broken, f"the limit of pass@k under top-p {TOP_P:g} rises by {broken.value:.2g}"),)
+    examples = ((broken, f"the limit of pass@k under top-p {TOP_P:g} rises by {broken.value:.2g}"),)
     numbers = {"largest_excess": excess, "ceiling_broken": float(broken.refuting)}
     condition = "as C.1; for a softmax network both sides are 1"
-    return _finding(excess, condition, CheckEvidence(words, WORLDS + 3 * TRIES, excess, numbers, _examples(told)))
+    return _finding(excess, condition, CheckEvidence(words, WORLDS + 3 * TRIES, excess, numbers, _examples(examples)))
 
 
 def undrawn_rise(world: TheoryWorld, start: Start = tied) -> float:
@@ -139,11 +139,11 @@ def _finding(violation: float, condition: str, evidence: CheckEvidence) -> State
     )
 
 
-def _examples(told: tuple[tuple[CounterexampleSearch, str], ...]) -> tuple[Counterexample, ...]:
+def _examples(searches: tuple[tuple[CounterexampleSearch, str], ...]) -> tuple[Counterexample, ...]:
     return tuple(
-        Counterexample(one.smallest, words, one.seed, one.value)
-        for one, words in told
-        if one.smallest is not None and one.seed is not None
+        Counterexample(outcome.smallest, words, outcome.seed, outcome.value)
+        for outcome, words in searches
+        if outcome.smallest is not None and outcome.seed is not None
     )
 
 
@@ -209,8 +209,10 @@ def check(seed: int) -> StatementResult:
     numbers |= {"eta": RATE, "T": float(STEPS), "K": float(LARGEST_PUSH), "leave_epsilon": float(left.refuting)}
     examples: tuple[Counterexample, ...] = ()
     if left.smallest is not None and left.seed is not None:
-        told = f"a correct answer at or below {LOOSE:g} ends {left.value:.3f} above it after {SMALL.steps} exact steps"
-        examples = (Counterexample(left.smallest, told, left.seed, left.value),)
+        description = (
+            f"a correct answer at or below {LOOSE:g} ends {left.value:.3f} above it after {SMALL.steps} exact steps"
+        )
+        examples = (Counterexample(left.smallest, description, left.seed, left.value),)
     evidence = CheckEvidence(words, DRIFT_WORLDS + TRIES, over, numbers, examples)
     if over > 1e-9:
         return StatementResult(Ruling.FAILS, "", evidence)
