@@ -305,6 +305,6 @@ def _refuse_run(folder: Path) -> None:
 
 
 def _refuse_other_settings(folder: Path, stored: CertificateSettings, requested: CertificateSettings) -> None:
-    own = [{"epsilon": settings.epsilon, "vocabulary": settings.vocabulary} for settings in (stored, requested)]
-    differing = [*differences(*own), *origin_differences(stored.origin, requested.origin)]
+    old, new = ({"epsilon": settings.epsilon, "vocabulary": settings.vocabulary} for settings in (stored, requested))
+    differing = [*differences(old, new), *origin_differences(stored.origin, requested.origin)]
     refuse_differences(folder, "a certificate", differing, resume_step("certify"))
