@@ -16,7 +16,7 @@ from offleash.errors import OffleashError
 Float = NDArray[np.float64]
 Integer = NDArray[np.int64]
 
-MOST = 1 << 22  # samples a problem and run; the table for two runs takes 128 MB there
+MOST = 1 << 22  # samples per problem and run; the table for two runs takes 128 MB there
 
 # Log-factorials are large and differ by little: subtracting them as floats costs ten digits at n = 16,384. Here every
 # log is cut into two integers, a coarse and a fine one, whose sums are exact.
@@ -275,7 +275,7 @@ def _log_factorials(terms: list[tuple[Integer, int]]) -> Float:
 def _size(largest: int) -> int:
     if largest > 2 * MOST:
         raise OffleashError(
-            f"A problem has {largest:,} samples in all runs together; offleash counts up to {MOST:,} a run. "
+            f"A problem has {largest:,} samples in all runs together; offleash counts up to {MOST:,} per run. "
             "Is that column the number of samples?"
         )
     return max(1 << 15, 1 << largest.bit_length())

@@ -57,10 +57,26 @@ class Retest:
 
 
 def lost_by_exchange(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: int = 0) -> Float:
-    """P(S_i): chance under exchange that a problem's successes make it in before (>= least) and out after (<= most).
+    """Chance of each problem to be lost, P(S_i), when both runs have the same rate and its successes are exchangeable.
 
-    For the rule `seen` all of them must fall to the run before; 0 where there are none.
+    Given C successes in all, those of the run before are Hypergeometric(n_b + n_r, C, n_b): the unknown rate cancels,
+    so the null needs no estimate of it. For `seen` all C must fall to the run before: C(n_b, C)/C(n_b + n_r, C).
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after.
+        correct_P2: correct ones among them.
+        least: successes from which a problem is reached; 1 for the rule `seen`.
+        most: successes up to which it is not reached; 0 for `seen`.
+
+    Returns:
+        The chance of each problem; 0 where it was never solved, since such a problem cannot be lost.
+
+    Example:
+        >>> lost_by_exchange(np.array([[8, 8], [8, 8]]), np.array([[3, 0], [0, 0]])).round(4)
+        array([0.1, 0. ])
     """
+    # Invariant: the total C of a problem is fixed, and only its division between the runs is random. Unequal numbers of
+    # samples are exact as they stand: thinning would throw successes away.
     total_P, drawn_P = correct_P2.sum(axis=1), drawn_P2.sum(axis=1)
     if (least, most) == (1, 0):
         return np.where(total_P >= 1, np.exp(log_miss(drawn_P, drawn_P2[:, AFTER], total_P)), 0.0)
@@ -72,26 +88,72 @@ def exchange_null(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: 
     """Exact Poisson-binomial tails of the numbers of E and S problems under exchange.
 
     A problem is in with at least `least` successes and out with at most `most`; `seen` is 1 and 0.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after.
+        correct_P2: correct ones among them.
+        least: successes from which a problem is reached; 1 for the rule `seen`.
+        most: successes up to which it is not reached; 0 for `seen`.
+
+    Returns:
+        Expected E and S of an unchanged model, and how surprising the observed ones are.
+
+    Example:
+        >>> drawn_P2 = np.full((3, 2), 16)
+        >>> correct_P2 = np.array([[9, 0], [1, 0], [4, 5]])
+        >>> null = exchange_null(drawn_P2, correct_P2)
+        >>> round(null.expected_S, 4), round(null.p_S, 4)
+        (0.5008, 0.0004)
     """
     lost_P = lost_by_exchange(drawn_P2, correct_P2, least, most)
     gained_P = lost_by_exchange(drawn_P2[:, ::-1], correct_P2[:, ::-1], least, most)
     inside, outside = correct_P2 >= least, correct_P2 <= most
     S = int((inside[:, BEFORE] & outside[:, AFTER]).sum())
     E = int((outside[:, BEFORE] & inside[:, AFTER]).sum())
+    # problems are independent but have different chances: their number is Poisson-binomial, not binomial. It is
+    # discrete, so p is conservative (size .016 to .038 at .05); mid-p is the less conservative reading.
     p_S, mid_p_S = upper_tail(lost_P, S)
     p_E, mid_p_E = upper_tail(gained_P, E)
     return ExchangeNull(float(gained_P.sum()), float(lost_P.sum()), p_E, p_S, mid_p_E, mid_p_S)
 
 
 def mcnemar(E: int, S: int) -> float:
-    """Exact two-sided McNemar test of the net change; E = S gives 1 however large both are."""
+    """Exact two-sided McNemar test of the net change; E = S gives 1 however large both are.
+
+    Args:
+        E: problems that only the run after reached.
+        S: problems that only the run before reached.
+
+    Returns:
+        The p-value: E is Binomial(E + S, 1/2) when neither run reaches more.
+
+    Example:
+        >>> round(mcnemar(2, 9), 6), mcnemar(100, 100)
+        (0.06543, 1.0)
+    """
     if E == S:
         return 1.0
     return min(2 * half_binomial_at_most(int(min(E, S)), int(E + S)), 1.0)  # the law of a fair coin is symmetric
 
 
 def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> Retest:
-    """Retest-corrected retention and gain of two runs at budget `k`, with Good-Toulmin where 2k were not drawn."""
+    """Retest-corrected retention and gain of two runs at budget `k`, with Good-Toulmin where 2k were not drawn.
+
+    Args:
+        pair: a tally of two runs, before and after.
+        k: the budget; where 2k samples were drawn, pass@2k is exact.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        The corrected ratio and gain with their intervals, beside the uncorrected ones.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [6, 8], [1, 2]])
+        >>> corrected = retest(pair, k=4, replicates=200)
+        >>> round(corrected.observed_SRR, 3), round(corrected.redraw_SRR, 3), round(corrected.SRR, 3)
+        (0.649, 0.777, 0.835)
+    """
     have_P = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE]
     extrapolated = bool((have_P < 2 * k).any())
     reach_PR = reach_PRK(pair, np.array([k]))[:, :, 0]
@@ -138,14 +200,30 @@ Floats = NDArray[np.float64]
 
 
 class Tail(NamedTuple):
-    """How surprising a count is: `P(X >= observed)`, and the mid-p that gives half of `P(X = observed)`."""
+    """How surprising a count is: `P(X >= observed)`, and the mid-p that gives half of `P(X = observed)`.
+
+    Example:
+        >>> upper_tail([0.5, 0.5], 2).mid_p
+        0.125
+    """
 
     p: float
     mid_p: float
 
 
 def holm(p_P: ArrayLike) -> Floats:
-    """Adjusted p-values that control the chance of any false alarm (Holm 1979)."""
+    """Adjusted p-values that control the chance of any false alarm (Holm 1979).
+
+    Args:
+        p_P: p-values.
+
+    Returns:
+        The adjusted p-values, in the order of `p_P`.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        array([0.03, 0.06, 0.06])
+    """
     p = _probabilities(p_P)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
@@ -153,7 +231,18 @@ def holm(p_P: ArrayLike) -> Floats:
 
 
 def benjamini_hochberg(p_P: ArrayLike) -> Floats:
-    """Adjusted p-values that control the share of false alarms among the alarms (Benjamini & Hochberg 1995)."""
+    """Adjusted p-values that control the share of false alarms among the alarms (Benjamini & Hochberg 1995).
+
+    Args:
+        p_P: p-values.
+
+    Returns:
+        The adjusted p-values, in the order of `p_P`.
+
+    Example:
+        >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(6)
+        array([0.03, 0.04, 0.04])
+    """
     p = _probabilities(p_P)
     order = np.argsort(p, kind="stable")
     scaled = p[order] * p.size / np.arange(1, p.size + 1)
@@ -166,6 +255,16 @@ def poisson_binomial_pmf(p_P: ArrayLike) -> Floats:
 
     Only sums and products of non-negative numbers, so every entry keeps its relative accuracy far into the tails,
     where a Fourier transform would leave round-off of 1e-16.
+
+    Args:
+        p_P: the chance of success of each trial.
+
+    Returns:
+        P + 1 chances, of 0 to P successes.
+
+    Example:
+        >>> poisson_binomial_pmf([0.5, 0.5, 0.1]).round(4)
+        array([0.225, 0.475, 0.275, 0.025])
     """
     p = _probabilities(p_P)
     if p.size == 0:
@@ -174,7 +273,19 @@ def poisson_binomial_pmf(p_P: ArrayLike) -> Floats:
 
 
 def upper_tail(p_P: ArrayLike, observed: int) -> Tail:
-    """Chance of at least `observed` successes among independent trials with chances `p_P`, and its mid-p."""
+    """Chance of at least `observed` successes among independent trials with chances `p_P`, and its mid-p.
+
+    Args:
+        p_P: the chance of success of each trial.
+        observed: the number of successes.
+
+    Returns:
+        The tail and its mid-p.
+
+    Example:
+        >>> upper_tail([0.5, 0.5], 1)
+        Tail(p=0.75, mid_p=0.5)
+    """
     pmf = poisson_binomial_pmf(p_P)
     if observed <= 0:
         at = float(pmf[0]) if observed == 0 else 0.0
@@ -206,7 +317,7 @@ def _convolved(laws: Sequence[Floats]) -> Floats:
     return laws[0]
 
 
-# The chance region: pairs of success counts that a test of equal rates does not tell apart.
+# The chance region: pairs of success counts that a test of equal rates does not reject.
 
 
 LEVEL = 0.05
@@ -216,6 +327,19 @@ def chance_region(drawn: tuple[int, int], correct_C: ArrayLike, level: float = L
     """For each number of successes before, the fewest and the most successes after that could be chance.
 
     Fisher's exact test, twice the smaller tail, at the given level; `drawn` samples before and after.
+
+    Args:
+        drawn: samples before and after.
+        correct_C: numbers of successes before.
+        level: of the two-sided test.
+
+    Returns:
+        The fewest and the most successes after, for each number before.
+
+    Example:
+        >>> low_C, high_C = chance_region((16, 16), [0, 8, 16])
+        >>> low_C, high_C
+        (array([ 0,  2, 12]), array([ 4, 14, 16]))
     """
     before, after = drawn
     correct_C = np.asarray(correct_C, dtype=np.int64)

@@ -39,7 +39,12 @@ UNDEFINED = {
 
 @dataclass(frozen=True)
 class SupportChange:
-    """What was preserved (P), found (E), lost (S) and never reached (O), and how sure that is."""
+    """What was preserved (P), found (E), lost (S) and never reached (O), and how sure that is.
+
+    Example:
+        >>> change_of_table(P=40, E=2, S=10, O=8).problems
+        60
+    """
 
     P: float
     E: float
@@ -88,10 +93,25 @@ def support_change(
 ) -> SupportChange:
     """Compare the support of two runs at one budget `k` for both (default: the largest that every problem has).
 
-    >>> counts = ol.tally_of_counts(8, [[2, 4], [3, 0], [0, 1]], runs=("base", "rl"))
-    >>> change = ol.support_change(counts, "base", "rl")
-    >>> change.P, change.E, change.S, change.O
-    (1.0, 1.0, 1.0, 0.0)
+    Args:
+        tally: a tally with both runs.
+        before: the name of the run before.
+        after: the name of the run after.
+        rule: when a problem counts as reached.
+        k: the budget of both runs.
+        tau: the rate of the rule `above`.
+        zeta: the error of the rules `confident` and `posterior`.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        The cells and the metrics with their 95% intervals.
+
+    Example:
+        >>> counts = ol.tally_of_counts(8, [[2, 4], [3, 0], [0, 1]], runs=("base", "rl"))
+        >>> change = ol.support_change(counts, "base", "rl")
+        >>> change.P, change.E, change.S, change.O
+        (1.0, 1.0, 1.0, 0.0)
     """
     pair, rule = tally.pair(before, after), Rule(rule)
     cells = cells_at(pair, rule, common_budget(pair) if k is None else k, tau, zeta)
@@ -99,14 +119,47 @@ def support_change(
 
 
 def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> Cells:
-    """The cells of every problem at one budget under a rule: by thinning for `seen`, else by the rule's states."""
+    """The cells of every problem at one budget under a rule: by thinning for `seen`, else by the rule's states.
+
+    Args:
+        pair: a tally of two runs.
+        rule: when a problem counts as reached.
+        k: the budget.
+        tau: the rate of the rule `above`.
+        zeta: the error of the rules `confident` and `posterior`.
+
+    Returns:
+        The cells at that one budget.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> cells_at(pair, Rule.SEEN, 8).S_PK[:, 0]
+        array([1., 0., 0., 0.])
+    """
     if rule is Rule.SEEN:
         return thinned_cells(pair, np.array([k]))
     return rule_cells(pair, states(pair, rule, k, tau, zeta), k)
 
 
 def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN) -> SupportChange:
-    """The support change at one of the budgets of `sums`."""
+    """The support change at one of the budgets of `sums`.
+
+    Args:
+        sums: sums of the cells over problems, in every replicate.
+        position: which of their budgets.
+        pair: the tally they come from.
+        rule: the rule they were made by.
+
+    Returns:
+        The cells and the metrics with their 95% intervals.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> sums = thinned_cells(pair, np.array([4, 8])).sums(200)
+        >>> change = change_at(sums, 1, pair)
+        >>> change.k, change.value['SRR']
+        (8, 0.5)
+    """
     P, E, S, determined = (float(value) for value in sums.estimate_4K[:, position])
     value, interval = {}, {}
     for name in METRICS:
@@ -120,7 +173,23 @@ def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN
 
 
 def change_of_table(P: int, E: int, S: int, O: int, seed: int = 0) -> SupportChange:  # noqa: E741
-    """The metrics of a bare table of integers, as papers print them; Wilson intervals for SRR and NDR."""
+    """The metrics of a bare table of integers, as papers print them; Wilson intervals for SRR and NDR.
+
+    Args:
+        P: problems that both runs reached.
+        E: problems that only the run after reached.
+        S: problems that only the run before reached.
+        O: problems that neither reached.
+        seed: of the replicates behind the intervals of SDS and NSCR.
+
+    Returns:
+        The metrics of that table; `k` is 0, since it is not known.
+
+    Example:
+        >>> change = change_of_table(P=40, E=2, S=10, O=8)
+        >>> change.value['SRR'], round(change.interval['SRR'].low, 3)
+        (0.8, 0.67)
+    """
     cell_4 = np.array([P, E, S, O], dtype=np.float64)
     replicate_B4 = np.random.default_rng(seed).standard_gamma(cell_4 + 0.5, (REPLICATES, 4))
     preserved_B, gained_B, lost_B, neither_B = replicate_B4.T
@@ -134,7 +203,19 @@ def change_of_table(P: int, E: int, S: int, O: int, seed: int = 0) -> SupportCha
 
 
 def common_budget(pair: Tally) -> int:
-    """The largest k that every problem has in every run; a record that stopped early has its whole budget."""
+    """The largest k that every problem has in every run; a record that stopped early has its whole budget.
+
+    Args:
+        pair: a tally of any number of runs.
+
+    Returns:
+        That k.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> common_budget(pair)
+        8
+    """
     have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
     if not have_PR.size or have_PR.min() == 0:
         raise OffleashError("A problem has no samples in one of the runs; leave it out before comparing.")
@@ -142,7 +223,24 @@ def common_budget(pair: Tally) -> int:
 
 
 def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> State:
-    """In, out or undetermined for every target and run, from the same number of samples, k, of each."""
+    """In, out or undetermined for every target and run, from the same number of samples, k, of each.
+
+    Args:
+        pair: a tally of two runs.
+        rule: `above`, `confident` or `posterior`.
+        k: the number of samples of every problem.
+        tau: the rate of the rule `above`.
+        zeta: the error of the rules `confident` and `posterior`.
+
+    Returns:
+        IN, OUT or UNDETERMINED (1, 0, -1) per target and run.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> states(pair, Rule.ABOVE, 8, tau=0.3)[:2]
+        array([[1, 0],
+               [0, 1]], dtype=int8)
+    """
     if (pair.until_R > 0).any():
         raise OffleashError(
             f"Rule {rule.value!r} needs every sample of the budget, and {pair.runs} stopped at the "

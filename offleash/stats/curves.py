@@ -32,20 +32,59 @@ class Curve:
 
 
 def budgets(most: int) -> Integer:
-    """Powers of two up to the largest budget, and that budget itself."""
+    """Powers of two up to the largest budget, and that budget itself.
+
+    Args:
+        most: the largest budget.
+
+    Returns:
+        The budgets, ascending.
+
+    Example:
+        >>> budgets(12)
+        array([ 1,  2,  4,  8, 12])
+    """
     powers = 2 ** np.arange(int(most).bit_length(), dtype=np.int64)
     return np.unique(np.append(powers[powers <= most], most))
 
 
 def dense_budgets(most: int, each_octave: int = 12) -> Integer:
-    """Every k up to 16, then some in each octave: fine enough to place a crossing; holds `budgets` too."""
+    """Every k up to 16, then some in each octave: fine enough to place a crossing; holds `budgets` too.
+
+    Args:
+        most: the largest budget.
+        each_octave: budgets between a power of two and the next.
+
+    Returns:
+        The budgets, ascending.
+
+    Example:
+        >>> dense_budgets(24, each_octave=2)
+        array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 23,
+               24])
+    """
     spread = 2 ** np.arange(4, np.log2(max(most, 1)), 1 / each_octave)
     grid = np.concatenate([np.arange(1, 17), np.rint(spread).astype(np.int64), budgets(most)])
     return np.unique(grid[grid <= most])
 
 
 def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
-    """The curve of a ratio (before, after, difference, SRR, NDR, SDS, NSCR) at some of the budgets of `sums`."""
+    """The curve of a ratio (before, after, difference, SRR, NDR, SDS, NSCR) at some of the budgets of `sums`.
+
+    Args:
+        sums: sums of the cells at many budgets.
+        name: a key of RATIOS in stats/support_classes.py.
+        k_K: the budgets; default: all of `sums`.
+
+    Returns:
+        The curve with pointwise intervals and a simultaneous band.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 8], [0, 8], [1, 0], [1, 0]])
+        >>> sums = thinned_cells(pair, dense_budgets(8)).sums(200)
+        >>> curve(sums, 'difference', np.array([1, 8])).value_K.round(3)
+        array([ 0.2, -0.4])
+    """
     k_K = sums.k_K if k_K is None else k_K
     place = sums.place(k_K)
     estimate_K, replicate_BK = sums.ratio(name, place)
@@ -66,7 +105,14 @@ def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The budget beyond which the run before has the higher pass@k."""
+    """The budget beyond which the run before has the higher pass@k.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 8], [0, 8], [1, 0], [1, 0]])
+        >>> sums = thinned_cells(pair, dense_budgets(8)).sums(200)
+        >>> crossing(sums).text()
+        'k = 2.39 [< 1, > 8], not resolved'
+    """
 
     k: float | None
     low: float  # 0: below 1
@@ -92,7 +138,12 @@ class Crossing:
 
 @dataclass(frozen=True)
 class EquivalentBudget:
-    """The k at which the run before has the pass@k that the run after has at `of`; `kappa` is their ratio."""
+    """The k at which the run before has the pass@k that the run after has at `of`; `kappa` is their ratio.
+
+    Example:
+        >>> EquivalentBudget(of=1, k=4.8, low=3.9, high=6.2, most=64, reason=None).text()
+        '4.8 [3.9, 6.2]'
+    """
 
     of: int
     k: float | None
@@ -116,7 +167,20 @@ class EquivalentBudget:
 
 
 def crossing(sums: CellSums) -> Crossing:
-    """Invert the pointwise intervals of pass@k before minus after: the last sign change to positive, and its ends."""
+    """Invert the pointwise intervals of pass@k before minus after: the last sign change to positive, and its ends.
+
+    Args:
+        sums: sums of the cells at dense budgets.
+
+    Returns:
+        The budget, its interval, and why there is none where `k` is None.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 8], [0, 8], [1, 0], [1, 0]])
+        >>> sums = thinned_cells(pair, dense_budgets(8)).sums(200)
+        >>> round(crossing(sums).k, 2)
+        2.39
+    """
     difference = curve(sums, "difference")
     k_K, ahead_K = sums.k_K, -difference.value_K
     low_K, high_K = -difference.high_K, -difference.low_K
@@ -132,12 +196,42 @@ def crossing(sums: CellSums) -> Crossing:
 
 
 def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL) -> EquivalentBudget:
-    """How many tries of the run before equal `of` tries of the run after, with a percentile interval."""
+    """How many samples of the run before do as well as `of` samples of the run after, with a percentile interval.
+
+    Args:
+        sums: sums of the cells at dense budgets.
+        of: samples of the run after.
+        level: of the interval.
+
+    Returns:
+        The budget; its `k` is None, with a reason, where it lies outside 1 to the largest budget.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 6], [2, 5], [1, 4]])
+        >>> sums = thinned_cells(pair, dense_budgets(8)).sums(200)
+        >>> round(equivalent_budget(sums).k, 2)
+        2.81
+    """
     return equivalent_budgets(sums, np.array([of]), level)[0]
 
 
 def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> tuple[EquivalentBudget, ...]:
-    """The same for several numbers of tries of the run after."""
+    """Equivalent budgets of several numbers of samples of the run after.
+
+    Args:
+        sums: sums of the cells at dense budgets.
+        of_K: samples of the run after.
+        level: of the intervals.
+
+    Returns:
+        One EquivalentBudget for each of `of_K`.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 6], [2, 5], [1, 4]])
+        >>> sums = thinned_cells(pair, dense_budgets(8)).sums(200)
+        >>> [round(budget.k, 2) for budget in equivalent_budgets(sums, np.array([1, 2]))]
+        [2.81, 5.62]
+    """
     before_K, before_BK = sums.ratio("before", paired=True)
     after_K, after_BK = sums.ratio("after", sums.place(of_K), paired=True)
     tails, most, out = [(1 - level) / 2, (1 + level) / 2], int(sums.k_K[-1]), []
@@ -147,11 +241,11 @@ def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> t
         low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
         reason = None
         if after_K[i] == 0 and before_K[0] == 0:
-            reason = "neither run was ever right on so few tries"
+            reason = "neither run was ever right with so few samples"
         elif estimate < 1:
-            reason = "less than one try of the run before"
+            reason = "less than one sample of the run before"
         elif np.isinf(estimate):
-            reason = f"more than {most} tries of the run before"
+            reason = f"more than {most} samples of the run before"
         ends = min(float(low), estimate), max(float(high), estimate)
         out.append(EquivalentBudget(int(of), None if reason else estimate, *ends, most, reason))
     return tuple(out)
@@ -198,7 +292,14 @@ def _end(value: float, most: int) -> str:
 
 @dataclass(frozen=True)
 class PassCurve:
-    """pass@k of R runs at the same budgets."""
+    """pass@k of R runs at the same budgets.
+
+    Example:
+        >>> tally = ol.tally_of_counts(8, [[4, 0], [2, 8], [0, 8], [1, 0]])
+        >>> curves = pass_curve(tally, replicates=200)
+        >>> curves.crossing('before', 'after').text()
+        'k = 3.15 [< 1, > 8], not resolved'
+    """
 
     tally: Tally
     runs: dict[str, Curve]
@@ -210,7 +311,7 @@ class PassCurve:
         return crossing(self._sums(before, after))
 
     def equivalent_budget(self, before: str, after: str, of: int = 1) -> EquivalentBudget:
-        """How many tries of the run before equal `of` tries of the run after."""
+        """How many samples of the run before do as well as `of` samples of the run after."""
         return equivalent_budget(self._sums(before, after, of), of)
 
     def _sums(self, before: str, after: str, of: int = 1) -> CellSums:
@@ -233,10 +334,19 @@ class PassCurve:
 def pass_curve(tally: Tally, replicates: int = REPLICATES, seed: int = 0) -> PassCurve:
     """The unbiased pass@k curve of every run, up to the largest budget that every problem has.
 
-    >>> counts = ol.tally_of_counts(8, [[2, 4], [0, 1]], runs=("base", "rl"))
-    >>> curve = ol.pass_curve(counts, replicates=100)
-    >>> list(curve.runs)
-    ['base', 'rl']
+    Args:
+        tally: samples drawn and correct of one or more runs.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        A curve for each run.
+
+    Example:
+        >>> counts = ol.tally_of_counts(8, [[2, 4], [0, 1]], runs=("base", "rl"))
+        >>> curve = ol.pass_curve(counts, replicates=100)
+        >>> list(curve.runs)
+        ['base', 'rl']
     """
     k_K = budgets(common_budget(tally))
     runs = {}

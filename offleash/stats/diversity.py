@@ -23,7 +23,20 @@ CHUNK = 1 << 19  # hypergeometric terms held in memory at a time
 
 
 def entropy_plugin(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
-    """Entropy of the observed shares; too low by about (classes - 1)/2n, so compare runs only at equal n."""
+    """Entropy of the observed shares; too low by about (classes - 1)/2n, so compare runs only at equal n.
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+
+    Returns:
+        Nats, per problem; NaN where nothing was drawn.
+
+    Example:
+        >>> entropy_plugin([3, 1, 2], [0, 0, 1], 2).round(4)
+        array([0.5623, 0.    ])
+    """
     answers = _answers(count_A, problem_A, problems)
     share_A = answers.count_A / answers.total_A
     return _sum(answers, -share_A * np.log(share_A))
@@ -33,19 +46,58 @@ def entropy_rarefied(count_A: ArrayLike, problem_A: ArrayLike, problems: int, n:
     """Exact expectation of the plug-in entropy of n samples drawn without replacement from those of each problem.
 
     One n gives P values, a vector of them P x K; n = 0 has no entropy.
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+        n: samples to rarefy to.
+
+    Returns:
+        Nats; NaN where a problem has fewer than n samples.
+
+    Example:
+        >>> entropy_rarefied([3, 1, 2], [0, 0, 1], 2, 2).round(4)
+        array([0.3466, 0.    ])
     """
     return _rarefied(_answers(count_A, problem_A, problems), n, _expected_surprise, least=1)
 
 
 def entropy_miller_madow(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
-    """Plug-in entropy plus (distinct - 1)/2n (Miller 1955)."""
+    """Plug-in entropy plus (distinct - 1)/2n (Miller 1955).
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+
+    Returns:
+        Nats, per problem; NaN where nothing was drawn.
+
+    Example:
+        >>> entropy_miller_madow([3, 1, 2], [0, 0, 1], 2).round(4)
+        array([0.6873, 0.    ])
+    """
     answers = _answers(count_A, problem_A, problems)
     share_A = answers.count_A / answers.total_A
     return _sum(answers, -share_A * np.log(share_A) + 0.5 / answers.total_A) - 0.5 / _nan_if_none(answers)
 
 
 def entropy_chao_shen(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
-    """Horvitz-Thompson entropy with shares shrunk by the Good-Turing coverage (Chao & Shen 2003)."""
+    """Horvitz-Thompson entropy with shares shrunk by the Good-Turing coverage (Chao & Shen 2003).
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+
+    Returns:
+        Nats, per problem; NaN where nothing was drawn.
+
+    Example:
+        >>> entropy_chao_shen([3, 1, 2], [0, 0, 1], 2).round(4)
+        array([0.8923, 0.    ])
+    """
     answers = _answers(count_A, problem_A, problems)
     once_P = _seen(answers, 1)
     # all seen once would make the coverage 0 and the entropy infinite; the authors' code takes one away
@@ -57,7 +109,20 @@ def entropy_chao_shen(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -
 
 
 def entropy_chao_wang_jost(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
-    """Entropy with the unseen answers estimated from those seen once and twice (Chao, Wang & Jost 2013, eq. 7)."""
+    """Entropy with the unseen answers estimated from those seen once and twice (Chao, Wang & Jost 2013, eq. 7).
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+
+    Returns:
+        Nats, per problem; NaN where nothing was drawn.
+
+    Example:
+        >>> entropy_chao_wang_jost([3, 1, 2], [0, 0, 1], 2).round(4)
+        array([0.7083, 0.    ])
+    """
     from scipy.special import digamma
 
     answers = _answers(count_A, problem_A, problems)
@@ -73,7 +138,20 @@ def entropy_chao_wang_jost(count_A: ArrayLike, problem_A: ArrayLike, problems: i
 
 
 def distinct(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
-    """Number of different answers seen; 0 where nothing was drawn."""
+    """Number of different answers seen; 0 where nothing was drawn.
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+
+    Returns:
+        The number of each problem.
+
+    Example:
+        >>> distinct([3, 1, 2], [0, 0, 1], 2)
+        array([2., 1.])
+    """
     answers = _answers(count_A, problem_A, problems)
     return np.bincount(answers.problem_A, minlength=problems).astype(np.float64)
 
@@ -82,12 +160,38 @@ def distinct_rarefied(count_A: ArrayLike, problem_A: ArrayLike, problems: int, n
     """Exact expected number of different answers among n samples drawn without replacement (Hurlbert 1971).
 
     One n gives P values, a vector of them P x K.
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+        n: samples to rarefy to.
+
+    Returns:
+        Expected numbers; NaN where a problem has fewer than n samples.
+
+    Example:
+        >>> distinct_rarefied([3, 1, 2], [0, 0, 1], 2, 2)
+        array([1.5, 1. ])
     """
     return _rarefied(_answers(count_A, problem_A, problems), n, _expected_seen, least=0)
 
 
 def unseen_mass(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
-    """Good-Turing estimate f1/n of the chance that the next sample is an answer not seen yet (Good 1953)."""
+    """Good-Turing estimate f1/n of the chance that the next sample is an answer not seen yet (Good 1953).
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+
+    Returns:
+        The chance, per problem; NaN where nothing was drawn.
+
+    Example:
+        >>> unseen_mass([3, 1, 2], [0, 0, 1], 2)
+        array([0.25, 0.  ])
+    """
     answers = _answers(count_A, problem_A, problems)
     return _seen(answers, 1) / _nan_if_none(answers)
 
@@ -96,6 +200,18 @@ def chao1(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
     """Lower bound of the number of possible answers: distinct + (n-1)/n f1^2/2 f2 (Chao 1984, 1987).
 
     Where nothing was seen twice, the bias-corrected (n-1)/n f1 (f1-1)/2 is added instead.
+
+    Args:
+        count_A: how often each distinct answer was given.
+        problem_A: the row of the problem, 0 to problems-1, that each answer belongs to.
+        problems: how many problems there are.
+
+    Returns:
+        The bound, per problem; NaN where nothing was drawn.
+
+    Example:
+        >>> chao1([5, 1, 1, 2], [0, 0, 0, 0], 1).round(4)
+        array([5.7778])
     """
     answers = _answers(count_A, problem_A, problems)
     n_P, once_P, twice_P = _nan_if_none(answers), _seen(answers, 1), _seen(answers, 2)

@@ -48,13 +48,37 @@ Labels = NDArray[np.uint64]
 
 
 def at_most(log_probability: ArrayLike) -> Float:
-    """A log-probability with a margin for what it was computed with, and not above 0."""
+    """A log-probability with a margin for what it was computed with, and not above 0.
+
+    Args:
+        log_probability: log-probabilities as a server reports them.
+
+    Returns:
+        Upper bounds of the true ones.
+
+    Example:
+        >>> at_most([-10.0, -0.01])
+        array([-9.75,  0.  ])
+    """
     log_p = np.minimum(log_probability, 0.0)
     return np.asarray(np.minimum(log_p + MARGIN - RELATIVE * log_p, 0.0), dtype=np.float64)
 
 
 def log_expected_repeats(drawn: ArrayLike, count: ArrayLike, log_probability: ArrayLike) -> Float:
-    """Log of C(n,c) p^(c-1): at most so many outcomes of probability p or less are seen c times among n draws."""
+    """Log of C(n,c) p^(c-1): at most so many outcomes of probability p or less are seen c times among n draws.
+
+    Args:
+        drawn: draws n.
+        count: times c that an outcome was seen.
+        log_probability: of that outcome.
+
+    Returns:
+        The logs.
+
+    Example:
+        >>> round(float(np.exp(log_expected_repeats(4, 2, np.log(0.01)))), 4)
+        0.06
+    """
     n, c = np.asarray(drawn, dtype=np.float64), np.asarray(count, dtype=np.float64)
     log_choices = special.gammaln(n + 1) - special.gammaln(c + 1) - special.gammaln(n - c + 1)
     return np.asarray(log_choices + (c - 1) * np.minimum(log_probability, 0.0), dtype=np.float64)
@@ -65,6 +89,19 @@ def log_chance_of_repeats(drawn: int, count: ArrayLike, log_probability: ArrayLi
 
     `place` numbers the problems of a run, from 1. The chance that any value ever falls to log(a) is at most a.
     NaN where the probability is not known.
+
+    Args:
+        drawn: draws so far.
+        count: times that each outcome was seen, 2 or more.
+        log_probability: of each outcome.
+        place: the number of the problem in its run, from 1.
+
+    Returns:
+        The logs.
+
+    Example:
+        >>> log_chance_of_repeats(64, [2, 20], np.log(1e-3), place=1).round(1)
+        array([ 10.4, -78.8])
     """
     c = np.asarray(count, dtype=np.float64)
     shares = np.log(drawn * (drawn + 1.0)) + np.log(c * (c - 1)) + np.log(place * (place + 1.0))
@@ -75,6 +112,17 @@ def log_repeating(label_N: Labels, log_probability_N: Float) -> Float:
     """Log-likelihood ratio, for each of the BETS, of copying the sample before against drawing by its probability.
 
     No bet is made after a text whose probability is not known (NaN) or about 1.
+
+    Args:
+        label_N: a hash of each text, in the order drawn.
+        log_probability_N: log-probability of each text; NaN: not known.
+
+    Returns:
+        One log-ratio for each of the BETS.
+
+    Example:
+        >>> log_repeating(np.array([7, 7, 7], dtype=np.uint64), np.log([0.01, 0.01, 0.01])).round(2)
+        array([6.22, 7.92, 8.82])
     """
     log_p = np.maximum(at_most(log_probability_N[:-1]), RAREST)
     spread = np.abs(log_probability_N[1:] - log_probability_N[:-1])  # NaN, and so lost, where the next is not known
@@ -87,6 +135,17 @@ def log_copying(label_N: Labels, follows_N: NDArray[np.bool_]) -> Float:
     """Log-likelihood ratio, for each of the BETS, of copying against exchange, for N samples in the order laid out.
 
     `follows` marks the places at which a copy of the place before is bet on, as long as the urn still holds one.
+
+    Args:
+        label_N: a hash of each text, in the order laid out.
+        follows_N: the places at which a copy of the place before is bet on.
+
+    Returns:
+        One log-ratio for each of the BETS.
+
+    Example:
+        >>> log_copying(np.array([7, 7, 8, 8], dtype=np.uint64), np.array([False, True, False, True])).round(2)
+        array([0.41, 0.79, 1.06])
     """
     _, code_N, total_U = np.unique(label_N, return_inverse=True, return_counts=True)
     left_N = total_U[code_N] - _earlier(code_N)  # in the urn, of a place's own text, before it is taken
@@ -100,14 +159,40 @@ def log_copying(label_N: Labels, follows_N: NDArray[np.bool_]) -> Float:
 
 
 def within_requests(first: Labels, second: Labels) -> Float:
-    """`log_copying` of each choice from the choice before it in the same request, given the texts of both requests."""
+    """`log_copying` of each choice from the choice before it in the same request, given the texts of both requests.
+
+    Args:
+        first: hashes of the texts of a request, in the order of its choices.
+        second: those of the next request.
+
+    Returns:
+        One log-ratio for each of the BETS; large where choices of one request are copies.
+
+    Example:
+        >>> copies, others = np.array([1, 1, 1], dtype=np.uint64), np.array([2, 2, 2], dtype=np.uint64)
+        >>> within_requests(copies, others).round(2)
+        array([0.88, 1.67, 2.23])
+    """
     follows = np.ones(len(first) + len(second), bool)
     follows[[0, len(first)]] = False
     return log_copying(np.concatenate([first, second]), follows)
 
 
 def across_requests(first: Labels, second: Labels) -> Float:
-    """`log_copying` of each choice of the second request from the same choice of the first."""
+    """`log_copying` of each choice of the second request from the same choice of the first.
+
+    Args:
+        first: hashes of the texts of a request, in the order of its choices.
+        second: those of the next request.
+
+    Returns:
+        One log-ratio for each of the BETS; large where a seed was used again.
+
+    Example:
+        >>> texts = np.array([1, 2, 3], dtype=np.uint64)
+        >>> across_requests(texts, texts).round(2)
+        array([1.1 , 2.01, 2.63])
+    """
     both = min(len(first), len(second))
     turns = np.stack([first[:both], second[:both]], axis=1).ravel()
     label_N = np.concatenate([turns, first[both:], second[both:]])
@@ -117,7 +202,16 @@ def across_requests(first: Labels, second: Labels) -> Float:
 
 @dataclass(frozen=True)
 class CopyingEvidence:
-    """Against independent draws, over separate sets of samples: a mean over the bets and over when the fault began."""
+    """Against independent draws, over separate sets of samples: a mean over the bets and over when the fault began.
+
+    Example:
+        >>> evidence = CopyingEvidence()
+        >>> for _ in range(5):
+        ...     evidence = evidence.after(np.array([1.0, 3.0, 6.0]))
+        ...
+        >>> round(evidence.log, 1)
+        28.2
+    """
 
     looks: int = 0
     begun_R: Float = field(default_factory=lambda: np.full(len(BETS), -np.inf))  # log of the products begun so far

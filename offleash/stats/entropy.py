@@ -56,7 +56,14 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Means:
-    """One measure of R runs over the problems that all of them know: means, and what they differ by from the first."""
+    """One measure of R runs over the problems that all of them know: means, and what they differ by from the first.
+
+    Example:
+        >>> value_PR = np.array([[0.1, 0.3], [0.2, 0.5], [0.4, 0.4]] * 4)
+        >>> benchmark_P = np.array(['a'] * 6 + ['b'] * 6)
+        >>> str(means(value_PR, benchmark_P, replicates=500).direction(1))
+        'up'
+    """
 
     problems: int
     value_R: Float  # NaN: that run does not know it
@@ -74,7 +81,12 @@ class Means:
 
 @dataclass(frozen=True)
 class Square:
-    """Problems by the way of their token entropy and of their answer entropy, from the first run to another."""
+    """Problems by the way of their token entropy and of their answer entropy, from the first run to another.
+
+    Example:
+        >>> Square(1, 2, 3, 4, 5, Direction.UP, Direction.DOWN).problems
+        15
+    """
 
     up_up: int  # token entropy, then answer entropy
     up_down: int
@@ -91,7 +103,19 @@ class Square:
 
 
 def mean_of_benchmarks(value_P: Float, benchmark_P: Text) -> float:
-    """The mean over benchmarks of their means over problems."""
+    """The mean over benchmarks of their means over problems.
+
+    Args:
+        value_P: a value per problem.
+        benchmark_P: the benchmark of each problem.
+
+    Returns:
+        The mean; NaN without problems.
+
+    Example:
+        >>> mean_of_benchmarks(np.array([1.0, 1.0, 1.0, 5.0]), np.array(['a', 'a', 'a', 'b']))
+        3.0
+    """
     return float((value_P * _evened(benchmark_P)).mean()) if len(value_P) else float("nan")
 
 
@@ -103,6 +127,22 @@ def means(
     A column of NaN is a run that does not know the measure: it has no mean, and leaves out no problem. Of a few
     problems only a share has an interval; where one small benchmark weighs as much as a large one, its few problems
     decide, and it is their number that counts.
+
+    Args:
+        value_PR: the measure of each problem in each run; NaN: not known.
+        benchmark_P: the benchmark of each problem.
+        widened: pseudo-problems of the measure; default: none.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        Means and differences with their 95% intervals.
+
+    Example:
+        >>> value_PR = np.array([[0.1, 0.3], [0.2, 0.5], [0.4, 0.4]] * 4)
+        >>> benchmark_P = np.array(['a'] * 6 + ['b'] * 6)
+        >>> means(value_PR, benchmark_P, replicates=500).difference_R.round(4)
+        array([0.    , 0.1667])
     """
     known_R = ~np.isnan(value_PR).all(axis=0)
     known_P = ~np.isnan(value_PR[:, known_R]).any(axis=1) & bool(known_R.any())
@@ -122,7 +162,23 @@ def means(
 
 
 def square(token_P2: Float, answer_P2: Float, token: Direction, answer: Direction) -> Square:
-    """The four cells of problems that know both entropies in both runs, beside the ways of the means."""
+    """The four cells of problems that know both entropies in both runs, beside the ways of the means.
+
+    Args:
+        token_P2: token entropy of each problem before and after; NaN: not known.
+        answer_P2: answer entropy, likewise.
+        token: which way the mean token entropy went.
+        answer: which way the mean answer entropy went.
+
+    Returns:
+        Counts of problems.
+
+    Example:
+        >>> token_P2, answer_P2 = np.array([[1.0, 2.0], [1.0, 0.5]]), np.array([[1.0, 0.0], [1.0, 1.0]])
+        >>> cells = square(token_P2, answer_P2, Direction.UNRESOLVED, Direction.DOWN)
+        >>> cells.up_down, cells.level
+        (1, 1)
+    """
     token_P, answer_P = (value[:, 1] - value[:, 0] for value in (token_P2, answer_P2))
     known_P = ~np.isnan(token_P) & ~np.isnan(answer_P)
     sign = [np.where(np.abs(change_P) < LEVEL, 0, np.sign(change_P))[known_P] for change_P in (token_P, answer_P)]
@@ -136,6 +192,20 @@ def entropy_at_equal_n(counts: Sequence[tuple[Integer, Integer]], problems: int)
 
     Of each run the counts of answers and the problems they belong to. At equal n the bias is the same for all runs,
     and no problem is left out but those with fewer than two samples in some run.
+
+    Args:
+        counts: for each run, the counts of its answers and the row of the problem of each.
+        problems: how many problems there are.
+
+    Returns:
+        Nats per problem and run, NaN where a run has fewer than two samples; and the n of each problem.
+
+    Example:
+        >>> base = np.array([3, 1]), np.array([0, 0])
+        >>> rl = np.array([2]), np.array([0])
+        >>> value_PR, n_P = entropy_at_equal_n([base, rl], 1)
+        >>> value_PR.round(4), n_P
+        (array([[0.3466, 0.    ]]), array([2]))
     """
     total_RP = [np.bincount(problem_A, weights=count_A, minlength=problems) for count_A, problem_A in counts]
     n_P = np.min(total_RP, axis=0).astype(np.int64)
@@ -155,6 +225,18 @@ def held_by_top(tokens_H: Float, entropy_H: Float, share: float = TOP) -> Float:
     """How much of all entropy the most uncertain tokens hold, from tokens and entropy by height, lowest first.
 
     Any axes may stand before that of heights. The bin that the share ends in is taken in part, at its mean.
+
+    Args:
+        tokens_H: tokens in each bin of entropy, lowest first.
+        entropy_H: the sum of their entropies.
+        share: of tokens that are called forks.
+
+    Returns:
+        A share of all entropy; NaN where there is none.
+
+    Example:
+        >>> float(held_by_top(np.array([8.0, 2.0]), np.array([1.0, 3.0])))
+        0.75
     """
     tokens, entropy = tokens_H[..., ::-1], entropy_H[..., ::-1]
     wanted = share * tokens.sum(axis=-1, keepdims=True)
@@ -165,14 +247,41 @@ def held_by_top(tokens_H: Float, entropy_H: Float, share: float = TOP) -> Float:
 
 
 def fork_height(tokens_H: Float, step: float, share: float = TOP) -> float:
-    """The entropy (nats) from which on a token is among the most uncertain, to the step of the heights."""
+    """The entropy (nats) from which on a token is among the most uncertain, to the step of the heights.
+
+    Args:
+        tokens_H: tokens in each bin of entropy, lowest first.
+        step: the width of a bin in nats.
+        share: of tokens that are called forks.
+
+    Returns:
+        Nats; NaN without tokens.
+
+    Example:
+        >>> fork_height(np.array([8.0, 1.0, 1.0]), step=0.5)
+        0.5
+    """
     above_H = np.cumsum(tokens_H[::-1])[::-1]
     reached = np.flatnonzero(above_H >= share * above_H[0]) if above_H.size and above_H[0] > 0 else np.array([])
     return float(reached[-1] * step) if reached.size else float("nan")
 
 
 def replicate_tokens(value_PQ: Float, benchmark_P: Text, replicates: int = REPLICATES, seed: int = 0) -> Float:
-    """Sums over tokens in every replicate: problems are resampled, and all of their tokens with them."""
+    """Sums over tokens in every replicate: problems are resampled, and all of their tokens with them.
+
+    Args:
+        value_PQ: sums over the tokens of each problem.
+        benchmark_P: the benchmark of each problem.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        Sums in each replicate, B x Q.
+
+    Example:
+        >>> replicate_tokens(np.ones((6, 1)), np.array(['a'] * 6), replicates=3).round(6).ravel()
+        array([6., 6., 6.])
+    """
     return problem_sums(value_PQ, strata(benchmark_P), replicates, seed)
 
 

@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 SMOOTHING = 8  # length of the binomial that damps the alternating series
 FARTHEST = 8  # times n; beyond, the two models part for reasons no data can settle
-FEWEST = 4  # samples a problem below which the two models cannot be told from data
+FEWEST = 4  # samples per problem below which the two models cannot be distinguished by data
 LOGS = (-9.0, 18.0)  # of a and b: a rate of 1e-12 is as good as 0 here, and a = b = 6e7 as good as one rate
 SHARES = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98])  # of the unreached that never will be
 PLAUSIBLE = 1.92  # log-likelihood below the best at which a share is ruled out (5%, one degree of freedom)
@@ -29,7 +29,12 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Mixture:
-    """A beta-binomial fit: rates are 0 with chance `never`, else Beta(a, b)."""
+    """A beta-binomial fit: rates are 0 with chance `never`, else Beta(a, b).
+
+    Example:
+        >>> np.exp(Mixture(a=1.0, b=1.0, never=0.0, log_likelihood=0.0).log_miss([1, 3])).round(4)
+        array([0.5 , 0.25])
+    """
 
     a: float
     b: float
@@ -70,6 +75,17 @@ def good_toulmin(frequencies_J: ArrayLike, factor: float = 2.0) -> float:
 
     t = factor - 1; `frequencies_J[j-1]` is f_j, the problems with j correct samples; at factor 2 the smoothing is
     Bin(8, 1/2) (Good & Toulmin 1956; Efron & Thisted 1976). NaN outside 1 <= factor <= 2, where the series is unstable.
+
+    Args:
+        frequencies_J: problems with 1, 2, 3, ... correct samples.
+        factor: by which n grows, 1 to 2.
+
+    Returns:
+        The expected number; NaN outside 1 <= factor <= 2.
+
+    Example:
+        >>> round(good_toulmin([5, 3, 1]), 4)
+        2.9414
     """
     t = factor - 1.0
     if not 0.0 <= t <= 1.0:
@@ -99,7 +115,21 @@ def good_toulmin_weights(frequencies: int, t: float = 1.0) -> Floats:
 
 
 def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> Forecast:
-    """Coverage at budgets up to 8n, n being the fewest samples of any problem that has some."""
+    """Coverage at budgets up to 8n, n being the fewest samples of any problem that has some.
+
+    Args:
+        drawn_P: samples of each problem.
+        correct_P: correct ones among them.
+        budgets_K: the budgets to forecast.
+
+    Returns:
+        A range of coverage at each budget, NaN beyond 8n, and notes on what it rests on.
+
+    Example:
+        >>> ahead = forecast([16] * 6, [0, 0, 1, 2, 5, 16], [16, 32])
+        >>> round(ahead.observed, 2), ahead.low_K.round(2), ahead.high_K.round(2)
+        (0.67, array([0.67, 0.67]), array([0.67, 0.86]))
+    """
     drawn, correct = np.asarray(drawn_P, dtype=np.int64), np.asarray(correct_P, dtype=np.int64)
     budgets = np.atleast_1d(np.asarray(budgets_K, dtype=np.int64))
     drawn, correct, left_out = drawn[drawn > 0], correct[drawn > 0], int(np.count_nonzero(drawn <= 0))
@@ -110,7 +140,7 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
     n, unreached = int(drawn.min()), correct == 0
     if drawn.max() > n:
         notes.append(
-            f"samples a problem differ ({n} to {drawn.max()}): n is the smallest, each problem goes on from its own"
+            f"samples per problem differ ({n} to {drawn.max()}): n is the smallest, each problem continues from its own"
         )
     fits: tuple[Mixture, ...] = ()
     newly = np.nan
@@ -123,7 +153,7 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
         bounds = [np.zeros(budgets.size), _rule_of_three(drawn, budgets)]
     elif n < FEWEST:
         newly = _newly(correct)
-        notes.append(f"{n} samples a problem do not tell how rates spread: a forecast needs {FEWEST}")
+        notes.append(f"{n} samples per problem do not show how rates spread: a forecast needs {FEWEST}")
         bounds = [np.where(budgets <= n, _coverage(drawn, correct, budgets), np.nan)]
     else:
         newly = _newly(correct)
@@ -197,10 +227,8 @@ def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, ...]:
     for share in SHARES * float(np.mean(correct_P == 0)):
         mixture = _fit(cases, float(share), starts)
         fits.append(mixture)
-        starts = [
-            [np.log(mixture.a), np.log(mixture.b)],
-            starts[-1],
-        ]  # the next share's fit is near; a and b share a ridge
+        # the next share's fit is near; a and b share a ridge, so the last start is tried again too
+        starts = [[np.log(mixture.a), np.log(mixture.b)], starts[-1]]
     best = max(fit.log_likelihood for fit in fits)
     return tuple(fit for fit in fits if fit.log_likelihood >= best - PLAUSIBLE)
 

@@ -34,7 +34,20 @@ class GuessFloor:
 
 
 def guess_test(drawn_P: ArrayLike, correct_P: ArrayLike, floor_P: ArrayLike) -> Floats:
-    """One-sided p-value of c correct among n against Binomial(n, floor); NaN without samples or without a floor."""
+    """One-sided p-value of c correct among n against Binomial(n, floor); NaN without samples or without a floor.
+
+    Args:
+        drawn_P: samples of each problem.
+        correct_P: correct ones among them.
+        floor_P: the chance that a blind guess is right.
+
+    Returns:
+        A p-value per problem; small: more often right than guesses are.
+
+    Example:
+        >>> guess_test(100, [1, 30, 5], [0.01, 0.25, 0.0]).round(4)
+        array([0.634 , 0.1495,    nan])
+    """
     n, c, floor = np.broadcast_arrays(
         np.asarray(drawn_P, dtype=np.int64), np.asarray(correct_P, dtype=np.int64), np.asarray(floor_P, np.float64)
     )
@@ -44,7 +57,20 @@ def guess_test(drawn_P: ArrayLike, correct_P: ArrayLike, floor_P: ArrayLike) -> 
 
 
 def guess_support(p_P: ArrayLike, reached_P: ArrayLike, alpha: float = 0.05) -> Flags:
-    """Reached, but not above the guess floor; a problem without a floor (p NaN) cannot be told and is False."""
+    """Reached, but not above the guess floor; a problem without a floor (p NaN) cannot be tested and is False.
+
+    Args:
+        p_P: p-values of `guess_test`.
+        reached_P: whether each problem was reached.
+        alpha: the level of the test.
+
+    Returns:
+        One flag per problem.
+
+    Example:
+        >>> guess_support([0.6, 0.001, np.nan], [True, True, True])
+        array([ True, False, False])
+    """
     p = np.asarray(p_P, dtype=np.float64)
     return np.asarray(np.asarray(reached_P, dtype=np.bool_) & (p > alpha))
 
@@ -67,6 +93,26 @@ def guess_floor(
     any run; `gold_P`: code of the reference answer, -1 if unknown, accepted too. Problems that accept a common answer
     count as having the same gold. Only wrong answers are borrowed: problems that are solved would dilute the floor.
     With m options a uniform guesser's floor is then 1/(m-1), not 1/m: where options are few, give the floor instead.
+
+    Args:
+        problem_A: the problem of each (problem, answer) pair of the run.
+        answer_A: the code of its answer, shared over problems; -1: none was read.
+        count_A: how often it was given.
+        correct_A: whether it was judged correct.
+        wrong_A: whether it was judged wrong.
+        problems: how many problems there are.
+        accepted_problem: problems of the pairs that any run had right.
+        accepted_answer: their answers.
+        gold_P: the code of the reference answer of each problem.
+
+    Returns:
+        Floor, rank p-value and number of problems compared with, per problem.
+
+    Example:
+        >>> # problem 0 accepts answer 7, which a quarter of the wrong answers to problem 1 are
+        >>> right, wrong = [True, False, False], [False, True, True]
+        >>> guess_floor([0, 1, 1], [7, 7, 8], [10, 1, 3], right, wrong, 2, [0], [7]).floor_P
+        array([0.25,  nan])
     """
     from scipy.sparse import csr_array  # only runs that keep answers pay for it
 

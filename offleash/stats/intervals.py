@@ -15,14 +15,21 @@ from offleash.stats.binomials import Float, Integer
 
 REPLICATES = 10_000
 LEVEL = 0.95
-_BLOCK_BYTES = 64 << 20
+_BLOCK_BYTES = 64 << 20  # of weights held at a time: 838 problems at 10,000 replicates
 _LARGE = 100  # problems in a stratum from which Exp(1) weights serve
-LEAST_SHAPE = 0.25
+LEAST_SHAPE = 0.25  # 1 - 2/n is 0 or less for n <= 2; below a quarter one weight takes all in most replicates
 _SMALL = 5  # problems below which a stratum cannot show its own spread
 
 
 @dataclass(frozen=True)
 class Interval:
+    """A confidence interval; both ends are NaN where there is none.
+
+    Example:
+        >>> Interval(0.25, np.nan).to_json()
+        [0.25, None]
+    """
+
     low: float
     high: float
 
@@ -34,7 +41,24 @@ class Interval:
 def replicate_sums(
     value_PQ: Float, pseudo_XQ: Float, stratum_P: Integer, replicates: int = REPLICATES, seed: int = 0
 ) -> Float:
-    """Weighted sums of Q columns over the problems and X pseudo-problems in each of B replicates."""
+    """Weighted sums of Q columns over the problems and X pseudo-problems in each of B replicates.
+
+    Args:
+        value_PQ: Q columns of P problems.
+        pseudo_XQ: the same columns of X pseudo-problems.
+        stratum_P: the stratum (benchmark) of each problem, as codes.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        The sums, B x Q.
+
+    Example:
+        >>> value_PQ = np.array([[1.0], [0.0], [1.0], [1.0], [0.0], [1.0]])
+        >>> stratum_P = np.zeros(6, dtype=np.int64)
+        >>> round(float(replicate_sums(value_PQ, REACHED_OR_NOT[:, :1], stratum_P, replicates=1000).mean()), 1)
+        4.5
+    """
     sums_BQ = problem_sums(value_PQ, stratum_P, replicates, seed)
     return np.asarray(sums_BQ + pseudo_weights(len(pseudo_XQ), len(value_PQ), replicates, seed) @ pseudo_XQ)
 
@@ -46,6 +70,22 @@ def problem_sums(value_PQ: Float, stratum_P: Integer, replicates: int = REPLICAT
     unbiased one. With Exp(1), the textbook's choice, it is short by (n-1)/(n+1), which matters in small strata; from a
     hundred problems on the two are the same for all purposes, and Exp(1) is cheaper.
     The same seed gives the same weights, so that statistics of the same problems are paired.
+
+    Args:
+        value_PQ: Q columns of P problems.
+        stratum_P: the stratum (benchmark) of each problem, as codes.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        The sums, B x Q.
+
+    Example:
+        >>> value_PQ = np.array([[1.0], [0.0], [1.0], [1.0], [0.0], [1.0]])
+        >>> stratum_P = np.zeros(6, dtype=np.int64)
+        >>> sums_BQ = problem_sums(value_PQ, stratum_P, replicates=1000)
+        >>> sums_BQ.shape, round(float(sums_BQ.mean()), 1)
+        ((1000, 1), 4.0)
     """
     problems, columns = value_PQ.shape
     pooled = _pooled(stratum_P).tobytes()
@@ -86,12 +126,37 @@ def _all_weights(problems: int, pooled: bytes, replicates: int, seed: int) -> Fl
 
 
 def gamma_shape(problems: int) -> float:
-    """The shape of the weights of so many problems."""
+    """The shape of the weights of so many problems.
+
+    Args:
+        problems: how many are resampled.
+
+    Returns:
+        The shape; 1 is the exponential distribution.
+
+    Example:
+        >>> gamma_shape(10), gamma_shape(500)
+        (0.8, 1.0)
+    """
     return 1.0 if problems >= _LARGE else max(1 - 2 / problems, LEAST_SHAPE)
 
 
 def pseudo_weights(pseudo: int, problems: int, replicates: int = REPLICATES, seed: int = 0) -> Float:
-    """Gamma(1/2) weights of pseudo-problems, one a cell of the table; without them an observed zero has no width."""
+    """Gamma(1/2) weights of pseudo-problems, one per cell of the table; without them an observed zero has no width.
+
+    Args:
+        pseudo: pseudo-problems.
+        problems: problems beside them; part of the seed, so that other problems get other weights.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        The weights, B x X.
+
+    Example:
+        >>> pseudo_weights(4, 100, replicates=2).shape
+        (2, 4)
+    """
     return np.random.default_rng([seed, problems, pseudo]).standard_gamma(0.5, (replicates, pseudo))
 
 
@@ -99,6 +164,19 @@ def percentile_intervals(replicate_BQ: Float, estimate_Q: Float, level: float = 
     """Percentile interval of every column, widened to hold its estimate; NaN replicates (0/0) are left out.
 
     Holding the estimate puts the lower end of NDR at 0 when E = 0 and the upper end of SRR at 1 when S = 0.
+
+    Args:
+        replicate_BQ: Q statistics in B replicates.
+        estimate_Q: their estimates.
+        level: of the intervals.
+
+    Returns:
+        One Interval per column; NaN ends where the estimate is NaN.
+
+    Example:
+        >>> interval = percentile_intervals(np.arange(1001.0)[:, None], np.array([500.0]))[0]
+        >>> round(interval.low, 6), round(interval.high, 6)
+        (25.0, 975.0)
     """
     tails = [(1 - level) / 2, (1 + level) / 2]
     ends_2Q = np.full((2, replicate_BQ.shape[1]), np.nan)
@@ -124,6 +202,21 @@ def simultaneous_band(
     """Ends of a band that holds the whole curve at once with the given confidence (max-t), clipped to its range.
 
     Pointwise intervals hold together only three times in four.
+
+    Args:
+        replicate_BK: the curve in B replicates.
+        estimate_K: the curve.
+        within: the least and the largest value it can have.
+        level: of the band.
+
+    Returns:
+        Lower and upper ends, K each.
+
+    Example:
+        >>> replicate_BK = np.random.default_rng(0).normal(0.5, 0.1, (1000, 3))
+        >>> low_K, high_K = simultaneous_band(replicate_BK, np.full(3, 0.5), (0.0, 1.0))
+        >>> bool((low_K < 0.3).all()), bool((high_K > 0.7).all())
+        (True, True)
     """
     center_K, spread_K = replicate_BK.mean(axis=0), replicate_BK.std(axis=0)
     moving_K = spread_K > 0
@@ -152,12 +245,37 @@ def _pooled(stratum_P: Integer) -> Integer:
 
 
 def strata(label_P: NDArray[np.str_] | Sequence[str]) -> Integer:
-    """Codes 0, 1, ... of the labels (benchmarks)."""
+    """Codes 0, 1, ... of the labels (benchmarks).
+
+    Args:
+        label_P: a label per problem.
+
+    Returns:
+        Codes in the order of the sorted labels.
+
+    Example:
+        >>> strata(['b', 'a', 'b'])
+        array([1, 0, 1])
+    """
     return np.unique(np.asarray(label_P), return_inverse=True)[1].astype(np.int64)
 
 
 def wilson(successes: float, total: float, level: float = LEVEL) -> Interval:
-    """Wilson's score interval for a bare proportion, where the problems behind it are not known."""
+    """Wilson's score interval for a bare proportion, where the problems behind it are not known.
+
+    Args:
+        successes: how many.
+        total: of how many.
+        level: of the interval.
+
+    Returns:
+        The interval; NaN ends where the total is 0.
+
+    Example:
+        >>> interval = wilson(8, 10)
+        >>> round(interval.low, 4), round(interval.high, 4)
+        (0.4902, 0.9433)
+    """
     from scipy.special import ndtri
 
     if total <= 0:
@@ -184,7 +302,20 @@ class Estimate:
 
 
 def share_of(value_P: Float, stratum_P: Integer) -> Estimate:
-    """A share of problems, with the two pseudo-problems that keep its interval from having no width."""
+    """A share of problems, with the two pseudo-problems that keep its interval from having no width.
+
+    Args:
+        value_P: 1 or 0 per problem.
+        stratum_P: the stratum (benchmark) of each problem, as codes.
+
+    Returns:
+        The share and its 95% interval.
+
+    Example:
+        >>> share = share_of(np.array([1.0, 1.0, 0.0, 1.0]), np.zeros(4, dtype=np.int64))
+        >>> share.value, share.interval.high < 1
+        (0.75, True)
+    """
     columns_P2 = np.stack([value_P, np.ones_like(value_P)], axis=1)
     sums_B2 = replicate_sums(columns_P2, REACHED_OR_NOT, stratum_P)
     mean = float(value_P.mean())
@@ -192,7 +323,20 @@ def share_of(value_P: Float, stratum_P: Integer) -> Estimate:
 
 
 def mean_of(value_P: Float, stratum_P: Integer, least: float = 0.0) -> Estimate:
-    """A mean over the problems where the value, at least `least`, is known; no interval where they are few."""
+    """A mean over the problems where the value, at least `least`, is known; no interval where they are few.
+
+    Args:
+        value_P: a value per problem; NaN: not known.
+        stratum_P: the stratum (benchmark) of each problem, as codes.
+        least: the smallest value that is possible.
+
+    Returns:
+        The mean and its 95% interval, NaN where fewer than FEW problems are known.
+
+    Example:
+        >>> mean_of(np.array([1.0, 3.0, np.nan]), np.zeros(3, dtype=np.int64)).value
+        2.0
+    """
     known_P = ~np.isnan(value_P)
     value_Q, ends = ratios(value_P[:, None], known_P[:, None].astype(np.float64), stratum_P)
     return Estimate(float(value_Q[0]), clipped(ends[0], least))
@@ -203,14 +347,37 @@ NONE = Interval(np.nan, np.nan)
 
 
 def clipped(ends: Interval, least: float = -np.inf, most: float = np.inf) -> Interval:
-    """An interval cut off where its measure ends; one that is not known stays so."""
+    """An interval cut off where its measure ends; one that is not known stays so.
+
+    Args:
+        ends: an interval.
+        least: the smallest value that is possible.
+        most: the largest.
+
+    Returns:
+        The interval within them.
+
+    Example:
+        >>> clipped(Interval(-0.2, 0.5), 0.0, 1.0)
+        Interval(low=0.0, high=0.5)
+    """
     return Interval(*(float(np.clip(end, least, most)) for end in (ends.low, ends.high)))
 
 
 def effective(weight_P: ArrayLike) -> Float:
-    """How many equally weighing problems would tell as much of the spread of a weighted mean (Satterthwaite 1946).
+    """How many equally weighing problems would show as much of the spread of a weighted mean (Satterthwaite 1946).
 
     Along the first axis; 0 where nothing weighs.
+
+    Args:
+        weight_P: a weight per problem, along the first axis.
+
+    Returns:
+        A number of problems that weigh the same.
+
+    Example:
+        >>> float(effective(np.array([1.0, 1.0, 1.0, 0.0])))
+        3.0
     """
     square_P = np.asarray(weight_P, dtype=np.float64) ** 2
     above, below = square_P.sum(axis=0) ** 2, (square_P**2).sum(axis=0)
@@ -222,10 +389,26 @@ def student(
 ) -> list[Interval]:
     """Percentile intervals of few problems made wider about their values, by Student's t over the normal quantile.
 
-    The bootstrap has the spread of a mean right on average, and no room for how little few problems tell of it. Where
-    few problems differ at all, all of them one way by chance, a percentile cannot pass 0: no end is nearer than t
-    standard deviations of the replicates. `problems` are those that have a part in each of the Q values; where they
-    were resampled `among` more of them, weights that are right for all are too even for these.
+    The bootstrap has the spread of a mean right on average, and makes no allowance for how little a few problems show
+    of it. Where few problems differ at all, all of them one way by chance, a percentile cannot pass 0: no end is nearer
+    than t standard deviations of the replicates. `problems` are those that have a part in each of the Q values; where
+    they were resampled `among` more of them, weights that are right for all are too even for these.
+
+    Args:
+        ends: percentile intervals of Q values.
+        value_Q: the values.
+        value_BQ: the values in the replicates.
+        problems: how many have a part in each value.
+        among: how many were resampled; default: the same.
+
+    Returns:
+        Wider intervals about the same values.
+
+    Example:
+        >>> value_BQ = np.random.default_rng(0).normal(0.0, 1.0, (4000, 1))
+        >>> wide = student([Interval(-1.96, 1.96)], np.array([0.0]), value_BQ, problems=5)[0]
+        >>> round(wide.low, 1), round(wide.high, 1)
+        (-2.8, 2.8)
     """
     from scipy.special import ndtri, stdtrit
 
@@ -255,6 +438,21 @@ def ratios(
 
     No interval where fewer than FEW problems, counted by how much they weigh, have a part in a ratio: they do not show
     how others differ. Of somewhat more it is as wide as their number asks for (Student's t).
+
+    Args:
+        above_PQ: numerators of P problems; NaN: not known.
+        below_PQ: denominators.
+        stratum_P: the stratum (benchmark) of each problem, as codes.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        The ratios of the sums, NaN for 0/0, and their 95% intervals.
+
+    Example:
+        >>> estimate_Q, ends = ratios(np.arange(10.0)[:, None], np.ones((10, 1)), np.zeros(10, dtype=np.int64))
+        >>> estimate_Q, ends[0].low < 4.5 < ends[0].high
+        (array([4.5]), True)
     """
     known_PQ = np.isfinite(above_PQ) & (below_PQ > 0)
     top_PQ, bottom_PQ = np.where(known_PQ, above_PQ, 0.0), np.where(known_PQ, below_PQ, 0.0)

@@ -39,7 +39,20 @@ class WeighedMass:
 
 
 def log_sums(log_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Float:
-    """For each problem the log of the sum of exp: no overflow, minus infinity where there is nothing."""
+    """For each problem the log of the sum of exp: no overflow, minus infinity where there is nothing.
+
+    Args:
+        log_S: logs.
+        problem_S: the row of the problem, 0 to problems-1, of each.
+        problems: how many problems there are.
+
+    Returns:
+        One log per problem.
+
+    Example:
+        >>> np.exp(log_sums(np.log([0.1, 0.2, 0.5]), [0, 0, 1], 3)).round(4)
+        array([0.3, 0.5, 0. ])
+    """
     value_S, place_S = np.asarray(log_S, dtype=np.float64), np.asarray(problem_S, dtype=np.int64)
     top_P = np.full(problems, -np.inf)
     np.maximum.at(top_P, place_S, value_S)
@@ -51,7 +64,20 @@ def log_sums(log_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Float:
 
 
 def distinct_mass(log_other_Y: ArrayLike, problem_Y: ArrayLike, problems: int) -> Float:
-    """The mass of different completions under a model: of right ones, a certain lower bound on its chance."""
+    """The mass of different completions under a model: of right ones, a certain lower bound on its chance.
+
+    Args:
+        log_other_Y: log-probability of each distinct completion under the model.
+        problem_Y: the row of its problem.
+        problems: how many problems there are.
+
+    Returns:
+        A probability per problem.
+
+    Example:
+        >>> distinct_mass(np.log([0.1, 0.2]), [0, 0], 2).round(4)
+        array([0.3, 0. ])
+    """
     return np.asarray(np.exp(np.minimum(log_sums(log_other_Y, problem_Y, problems), 0.0)))
 
 
@@ -65,6 +91,20 @@ def weighed_mass(
     is Markov's inequality: a mean of nonnegative weights exceeds 20 times what it estimates at most once in 20:
     of all draws, not of those that were chosen because they succeeded.
     A sample that one of the laws excludes weighs nothing, which can only lower the estimate.
+
+    Args:
+        log_other_S: log-probability of each correct sample under the model whose mass is estimated.
+        log_finder_S: under the model that drew it.
+        problem_S: the row of its problem.
+        drawn_P: all samples that the finder drew of each problem.
+
+    Returns:
+        The estimate per problem, how many samples carry it, and a 95% lower bound.
+
+    Example:
+        >>> mass = weighed_mass(np.log([0.01, 0.01]), np.log([0.1, 0.1]), [0, 0], [4])
+        >>> mass.estimate_P.round(4), mass.effective_P.round(4)
+        (array([0.05]), array([2.]))
     """
     other_S, finder_S = (np.asarray(log_p, dtype=np.float64) for log_p in (log_other_S, log_finder_S))
     n_P = np.asarray(drawn_P, dtype=np.float64)
@@ -85,6 +125,20 @@ def mass_of_both(
 
     The balance heuristic (Veach and Guibas 1995): unbiased, and never far worse than q's own samples alone. For
     problems that were not chosen by what came out.
+
+    Args:
+        log_q_S: log-probability of each correct sample of both runs under q.
+        log_pi_S: under pi.
+        problem_S: the row of its problem.
+        drawn_q_P: samples of each problem drawn from q.
+        drawn_pi_P: samples drawn from pi.
+
+    Returns:
+        A probability per problem; NaN where nothing was drawn.
+
+    Example:
+        >>> mass_of_both(np.log([0.5, 0.5]), np.log([0.5, 0.5]), [0, 0], [2], [2]).round(4)
+        array([0.5])
     """
     q_S, pi_S = (np.asarray(log_p, dtype=np.float64) for log_p in (log_q_S, log_pi_S))
     place_S = np.asarray(problem_S, dtype=np.int64)
@@ -98,7 +152,19 @@ def mass_of_both(
 
 
 def chance_within(low_P: ArrayLike, k: int) -> Float:
-    """The chance that k samples show what has at least this probability."""
+    """The chance that k samples show what has at least this probability.
+
+    Args:
+        low_P: probabilities of a correct sample.
+        k: samples.
+
+    Returns:
+        1 - (1-p)^k, per problem.
+
+    Example:
+        >>> chance_within([0.5, 0.001], 2).round(4)
+        array([0.75 , 0.002])
+    """
     p_P = np.clip(np.asarray(low_P, dtype=np.float64), 0.0, 1.0)
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(k * np.log1p(-p_P)))
@@ -108,13 +174,37 @@ def trusted_bound(bound_P: ArrayLike, mass: WeighedMass) -> Float:
     """What readings rest on: the certain bound, or the 95% one where more than one or two samples carry it.
 
     A problem that was chosen because a rare success came has few of them, and then the 95% bound does not hold.
+
+    Args:
+        bound_P: certain lower bounds (`distinct_mass`).
+        mass: estimates with their 95% bounds (`weighed_mass`).
+
+    Returns:
+        A lower bound per problem.
+
+    Example:
+        >>> mass = WeighedMass(np.array([0.4, 0.4]), np.array([9.0, 1.5]), np.array([0.02, 0.02]))
+        >>> trusted_bound([0.001, 0.001], mass)
+        array([0.02 , 0.001])
     """
     certain_P = np.asarray(bound_P, dtype=np.float64)
     return np.where(mass.effective_P >= ENOUGH, np.fmax(certain_P, np.nan_to_num(mass.low_P)), certain_P)
 
 
 def reach(low_P: ArrayLike, k: int) -> list[Reach]:
-    """What lower bounds on a model's chance say of problems that k of its samples did not reach."""
+    """What lower bounds on a model's chance say of problems that k of its samples did not reach.
+
+    Args:
+        low_P: lower bounds on the model's chance.
+        k: samples that did not reach the problem.
+
+    Returns:
+        One reading per problem.
+
+    Example:
+        >>> [str(reading) for reading in reach([0.5, 0.02, 0.0], 8)]
+        ['missed', 'within reach', 'cannot tell']
+    """
     bound_P = np.nan_to_num(np.asarray(low_P, dtype=np.float64))
     missed_P, within_P = bound_P > epsilon(k), chance_within(bound_P, k) >= ZETA
     return [
@@ -124,7 +214,20 @@ def reach(low_P: ArrayLike, k: int) -> list[Reach]:
 
 
 def problem_means(value_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Float:
-    """The mean over each problem's samples; NaN where it has none."""
+    """The mean over each problem's samples; NaN where it has none.
+
+    Args:
+        value_S: a value per sample.
+        problem_S: the row of its problem.
+        problems: how many problems there are.
+
+    Returns:
+        One mean per problem.
+
+    Example:
+        >>> problem_means([1.0, 3.0, 5.0], [0, 0, 1], 3)
+        array([ 2.,  5., nan])
+    """
     place_S = np.asarray(problem_S, dtype=np.int64)
     count_P = np.bincount(place_S, minlength=problems)
     sum_P = np.bincount(place_S, np.asarray(value_S, dtype=np.float64), minlength=problems)
@@ -132,7 +235,19 @@ def problem_means(value_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Fl
 
 
 def equal_weights(problem_T: ArrayLike, group_T: ArrayLike) -> Float:
-    """Weights of traces by which every problem of a group weighs the same, however many traces it has."""
+    """Weights of traces by which every problem of a group weighs the same, however many traces it has.
+
+    Args:
+        problem_T: the problem of each trace.
+        group_T: the group of each trace.
+
+    Returns:
+        One weight per trace.
+
+    Example:
+        >>> equal_weights([0, 0, 1], [0, 0, 0])
+        array([0.5, 0.5, 1. ])
+    """
     pair = np.stack([np.asarray(problem_T, dtype=np.int64), np.asarray(group_T, dtype=np.int64)])
     _, place_T, count = np.unique(pair, axis=1, return_inverse=True, return_counts=True)
     return np.asarray(1.0 / count[place_T.ravel()])
@@ -143,6 +258,18 @@ def matched_weights(tokens_T: ArrayLike, group_T: ArrayLike, weight_T: ArrayLike
 
     Strata are quantiles of all lengths; a stratum in which some group has no trace weighs nothing in any. All zero
     where the groups share no stratum or a group has fewer than two traces.
+
+    Args:
+        tokens_T: the length of each trace.
+        group_T: its group.
+        weight_T: its weight before matching.
+
+    Returns:
+        One weight per trace.
+
+    Example:
+        >>> matched_weights([10, 20, 30, 10, 10, 30], [0, 0, 0, 1, 1, 1], np.ones(6)).round(3)
+        array([0.5 , 0.25, 0.25, 0.25, 0.25, 0.5 ])
     """
     length_T, weights_T = np.asarray(tokens_T, dtype=np.float64), np.asarray(weight_T, dtype=np.float64)
     _, place_T, size_G = np.unique(np.asarray(group_T), return_inverse=True, return_counts=True)
@@ -160,6 +287,20 @@ def matched_weights(tokens_T: ArrayLike, group_T: ArrayLike, weight_T: ArrayLike
 
 
 def by_problem(value_T: ArrayLike, weight_T: ArrayLike, problem_T: NDArray[np.int64], problems: int) -> Float:
-    """Weighted sums of traces per problem."""
+    """Weighted sums of traces per problem.
+
+    Args:
+        value_T: a value per trace.
+        weight_T: its weight.
+        problem_T: the row of its problem.
+        problems: how many problems there are.
+
+    Returns:
+        One sum per problem.
+
+    Example:
+        >>> by_problem([1.0, 2.0, 3.0], [1.0, 0.5, 1.0], np.array([0, 0, 1]), 2)
+        array([2., 3.])
+    """
     value, weight = np.asarray(value_T, dtype=np.float64), np.asarray(weight_T, dtype=np.float64)
     return np.bincount(problem_T, value * weight, minlength=problems).astype(np.float64)

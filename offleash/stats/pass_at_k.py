@@ -18,8 +18,17 @@ def pass_at_k(drawn: ArrayLike, correct: ArrayLike, k: ArrayLike) -> Float:
 
     Unbiased (Chen et al., arXiv:2107.03374).
 
-    >>> ol.pass_at_k([8, 8], [0, 2], 4)
-    array([0.        , 0.78571429])
+    Args:
+        drawn: samples n of each problem.
+        correct: correct ones c among them.
+        k: the budget.
+
+    Returns:
+        1 - C(n-c, k)/C(n, k), broadcast over the arguments: the unbiased estimator of arXiv:2107.03374.
+
+    Example:
+        >>> ol.pass_at_k([8, 8], [0, 2], 4)
+        array([0.        , 0.78571429])
     """
     with np.errstate(invalid="ignore"):
         return 0.0 - np.expm1(log_miss(drawn, correct, k))
@@ -29,6 +38,18 @@ def pass_at_k_prefix(drawn: ArrayLike, first: ArrayLike, k: ArrayLike) -> Float:
     """Whether any of the first `k` samples in index order is correct; `first` is the first success, -1 for none.
 
     The curves of arXiv:2507.14843 are made this way; `pass_at_k` has the smaller variance.
+
+    Args:
+        drawn: samples of each problem.
+        first: index of its first correct sample; -1: none.
+        k: the budget.
+
+    Returns:
+        1 or 0; NaN for k > drawn.
+
+    Example:
+        >>> pass_at_k_prefix(8, [0, 5, -1], 4)
+        array([1., 0., 0.])
     """
     first_, k_ = np.asarray(first), np.asarray(k)
     hit = (first_ >= 0) & (first_ < k_)
@@ -42,28 +63,86 @@ def log_miss_stopped(
 
     A record that stopped on sample N with m successes is inverse sampling: its last sample is a success by design,
     so the estimate is C(N-1-k, m-1)/C(N-1, m-1); one that ran out of budget is a plain record. NaN for k > budget.
+
+    Args:
+        drawn: samples of each record: N where it stopped.
+        correct: correct ones: m where it stopped.
+        stopped: whether it ended at its m-th success.
+        budget: the samples it would have had otherwise.
+        k: the budget of the estimate.
+
+    Returns:
+        The logs, broadcast over the arguments.
+
+    Example:
+        >>> # the second success came on sample 5; beside it a record that ran to its budget of 8
+        >>> np.exp(log_miss_stopped([5, 8], [2, 1], [True, False], 8, 2)).round(4)
+        array([0.5 , 0.75])
     """
     n, c, stop = np.asarray(drawn), np.asarray(correct), np.asarray(stopped, dtype=bool)
     k_ = np.asarray(k)
+    # Inverse binomial sampling (Haldane 1945). Given the stop on sample N, the other m-1 successes are a uniform choice
+    # of the N-1 places before it: without its last sample the record is a plain one of N-1 samples and m-1 successes.
+    # Keeping the last sample would count a success that had to come: p = .05 would read too high.
     log = log_miss(n - stop, c - stop, k_)
     beyond = stop & (k_ > n - stop) & (k_ <= np.asarray(budget))  # a stopped record cannot miss that often
     return np.where(beyond, -np.inf, log)
 
 
 def pass_hat_k(drawn: ArrayLike, correct: ArrayLike, k: ArrayLike) -> Float:
-    """pass^k: chance that all of `k` draws without replacement are correct."""
+    """pass^k: chance that all of `k` draws without replacement are correct.
+
+    Args:
+        drawn: samples n of each problem.
+        correct: correct ones c among them.
+        k: the budget.
+
+    Returns:
+        C(c, k)/C(n, k); NaN for k > n.
+
+    Example:
+        >>> pass_hat_k(10, [0, 5, 10], 2).round(4)
+        array([0.    , 0.2222, 1.    ])
+    """
     n, c = np.asarray(drawn), np.asarray(correct)
     return np.exp(log_miss(n, n - c, k))
 
 
 def g_pass_at_k(drawn: ArrayLike, correct: ArrayLike, k: int, tau: float) -> Float:
-    """G-Pass@k: chance that at least a share `tau` of `k` draws without replacement are correct (arXiv:2412.13147)."""
+    """G-Pass@k: chance that at least a share `tau` of `k` draws without replacement are correct (arXiv:2412.13147).
+
+    Args:
+        drawn: samples n of each problem.
+        correct: correct ones c among them.
+        k: the budget.
+        tau: the share of the k that must be correct.
+
+    Returns:
+        The chance; NaN for k > n.
+
+    Example:
+        >>> g_pass_at_k(10, [0, 5, 10], 4, 0.5).round(4)
+        array([0.    , 0.7381, 1.    ])
+    """
     least = max(1, int(np.ceil(tau * k - 1e-9)))
     return _at_least(drawn, correct, k, np.array([least]))[..., 0]
 
 
 def mg_pass_at_k(drawn: ArrayLike, correct: ArrayLike, k: int) -> Float:
-    """mG-Pass@k: G-Pass@k averaged over the shares above one half (arXiv:2412.13147)."""
+    """mG-Pass@k: G-Pass@k averaged over the shares above one half (arXiv:2412.13147).
+
+    Args:
+        drawn: samples n of each problem.
+        correct: correct ones c among them.
+        k: the budget.
+
+    Returns:
+        The mean; NaN for k > n.
+
+    Example:
+        >>> mg_pass_at_k(10, [0, 5, 10], 4).round(4)
+        array([0.    , 0.1429, 1.    ])
+    """
     least = np.arange(int(np.ceil(k / 2)) + 1, k + 1)
     if not least.size:  # no share lies above one half of a single draw
         return np.where(np.asarray(drawn) >= k, 0.0, np.nan) + 0.0 * np.asarray(correct)
@@ -72,14 +151,39 @@ def mg_pass_at_k(drawn: ArrayLike, correct: ArrayLike, k: int) -> Float:
 
 
 def cover_at(drawn: ArrayLike, correct: ArrayLike, tau: float) -> float:
-    """Cover@tau: share of the problems whose rate is at least `tau` (arXiv:2510.08325)."""
+    """Cover@tau: share of the problems whose rate is at least `tau` (arXiv:2510.08325).
+
+    Args:
+        drawn: samples n of each problem.
+        correct: correct ones c among them.
+        tau: the rate.
+
+    Returns:
+        The share; NaN where no problem has samples.
+
+    Example:
+        >>> cover_at(10, [0, 5, 10], 0.5)
+        0.6666666666666666
+    """
     n, c = np.broadcast_arrays(np.asarray(drawn, dtype=np.float64), np.asarray(correct))
     n, c = n[n > 0], c[n > 0]  # a problem without samples has no rate
     return float(np.mean(c >= tau * n - 1e-9)) if n.size else float("nan")
 
 
 def avg_at_k(drawn: ArrayLike, correct: ArrayLike) -> Float:
-    """avg@k: share of the samples of each problem that are correct; NaN where none was drawn."""
+    """avg@k: share of the samples of each problem that are correct; NaN where none was drawn.
+
+    Args:
+        drawn: samples n of each problem.
+        correct: correct ones c among them.
+
+    Returns:
+        The rates.
+
+    Example:
+        >>> avg_at_k([10, 0], [3, 0])
+        array([0.3, nan])
+    """
     n, c = np.asarray(drawn, dtype=np.float64), np.asarray(correct, dtype=np.float64)
     rate: Float = np.full(np.broadcast(n, c).shape, np.nan)
     np.divide(c, n, out=rate, where=n > 0)
@@ -90,6 +194,19 @@ def max_at_k(score_S: ArrayLike, problem_S: ArrayLike, problems: int, k: int) ->
     """max@k: expected best score of `k` draws without replacement, for each problem; NaN where fewer were drawn.
 
     `problem_S` is the row (0 to problems-1) that each of the S scores belongs to.
+
+    Args:
+        score_S: the score of each sample.
+        problem_S: the row of its problem.
+        problems: how many problems there are.
+        k: the budget.
+
+    Returns:
+        One expectation per problem.
+
+    Example:
+        >>> max_at_k([0, 1, 1, 0, 1], [0, 0, 0, 0, 0], 1, 2)
+        array([0.9])
     """
     score, problem = np.asarray(score_S, dtype=np.float64), np.asarray(problem_S, dtype=np.int64)
     order = np.lexsort((score, problem))
@@ -104,12 +221,37 @@ def max_at_k(score_S: ArrayLike, problem_S: ArrayLike, problems: int, k: int) ->
 
 
 def sampling_efficiency_gap(pass_before: float, pass_after: float) -> float:
-    """Delta_SE = pass@256(base) - pass@1(RL): what sampling still had to give (arXiv:2504.13837)."""
+    """Delta_SE = pass@256(base) - pass@1(RL): what sampling still had to give (arXiv:2504.13837).
+
+    Args:
+        pass_before: pass@256 of the base.
+        pass_after: pass@1 of the RL model.
+
+    Returns:
+        Their difference.
+
+    Example:
+        >>> sampling_efficiency_gap(0.75, 0.5)
+        0.25
+    """
     return pass_before - pass_after
 
 
 def bayes_at_n(outcome_PN: ArrayLike, weight_C: ArrayLike) -> tuple[float, float]:
-    """Bayes@N: posterior mean and standard deviation of the mean weight, uniform Dirichlet prior (arXiv:2510.04265)."""
+    """Bayes@N: posterior mean and standard deviation of the mean weight, uniform Dirichlet prior (arXiv:2510.04265).
+
+    Args:
+        outcome_PN: the outcome, a class from 0, of each of N samples.
+        weight_C: the weight of each class.
+
+    Returns:
+        Mean and standard deviation.
+
+    Example:
+        >>> mean, spread = bayes_at_n([[0, 1, 2, 2, 1], [1, 1, 0, 2, 2]], [0, 0.5, 1])
+        >>> mean, round(spread, 6)
+        (0.5625, 0.091998)
+    """
     outcome, weight = np.asarray(outcome_PN, dtype=np.int64), np.asarray(weight_C, dtype=np.float64)
     problems, samples = outcome.shape
     total = samples + weight.size
@@ -147,7 +289,12 @@ NEGLIGIBLE = 1e-17  # chance below which a number of winning votes is left out o
 
 @dataclass(frozen=True)
 class Majority:
-    """maj@k of each problem; `error_P` is the standard error of the simulated ones and 0 where `exact_P`."""
+    """maj@k of each problem; `error_P` is the standard error of the simulated ones and 0 where `exact_P`.
+
+    Example:
+        >>> majority_at_k([3, 2], [True, False], [0, 0], 1, k=5).mean
+        1.0
+    """
 
     k: int
     value_P: Floats
@@ -178,6 +325,25 @@ def majority_at_k(
     Rows with `votes_A` False (unread) take a draw but cannot be elected; if nothing votable is drawn the credit is 0.
     Problems whose exact sum would take more than `effort` multiplications are simulated with `draws` subsamples.
     NaN where a problem has fewer than k samples.
+
+    Args:
+        count_A: how often each distinct answer was given.
+        correct_A: whether it is correct.
+        problem_A: the row of its problem.
+        problems: how many problems there are.
+        k: votes.
+        votes_A: whether it can be elected; default: all can.
+        draws: subsamples of a problem that is simulated.
+        seed: of the subsamples.
+        effort: multiplications up to which a problem is summed exactly.
+
+    Returns:
+        maj@k of each problem with its standard error.
+
+    Example:
+        >>> vote = majority_at_k([3, 2], [True, False], [0, 0], 1, k=3)
+        >>> vote.value_P.round(4), vote.exact_P
+        (array([0.7]), array([ True]))
     """
     if k < 1:
         raise ValueError(f"a vote needs at least one sample, got k={k}")

@@ -71,6 +71,25 @@ def portfolio(
 
     Records that `stopped` at their last success have the whole `budget` of their run. The interval of the gain is the
     95% percentile one over Exp(1) weights of problems. NaN with fewer than two problems that have k samples of both.
+
+    Args:
+        drawn_P2: samples of each problem in the base and in the RL model.
+        correct_P2: correct ones among them.
+        k: samples to split.
+        stopped_P2: whether a record ended at its last success.
+        budget_2: the samples that such a record would have had.
+        halvings: random halves of the problems that the cross-fit averages over.
+        replicates: bootstrap replicates.
+        seed: of the halves and the replicates.
+
+    Returns:
+        Coverage of every split, and the cross-fitted value and gain of the best.
+
+    Example:
+        >>> # each model solves a problem that the other cannot
+        >>> split = portfolio([[8, 8]] * 4, [[8, 0], [0, 8], [8, 0], [0, 8]], k=4, replicates=50)
+        >>> split.best, split.coverage_S
+        (2, array([0.5, 1. , 1. , 1. , 0.5]))
     """
     drawn, correct = np.asarray(drawn_P2, dtype=np.int64), np.asarray(correct_P2, dtype=np.int64)
     stopped = np.broadcast_to(np.asarray(stopped_P2, dtype=bool), drawn.shape)
@@ -106,7 +125,24 @@ def portfolio_curve(
     replicates: int = 2000,
     seed: int = 0,
 ) -> PortfolioCurve:
-    """The portfolio over budgets: by default the powers of two up to the fewest samples any problem has."""
+    """The portfolio over budgets: by default the powers of two up to the fewest samples any problem has.
+
+    Args:
+        drawn_P2: samples of each problem in the base and in the RL model.
+        correct_P2: correct ones among them.
+        budgets_K: the budgets.
+        halvings: random halves of the problems that the cross-fit averages over.
+        replicates: bootstrap replicates.
+        seed: of the halves and the replicates.
+
+    Returns:
+        The best split at each budget.
+
+    Example:
+        >>> curve = portfolio_curve([[8, 8]] * 4, [[8, 0], [0, 8], [8, 0], [0, 8]], [2, 4], replicates=50)
+        >>> curve.budget_K, curve.share_K
+        (array([2, 4]), array([0.5, 0.5]))
+    """
     drawn = np.asarray(drawn_P2, dtype=np.int64)
     if budgets_K is None:
         fewest = int(drawn.min(initial=1 << 40)) if drawn.size else 0

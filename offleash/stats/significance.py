@@ -42,26 +42,84 @@ class Lists:
 def losses_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
     """Real losses, at least this many with the given confidence: the larger of a bound by count and one by problem.
 
-    By count: without the m surest S problems, the number of S left is one that exchange alone could give.
-    By problem: Holm over all problems. Each bound takes half of the error.
+    By count: without the m most significant S problems, the number of S left is one that an unchanged model could show.
+    By problem: Holm over all problems. Each bound takes half of the error, so their maximum keeps the confidence.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after.
+        correct_P2: correct ones among them.
+        confidence: of the bound.
+
+    Returns:
+        The bound; 0 where the data show none.
+
+    Example:
+        >>> drawn_P2 = np.full((3, 2), 16)
+        >>> correct_P2 = np.array([[9, 0], [1, 0], [4, 5]])
+        >>> losses_at_least(drawn_P2, correct_P2)
+        1
     """
     alpha = (1 - confidence) / 2
     return max(_bound_by_count(drawn_P2, correct_P2, alpha), holm_rejections(loss_p(drawn_P2, correct_P2), alpha))
 
 
 def gains_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
-    """Real gains, at least this many with the given confidence."""
+    """Real gains, at least this many with the given confidence.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after.
+        correct_P2: correct ones among them.
+        confidence: of the bound.
+
+    Returns:
+        The bound; 0 where the data show none.
+
+    Example:
+        >>> drawn_P2 = np.full((3, 2), 16)
+        >>> correct_P2 = np.array([[9, 0], [1, 0], [4, 5]])
+        >>> gains_at_least(drawn_P2, correct_P2)
+        0
+    """
     return losses_at_least(drawn_P2[:, ::-1], correct_P2[:, ::-1], confidence)
 
 
 def loss_p(drawn_P2: Integer, correct_P2: Integer) -> Float:
-    """One-sided Fisher p of each problem for a loss: every success before and none after, else 1."""
+    """One-sided Fisher p of each problem for a loss: every success before and none after, else 1.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after.
+        correct_P2: correct ones among them.
+
+    Returns:
+        A p-value per problem.
+
+    Example:
+        >>> drawn_P2 = np.full((3, 2), 16)
+        >>> correct_P2 = np.array([[9, 0], [1, 0], [4, 5]])
+        >>> loss_p(drawn_P2, correct_P2).round(4)
+        array([4.e-04, 5.e-01, 1.e+00])
+    """
     lost_P = (correct_P2[:, BEFORE] >= 1) & (correct_P2[:, AFTER] == 0)
     return np.where(lost_P, lost_by_exchange(drawn_P2, correct_P2), 1.0)
 
 
 def loss_p_stopped(stop_P: Integer, until: int, budget: int, correct_P2: Integer, stopped_P: Flags) -> Float:
-    """A valid p for a loss when the run before stopped on sample N at its m-th success: C(N, m)/C(N+B, m)."""
+    """A valid p for a loss when the run before stopped on sample N at its m-th success: C(N, m)/C(N+B, m).
+
+    Args:
+        stop_P: the sample N on which the run before stopped, or its budget.
+        until: the m-th success at which it stopped.
+        budget: samples B of each problem in the run after.
+        correct_P2: correct samples before and after.
+        stopped_P: whether the run before stopped.
+
+    Returns:
+        A p-value per problem: the bound holds for any rate, since stopping at a success favours none.
+
+    Example:
+        >>> loss_p_stopped(np.array([40, 64]), 5, 64, np.array([[5, 0], [2, 1]]), np.array([True, False])).round(4)
+        array([0.0072, 1.    ])
+    """
     lost_P = (correct_P2[:, BEFORE] >= 1) & (correct_P2[:, AFTER] == 0)
     hits_P = np.where(stopped_P, until, correct_P2[:, BEFORE])
     bound_P = np.exp(log_miss(stop_P + budget, budget, hits_P))
@@ -69,32 +127,96 @@ def loss_p_stopped(stop_P: Integer, until: int, budget: int, correct_P2: Integer
 
 
 def fall_p(drawn_P2: Integer, correct_P2: Integer) -> Float:
-    """One-sided Fisher p of each problem for a fall of its rate that keeps the problem reached, else 1."""
+    """One-sided Fisher p of each problem for a fall of its rate that keeps the problem reached, else 1.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after.
+        correct_P2: correct ones among them.
+
+    Returns:
+        A p-value per problem.
+
+    Example:
+        >>> fall_p(np.full((2, 2), 16), np.array([[12, 3], [12, 0]])).round(4)
+        array([0.0019, 1.    ])
+    """
     total_P, drawn_P = correct_P2.sum(axis=1), drawn_P2.sum(axis=1)
     tail_P = hypergeometric_at_most(correct_P2[:, AFTER], drawn_P, total_P, drawn_P2[:, AFTER])
     return np.where(correct_P2[:, AFTER] >= 1, tail_P, 1.0)
 
 
 def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = RATE) -> Lists:
-    """Lost, gained, fallen and risen problems at a false discovery rate, each list over all problems."""
+    """Lost, gained, fallen and risen problems at a false discovery rate, each list over all problems.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after.
+        correct_P2: correct ones among them.
+        rate: the false discovery rate.
+
+    Returns:
+        Rows of the four lists, most significant first.
+
+    Example:
+        >>> drawn_P2 = np.full((3, 2), 16)
+        >>> correct_P2 = np.array([[9, 0], [1, 0], [4, 5]])
+        >>> lists(drawn_P2, correct_P2).lost
+        array([0])
+    """
     swapped = drawn_P2[:, ::-1], correct_P2[:, ::-1]
     tests = loss_p(drawn_P2, correct_P2), loss_p(*swapped), fall_p(drawn_P2, correct_P2), fall_p(*swapped)
     return Lists(*(discoveries(p_P, rate) for p_P in tests))
 
 
 def discoveries(p_P: Float, rate: float = RATE) -> Integer:
-    """Rows that Benjamini-Hochberg finds, surest first."""
+    """Rows that are significant after Benjamini-Hochberg, most significant first.
+
+    Args:
+        p_P: p-values.
+        rate: the false discovery rate.
+
+    Returns:
+        The rows.
+
+    Example:
+        >>> discoveries(np.array([0.2, 0.001, 0.01]))
+        array([1, 2])
+    """
     rows = np.flatnonzero(benjamini_hochberg(p_P) <= rate * TIE)
     return rows[np.argsort(p_P[rows], kind="stable")]
 
 
 def holm_rejections(p_P: Float, alpha: float = 1 - CONFIDENCE) -> int:
-    """How many problems Holm finds: all of them are real, with confidence 1-alpha."""
+    """How many problems are significant after Holm: all of them are real, with confidence 1-alpha.
+
+    Args:
+        p_P: p-values.
+        alpha: the chance of any false alarm.
+
+    Returns:
+        Their number.
+
+    Example:
+        >>> holm_rejections(np.array([0.2, 0.001, 0.01]))
+        2
+    """
     return int((holm(p_P) <= alpha * TIE).sum())
 
 
 def strength(correct_P2: Integer) -> dict[str, Strength]:
-    """E and S by the number of successes on the side that has them; chance gives c against 0 about 2^-c of the time."""
+    """E and S by the number of successes on the side that has them; chance gives c against 0 about 2^-c of the time.
+
+    Args:
+        correct_P2: correct ones among them.
+
+    Returns:
+        Strength by cell, E and S.
+
+    Example:
+        >>> drawn_P2 = np.full((3, 2), 16)
+        >>> correct_P2 = np.array([[9, 0], [1, 0], [4, 5]])
+        >>> strength(correct_P2)['S']
+        Strength(weak=1, middle=0, strong=1)
+    """
     before_P, after_P = correct_P2[:, BEFORE], correct_P2[:, AFTER]
     return {"E": _strength(after_P[before_P == 0]), "S": _strength(before_P[after_P == 0])}
 
@@ -133,15 +255,41 @@ class Confirmation:
 
 
 def confirmation(drawn_P2: Integer, correct_P2: Integer) -> dict[str, Confirmation]:
-    """S and E that a split of the samples would confirm, in expectation over all splits, without splitting."""
+    """S and E that a split of the samples would confirm, in expectation over all splits, without splitting.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after.
+        correct_P2: correct ones among them.
+
+    Returns:
+        Confirmation by cell, S and E.
+
+    Example:
+        >>> drawn_P2 = np.full((3, 2), 16)
+        >>> correct_P2 = np.array([[9, 0], [1, 0], [4, 5]])
+        >>> round(confirmation(drawn_P2, correct_P2)['S'].confirmed, 3)
+        1.0
+    """
     swapped = drawn_P2[:, ::-1], correct_P2[:, ::-1]
     return {"S": _confirmed(drawn_P2, correct_P2), "E": _confirmed(*swapped)}
 
 
 def tipping_rate(reached_alone: float, neither: float, k: int) -> float:
-    """False-positive rate a sample that would explain all `found` of the problems that one run alone reached.
+    """False-positive rate per sample that would explain all problems that one run alone reached.
 
-    The candidates are the found ones and those that neither reached; NaN when there is no such rate below 1.
+    The candidates are those problems and the ones that neither run reached.
+
+    Args:
+        reached_alone: problems that one run alone reached.
+        neither: problems that neither reached.
+        k: samples per problem.
+
+    Returns:
+        The rate; NaN when there is no such rate below 1.
+
+    Example:
+        >>> round(tipping_rate(5, 20, 256), 6)
+        0.000871
     """
     if reached_alone <= 0 or neither <= 0 or k <= 0:
         return float("nan")
@@ -149,26 +297,78 @@ def tipping_rate(reached_alone: float, neither: float, k: int) -> float:
 
 
 def reached_by_error(rate: float, k: int) -> float:
-    """Share of impossible problems that a false-positive rate a sample puts into the support at budget k."""
+    """Share of impossible problems that a false-positive rate per sample puts into the support at budget k.
+
+    Args:
+        rate: false positives per sample.
+        k: samples per problem.
+
+    Returns:
+        1 - (1-rate)^k.
+
+    Example:
+        >>> round(reached_by_error(1e-4, 8192), 2)
+        0.56
+    """
     return float(-np.expm1(k * np.log1p(-rate)))
 
 
 def undecided_bounds(tally: Tally) -> tuple[Tally, Tally]:
-    """The tally with every undecided sample (failed, unverified) wrong, and with every one right."""
+    """The tally with every undecided sample (failed, unverified) wrong, and with every one right.
+
+    Args:
+        tally: a tally of any number of runs.
+
+    Returns:
+        Both tallies.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> tally = replace(ol.tally_of_counts(8, [[4, 0]]), failed_PR=np.array([[0, 2]]))
+        >>> wrong, right = undecided_bounds(tally)
+        >>> wrong.correct_PR, right.correct_PR
+        (array([[4, 0]]), array([[4, 2]]))
+    """
     drawn_PR = tally.drawn_PR + tally.unverified_PR
     right_PR = tally.correct_PR + tally.failed_PR + tally.unverified_PR
     return replace(tally, drawn_PR=drawn_PR), replace(tally, drawn_PR=drawn_PR, correct_PR=right_PR)
 
 
 def smallest_certain_loss(k: int, problems: int, alpha: float = 0.05) -> int | None:
-    """Successes before, against none after, that survive Bonferroni over the problems; None when k is too small."""
+    """Successes before, against none after, that survive Bonferroni over the problems; None when k is too small.
+
+    Args:
+        k: samples of each run.
+        problems: how many are tested.
+        alpha: the error over all of them.
+
+    Returns:
+        The number of successes.
+
+    Example:
+        >>> smallest_certain_loss(256, 30), smallest_certain_loss(256, 500)
+        (10, 14)
+    """
     hits = np.arange(1, k + 1)
     sure = np.flatnonzero(log_miss(2 * k, k, hits) <= np.log(alpha / max(problems, 1)))
     return int(hits[sure[0]]) if sure.size else None
 
 
 def chance_of_detection(rate: Float, k: int, least: int) -> Float:
-    """Chance that a problem of each rate, if lost, shows the successes before that make its loss certain."""
+    """Chance that a problem of each rate, if lost, shows the successes before that make its loss certain.
+
+    Args:
+        rate: the rate of the run before.
+        k: samples of each problem.
+        least: successes that make a loss significant (`smallest_certain_loss`).
+
+    Returns:
+        A chance for each rate.
+
+    Example:
+        >>> chance_of_detection(np.array([0.01, 0.1]), 256, 10).round(4)
+        array([3.000e-04, 9.999e-01])
+    """
     return binomial_at_least(least, k, rate)
 
 

@@ -27,7 +27,14 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class StrategyCounts:
-    """How often each way was seen in the run before and in the run after."""
+    """How often each way was seen in the run before and in the run after.
+
+    Example:
+        >>> count_W2, problem_W = np.array([[4, 0], [1, 6]] * 10), np.repeat(np.arange(10), 2)
+        >>> counts = StrategyCounts(count_W2, problem_W, np.full((10, 2), 16), np.zeros(10, dtype=np.int64))
+        >>> counts.correct_P2[0]
+        array([5, 6])
+    """
 
     count_W2: Integer
     problem_W: Integer  # codes 0..P-1
@@ -43,7 +50,14 @@ class StrategyCounts:
 
 @dataclass(frozen=True)
 class StrategyNovelty:
-    """Shares of what the run after shows that as many samples of the run before do not; and of its own second draw."""
+    """Shares of what the run after shows that as many samples of the run before do not; and of its own second draw.
+
+    Example:
+        >>> count_W2, problem_W = np.array([[4, 0], [1, 6]] * 10), np.repeat(np.arange(10), 2)
+        >>> counts = StrategyCounts(count_W2, problem_W, np.full((10, 2), 16), np.zeros(10, dtype=np.int64))
+        >>> novelty(counts, Basis.CORRECT, k=8, replicates=100).enough
+        True
+    """
 
     basis: Basis
     n: float  # samples of each side, drawn or correct; mean over problems
@@ -63,7 +77,14 @@ class StrategyNovelty:
 
 @dataclass(frozen=True)
 class Richness:
-    """Mean number of different ways a problem at equal numbers of samples."""
+    """Mean number of different ways a problem at equal numbers of samples.
+
+    Example:
+        >>> count_W2, problem_W = np.array([[4, 0], [1, 6]] * 10), np.repeat(np.arange(10), 2)
+        >>> counts = StrategyCounts(count_W2, problem_W, np.full((10, 2), 16), np.zeros(10, dtype=np.int64))
+        >>> richness(counts, Basis.CORRECT, k=8, replicates=100).enough
+        True
+    """
 
     basis: Basis
     n: float
@@ -84,6 +105,23 @@ def novelty(
     """Novelty at up to k samples a side, as many as leave a redraw of the run before; None where there are too few.
 
     On the basis of drawn samples every problem has the same number; of correct ones, as many as both runs have.
+
+    Args:
+        counts: how often each strategy was seen.
+        basis: equal numbers of samples drawn, or of correct ones.
+        k: samples per side, at most.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        The shares with their 95% intervals.
+
+    Example:
+        >>> count_W2, problem_W = np.array([[4, 0], [1, 6]] * 10), np.repeat(np.arange(10), 2)
+        >>> counts = StrategyCounts(count_W2, problem_W, np.full((10, 2), 16), np.zeros(10, dtype=np.int64))
+        >>> new = novelty(counts, Basis.DRAWN, k=8, replicates=100)
+        >>> round(new.strategies.value, 3), round(new.strategies_redraw.value, 3)
+        (0.5, 0.368)
     """
     total_P2 = counts.drawn_P2 if basis is Basis.DRAWN else counts.correct_P2
     n_P = np.minimum(total_P2[:, BEFORE] // 2, total_P2[:, AFTER])
@@ -105,7 +143,25 @@ def novelty(
 def richness(
     counts: StrategyCounts, basis: Basis, k: int, replicates: int = REPLICATES, seed: int = 0
 ) -> Richness | None:
-    """Richness rarefied to k drawn samples, or to the correct samples of the run that has fewer of them."""
+    """Richness rarefied to k drawn samples, or to the correct samples of the run that has fewer of them.
+
+    Args:
+        counts: how often each strategy was seen.
+        basis: equal numbers of samples drawn, or of correct ones.
+        k: samples, at most.
+        replicates: bootstrap replicates.
+        seed: of the weights; the same seed pairs statistics of the same problems.
+
+    Returns:
+        The means with their 95% intervals; None where no problem has a sample.
+
+    Example:
+        >>> count_W2, problem_W = np.array([[4, 0], [1, 6]] * 10), np.repeat(np.arange(10), 2)
+        >>> counts = StrategyCounts(count_W2, problem_W, np.full((10, 2), 16), np.zeros(10, dtype=np.int64))
+        >>> rich = richness(counts, Basis.CORRECT, k=8, replicates=100)
+        >>> round(rich.before.value, 3), round(rich.after.value, 3)
+        (2.0, 1.0)
+    """
     total_P2 = counts.drawn_P2 if basis is Basis.DRAWN else counts.correct_P2
     n_P = total_P2.min(axis=1)
     if basis is Basis.DRAWN:

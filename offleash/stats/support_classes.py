@@ -41,27 +41,80 @@ class Certified(StrEnum):
 
 
 def epsilon(k: ArrayLike, zeta: float = ZETA) -> Float:
-    """-ln(zeta)/k: with confidence 1-zeta nothing unseen in k samples is more probable (arXiv:2507.14843)."""
+    """-ln(zeta)/k: with confidence 1-zeta nothing unseen in k samples is more probable (arXiv:2507.14843).
+
+    Args:
+        k: samples per problem.
+        zeta: the error.
+
+    Returns:
+        The threshold: with k samples, 3.0/k at zeta = 0.05.
+
+    Example:
+        >>> float(epsilon(8192).round(7))
+        0.0003657
+    """
     bound: Float = -np.log(zeta) / np.asarray(k, dtype=np.float64)
     return bound
 
 
 def seen(correct: ArrayLike) -> State:
+    """In where at least one sample is correct: the paper's rule.
+
+    Args:
+        correct: correct samples.
+
+    Returns:
+        IN or OUT (1, 0).
+
+    Example:
+        >>> seen([0, 1, 5])
+        array([0, 1, 1], dtype=int8)
+    """
     return np.where(np.asarray(correct) >= 1, IN, OUT).astype(np.int8)
 
 
 def above(drawn: ArrayLike, correct: ArrayLike, tau: float) -> State:
-    """In where the observed rate is above `tau`."""
+    """In where the observed rate is above `tau`.
+
+    Args:
+        drawn: samples.
+        correct: correct ones among them.
+        tau: the rate, at least 0 and below 1.
+
+    Returns:
+        IN or OUT (1, 0).
+
+    Example:
+        >>> above(10, [2, 3], 0.2)
+        array([0, 1], dtype=int8)
+    """
     if not 0 <= tau < 1:
         raise OffleashError(f"tau is a rate, at least 0 and below 1; found {tau}.")
     return np.where(np.asarray(correct) > tau * np.asarray(drawn) + 1e-9, IN, OUT).astype(np.int8)
 
 
 def confident(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: float = ZETA) -> State:
-    """In where the lower, out where the upper one-sided Clopper-Pearson bound decides; otherwise undetermined."""
+    """In where the lower, out where the upper one-sided Clopper-Pearson bound decides; otherwise undetermined.
+
+    Args:
+        drawn: samples.
+        correct: correct ones among them.
+        threshold: the rate that decides, as `epsilon`.
+        zeta: the error of each bound.
+
+    Returns:
+        IN, OUT or UNDETERMINED (1, 0, -1). With fewer samples than the k of `epsilon(k)` nothing is ever out.
+
+    Example:
+        >>> confident(256, [0, 3, 7], float(epsilon(256)))
+        array([ 0, -1,  1], dtype=int8)
+    """
     from scipy import special
 
     n, c = np.asarray(drawn, dtype=np.float64), np.asarray(correct, dtype=np.float64)
+    # Clopper-Pearson from quantiles of Beta(c, n-c+1) and Beta(c+1, n-c), each one-sided at zeta: on either side a
+    # problem is misplaced with chance at most zeta, whatever its rate
     lower = np.where(c > 0, special.betaincinv(np.maximum(c, 1), n - c + 1, zeta), 0.0)
     upper = np.where(c < n, special.betaincinv(c + 1, np.maximum(n - c, 1), 1 - zeta), 1.0)
     return np.where(lower > threshold, IN, np.where(upper <= threshold, OUT, UNDETERMINED)).astype(np.int8)
@@ -77,6 +130,20 @@ def certified(
     """From a certificate: correct mass `found`, mass `unexplored`, the `largest` probability of a correct completion.
 
     The two questions differ: ten correct completions of epsilon/2 each are in by mass and out by completion.
+
+    Args:
+        correct_mass: probability of the correct completions found.
+        unexplored: probability of what was not expanded.
+        largest: the largest probability of a correct completion.
+        threshold: the epsilon that decides.
+        question: whether a single completion or their mass must be above it.
+
+    Returns:
+        IN, OUT or UNDETERMINED (1, 0, -1).
+
+    Example:
+        >>> certified([0.02, 0.0], [0.0, 0.5], [0.005, 0.0], 0.01)
+        array([ 1, -1], dtype=int8)
     """
     mass, rest, top = (np.asarray(value, dtype=np.float64) for value in (correct_mass, unexplored, largest))
     if question is Certified.COMPLETION:  # prefixes above the threshold are all expanded: nothing unexplored is
@@ -85,7 +152,21 @@ def certified(
 
 
 def posterior(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: float = ZETA) -> State:
-    """Empirical Bayes: in where P(p > threshold | counts) >= 1-zeta under a Beta prior fitted to all problems."""
+    """Empirical Bayes: in where P(p > threshold | counts) >= 1-zeta under a Beta prior fitted to all problems.
+
+    Args:
+        drawn: samples of each problem.
+        correct: correct ones among them.
+        threshold: the rate that decides.
+        zeta: the error.
+
+    Returns:
+        IN, OUT or UNDETERMINED (1, 0, -1).
+
+    Example:
+        >>> posterior([64] * 4, [0, 0, 20, 60], 0.05)
+        array([0, 0, 1, 1], dtype=int8)
+    """
     from scipy import special
 
     n, c = np.asarray(drawn, dtype=np.float64), np.asarray(correct, dtype=np.float64)
@@ -95,7 +176,20 @@ def posterior(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: floa
 
 
 def beta_prior(drawn: Float, correct: Float) -> tuple[float, float]:
-    """Beta prior by maximum likelihood of the beta-binomial; kept within shapes that a few problems can bear."""
+    """Beta prior by maximum likelihood of the beta-binomial; kept within shapes that a few problems can bear.
+
+    Args:
+        drawn: samples of each problem.
+        correct: correct ones among them.
+
+    Returns:
+        The shapes a and b.
+
+    Example:
+        >>> shape_a, shape_b = beta_prior(np.full(4, 64.0), np.array([0.0, 0.0, 20.0, 60.0]))
+        >>> shape_a < 1, shape_b < 1
+        (True, True)
+    """
     from scipy import optimize, special
 
     def loss(log_shape: Float) -> float:
@@ -133,13 +227,19 @@ _REACHED_OR_NOT = np.array([1.0, 0, 0, 1])
 
 @dataclass(frozen=True)
 class Cells:
-    """What each problem adds to P, E and S at K budgets, and whether it is determined at all."""
+    """What each problem adds to P, E and S at K budgets, and whether it is determined at all.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> thinned_cells(pair, np.array([8])).sums(100).estimate_4K[:, 0]
+        array([1., 1., 1., 4.])
+    """
 
     k_K: Integer
     P_PK: Float
     E_PK: Float
     S_PK: Float
-    determined_PK: Float  # 1, or 0 where a rule cannot tell; O is what remains of it
+    determined_PK: Float  # 1, or 0 where a rule cannot decide; O is what remains of it
     stratum_P: Integer
     problem_sets_complete: bool  # False per answer or solution: O cannot be observed
 
@@ -160,7 +260,14 @@ class Cells:
 
 @dataclass(frozen=True)
 class CellSums:
-    """P, E, S and the number of determined problems, summed: as estimated and in every bootstrap replicate."""
+    """P, E, S and the number of determined problems, summed: as estimated and in every bootstrap replicate.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> sums = thinned_cells(pair, np.array([4, 8])).sums(100)
+        >>> sums.ratio('SRR')[0].round(4), sums.place(8), sums.out_K.round(4)
+        (array([0.4119, 0.5   ]), array([1]), array([1.5296, 1.    ]))
+    """
 
     k_K: Integer
     estimate_4K: Float
@@ -204,6 +311,20 @@ def ratio(name: str, P: ArrayLike, E: ArrayLike, S: ArrayLike, total: ArrayLike)
     """One of the support metrics of arXiv:2507.14843, or pass@k before, after and their difference; NaN for 0/0.
 
     SDS is the harmonic mean of SRR and NDR, written without them so that E = 0 < P gives 0.
+
+    Args:
+        name: a key of RATIOS.
+        P: problems that both runs reached.
+        E: problems that only the run after reached.
+        S: problems that only the run before reached.
+        total: all problems.
+
+    Returns:
+        The ratio, broadcast over the cells.
+
+    Example:
+        >>> float(ratio('SRR', 40, 2, 10, 60)), float(ratio('SDS', 40, 0, 10, 60))
+        (0.8, 0.0)
     """
     P, E, S, total = (np.asarray(side, dtype=np.float64) for side in (P, E, S, total))
     top, bottom = RATIOS[name](P, E, S, total)
@@ -213,7 +334,22 @@ def ratio(name: str, P: ArrayLike, E: ArrayLike, S: ArrayLike, total: ArrayLike)
 
 
 def reach_PRK(tally: Tally, k_K: Integer) -> Float:
-    """Chance that k samples thinned from those drawn reach the target: pass@k of one problem, stopped early or not."""
+    """Chance that k samples thinned from those drawn reach the target: pass@k of one problem, stopped early or not.
+
+    Args:
+        tally: samples drawn and correct.
+        k_K: the budgets.
+
+    Returns:
+        P x R x K chances.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> reach_PRK(pair, np.array([1, 8]))[0]
+        array([[0.5, 1. ],
+               [0. , 0. ]])
+    """
+    # both kinds of record, in one tally: what stopped at its m-th success is unbiased too, up to its whole budget
     log = log_miss_stopped(
         tally.drawn_PR[:, :, None],
         tally.correct_PR[:, :, None],
@@ -225,7 +361,23 @@ def reach_PRK(tally: Tally, k_K: Integer) -> Float:
 
 
 def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
-    """Cells of a tally of two runs (before, after) at budgets k, by thinning: the rule `seen` at any k."""
+    """Cells of a tally of two runs (before, after) at budgets k, by thinning: the rule `seen` at any k.
+
+    Args:
+        tally: a tally of two runs.
+        k_K: the budgets, none above what every problem has.
+
+    Returns:
+        What each problem adds to P = ab, E = (1-a)b, S = a(1-b), with a and b its chances to be reached.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> thinned_cells(pair, np.array([1, 8])).E_PK
+        array([[0.     , 0.     ],
+               [0.28125, 0.     ],
+               [0.125  , 1.     ],
+               [0.     , 0.     ]])
+    """
     short = np.where(tally.stopped_PR, tally.budget_R, tally.drawn_PR) < k_K.max(initial=0)
     if short.any():
         p, r = np.argwhere(short)[0]
@@ -239,7 +391,21 @@ def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
 
 
 def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
-    """Cells of a tally of two runs under a rule that sorts every target into in, out or undetermined."""
+    """Cells of a tally of two runs under a rule that sorts every target into in, out or undetermined.
+
+    Args:
+        tally: a tally of two runs.
+        state_PR: IN, OUT or UNDETERMINED for every target and run.
+        k: the budget the states belong to.
+
+    Returns:
+        Cells of 0 and 1.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> rule_cells(pair, seen(pair.correct_PR), 8).E_PK[:, 0]
+        array([0., 0., 1., 0.])
+    """
     before, after = state_PR[:, BEFORE, None], state_PR[:, AFTER, None]
     determined = (before != UNDETERMINED) & (after != UNDETERMINED)
     wanted = ((True, True), (False, True), (True, False))

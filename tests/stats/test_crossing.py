@@ -138,11 +138,11 @@ def test_an_equivalent_budget_below_one_or_beyond_the_samples_is_said_in_words()
     low = equivalent_budget(curves(before, np.full(len(K), 0.3), 0.0), 1)
     assert low.k is low.kappa is None
     assert low.low == 0
-    assert low.text().startswith("less than one try")
+    assert low.text().startswith("less than one sample")
     high = equivalent_budget(curves(before, np.full(len(K), 0.7), 0.0), 1)
     assert high.k is None
     assert high.high == np.inf
-    assert high.text().startswith("more than 32 tries")
+    assert high.text().startswith("more than 32 samples")
 
 
 def test_a_budget_surely_beyond_the_samples_does_not_reach_down_below_one() -> None:
