@@ -112,12 +112,12 @@ def _certainty(comparison: Comparison) -> str:
     if evidence.null is None and not lost and not gained:
         return "None of this is significant."
     if evidence.null is None or _nothing(comparison):
-        return f"At least {lost} of the losses and {gained} of the gains are significant (95% confidence)."
+        return f"At least {lost} of the losses and {gained} of the gains are beyond chance (95% confidence)."
     losses, gains = evidence.null.expected_S, evidence.null.expected_E
     expected = f"resampling an unchanged model would lose {_rough(losses)} and gain {_rough(gains)}"
     if not lost and not gained:
         return f"None of this is significant: {expected}."
-    significant = f"At least {lost} of the losses and {gained} of the gains are significant (95% confidence)"
+    significant = f"At least {lost} of the losses and {gained} of the gains are beyond chance (95% confidence)"
     return f"{significant}; {expected}."
 
 

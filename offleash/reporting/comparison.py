@@ -204,16 +204,14 @@ def _evidence(comparison: Comparison) -> RenderableType:
         lines.append(f"A single loss is significant from {evidence.smallest_certain_loss} successes against 0.")
     best = comparison.portfolio
     if best is not None and best.best is not None and best.k > 1:
-        gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better one alone"
+        gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better run alone"
         if best.gain_high == best.gain_low:
             lines.append(f"Splitting {best.k} samples between the two runs gains nothing over one run alone.")
         elif best.gain_low > 0:
             split = f"{best.best} from {comparison.before.name} and {best.k - best.best} from {comparison.after.name}"
             lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f}, {gain}.")
         else:
-            lines.append(
-                f"No split of {best.k} samples between the two is significantly better than one alone ({gain})."
-            )
+            lines.append(f"No split of {best.k} samples between the two runs is significantly better: {gain}.")
     if comparison.guessing.floor is None and comparison.guessing.reason:
         lines.append(f"Guessing: {comparison.guessing.reason}.")
     return Text("\n".join(lines))
@@ -228,7 +226,7 @@ def _steps(comparisons: Sequence[Comparison], union: Union | None) -> Renderable
         title=f"each against {comparisons[0].change.before}, k = {k}",
     )
     table.add_column("run", overflow="fold", min_width=12)
-    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "significant"):
+    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "beyond chance"):
         table.add_column(column, justify="right", no_wrap=True)
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence

@@ -57,7 +57,7 @@ GLOSSARY: dict[str, str] = {
     "unchanged model, resampled": "How many losses and gains the exchange null expects for these counts.",
     "significant": "On a list of single problems of which, on average, at most 5% are false discoveries "
     "(Benjamini-Hochberg over all problems).",
-    "at least N are significant": "With 95% confidence, at least N of the losses (or gains) are more than chance; the "
+    "at least N beyond chance": "With 95% confidence, at least N of the losses (or gains) are not chance; the "
     "lists say which ones.",
     "strength": "How many successes a loss or gain rests on: 1, 2 to 4, or 5 and more; c against none happens by "
     "chance about once in 2 to the power of c.",

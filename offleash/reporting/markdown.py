@@ -179,7 +179,7 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
     k = comparisons[0].change.k
     budgets = (1, k) if comparisons[0].tally.per is Per.PROBLEM else ()  # per answer or solution there is no pass
     passing = [f"pass@{budget:,}" for budget in budgets]
-    header = ["run", *passing, *CELLS, "SRR", "NDR", "significant losses, at least", "significant gains, at least"]
+    header = ["run", *passing, *CELLS, "SRR", "NDR", "losses beyond chance, at least", "gains beyond chance, at least"]
     rows = []
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence

@@ -1,4 +1,8 @@
-"""The samples of two compared runs by problem, and as JSON for the page and the viewer; texts are read on demand."""
+"""The samples of two compared runs by problem, and as JSON for the page and the viewer; texts are read on demand.
+
+A run may have millions of samples whose texts do not fit into memory. Verdicts and answers are scanned for some
+problems at a time, texts are looked up for the few samples that are shown, and of each text only both ends are kept.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +16,13 @@ from offleash.data.tables import SAMPLES, VERDICT
 from offleash.data.verdict import Verdict
 from offleash.render.json import Json, encode
 
-UNVERIFIED = "unverified"
-AT_ONCE = 1_000_000  # verdicts held at a time
-HELD = 8  # problems of which the verdicts are held
-_KEY = ["problem", "index"]
-_SAID = ["verdict", "answer", "reason", "step"]
+UNVERIFIED = "unverified"  # the word for a null verdict: drawn, and not yet judged
+AT_ONCE = 1_000_000  # verdicts in memory at a time
+HELD = 8  # problems whose verdicts stay in memory while a reader turns their pages
+_KEY = ["problem", "index"]  # identifies a sample within a run
+_SAID = ["verdict", "answer", "reason", "step"]  # columns of verdicts
 _ANSWER = ["problem", "answer", "verdict"]
-_FACTS = ["finish", "tokens", "text"]
+_FACTS = ["finish", "tokens", "text"]  # columns of samples
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class AnswerCount:
 
 @dataclass(frozen=True)
 class RunAnswers:
-    """What a run said to one problem."""
+    """The answers and some samples of one run on one problem."""
 
     kinds: dict[str, int]  # how many samples have each verdict
     different: int  # answers, of which the most frequent follow
@@ -58,12 +62,12 @@ class RunAnswers:
 
 @dataclass(frozen=True)
 class DetailLimits:
-    """How much to tell of a problem: samples of each verdict, letters of both ends of their texts, and answers."""
+    """How much of a problem to show."""
 
-    each: int
-    head: int
-    tail: int
-    answers: int
+    each: int  # samples of each verdict
+    head: int  # characters from the beginning of a text
+    tail: int  # characters from its end, where it is longer than both
+    answers: int  # the most frequent ones, with room for rare correct ones
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class SampleStore:
     comparison: Comparison
 
     def run(self, r: int) -> Run:
+        """The run before (0) or after (1)."""
         return (self.comparison.before, self.comparison.after)[r]
 
     def own(self, row: int, r: int) -> str:
@@ -80,7 +85,7 @@ class SampleStore:
         return self._own[r][row]
 
     def answers(self, rows: Sequence[int], r: int, limits: DetailLimits) -> dict[int, RunAnswers]:
-        """What a run said to some problems; its files are scanned once for all of them."""
+        """The answers of run `r` to some problems, by row; its files are scanned once for all of them."""
         if self.run(r).verdicts is None:
             return {row: RunAnswers({}, 0, [], []) for row in rows}
         return {
@@ -113,13 +118,13 @@ class SampleStore:
 
     @cached_property
     def _near(self) -> Callable[[str, int], pl.DataFrame]:
-        """The verdicts of one problem by index; those of the last few are held, since one turns pages."""
+        """The verdicts of one problem by index; a reader turns pages, so those of the last few problems are cached."""
         return lru_cache(maxsize=HELD)(
             lambda own, r: self._verdicts(r).filter(pl.col("problem") == own).collect().sort("index")
         )
 
     def _batches(self, rows: Sequence[int], r: int) -> Iterator[list[int]]:
-        """The rows in parts whose verdicts can be held at a time."""
+        """The rows in batches whose verdicts fit into memory."""
         tally = self.comparison.counted.tally
         batch: list[int] = []
         verdicts = 0
@@ -155,7 +160,7 @@ class SampleStore:
         return verdicts.select(*_KEY, *_SAID)
 
     def _samples(self, r: int) -> pl.LazyFrame:
-        """What is known of the samples of a run, null where it keeps nothing."""
+        """The facts on a run's samples, with nulls for what it does not keep."""
         samples = self.run(r).samples
         if samples is None:
             return pl.LazyFrame(schema={name: SAMPLES[name] for name in (*_KEY, *_FACTS)})
@@ -244,14 +249,14 @@ def _different_first(near: pl.DataFrame, grouped: pl.DataFrame, each: int) -> pl
 
 
 EACH, ANSWERS = 3, 50  # samples of each verdict, answers
-HEAD, TAIL = 3_500, 500  # letters of the two ends of a text
-QUESTION, ANSWER = 20_000, 500  # letters of a question or a gold answer; of an answer or a reason
+HEAD, TAIL = 3_500, 500  # characters of the two ends of a text: the answer is mostly at the end
+QUESTION, ANSWER = 20_000, 500  # characters of a question or a gold answer; of an answer or a reason
 RUNS = (0, 1)  # before, after
 CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def problem_document(store: SampleStore, row: int) -> Json:
-    """All that is told of one problem."""
+    """The document of one problem: question, gold answer, and both runs with answers and samples."""
     return problem_documents(store, [row])[row]
 
 
@@ -263,7 +268,7 @@ def problem_documents(
     tail: int = TAIL,
     answers: int = ANSWERS,
 ) -> dict[int, Json]:
-    """All that is told of some problems, by row; the samples of a run are looked for once, for all of them."""
+    """The documents of some problems, by row; each run is scanned once for all of them."""
     answers_R = [store.answers(rows, r, DetailLimits(each, head, tail, answers)) for r in RUNS]
     return {
         row: _question(store, row) | {"runs": [_run(store, row, r, answers_R[r][row]) for r in RUNS]} for row in rows
@@ -283,7 +288,7 @@ def text_document(store: SampleStore, row: int, r: int, index: int, start: int, 
 
 
 def _question(store: SampleStore, row: int) -> Json:
-    """What was asked; the whole lengths say how much of it was cut."""
+    """Question and gold answer, clipped; the full lengths say how much was cut."""
     columns = store.comparison.counted.problems.select("problem", "benchmark", "question", "gold").row(row)
     problem, benchmark, question, gold = columns
     return {

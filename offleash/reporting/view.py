@@ -1,4 +1,9 @@
-"""The server of `offleash view`: the page and every sample behind it, on a loopback port for this machine only."""
+"""The server of `offleash view`: the page and every sample behind it, on a loopback port for this machine only.
+
+The first part maps addresses to documents and knows nothing of sockets; tests call `answer` directly. The second part
+is the HTTP server. Samples may be confidential, and any web page that is open in the same browser can send requests to
+127.0.0.1, so everything is refused but plain GETs that a browser attributes to this page itself.
+"""
 
 import errno
 import re
@@ -25,14 +30,14 @@ from offleash.reporting.samples import RUNS, UNVERIFIED, SampleStore, problem_do
 
 ALL = "all"
 VERDICTS = (*(verdict.value for verdict in Verdict), UNVERIFIED, ALL)
-SAMPLES_AT_ONCE, LETTERS_AT_ONCE = 100, 100_000
-LARGEST = 2**32 - 1  # of an index
+SAMPLES_AT_ONCE, LETTERS_AT_ONCE = 100, 100_000  # most that one request may fetch
+LARGEST = 2**32 - 1  # index: the column is UInt32
 HTML, JSON = "text/html; charset=utf-8", "application/json; charset=utf-8"
 
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """What goes back: a status, a body and its kind."""
+    """What is sent back: a status, a body and its content type."""
 
     status: int
     body: bytes
@@ -40,7 +45,7 @@ class HttpResponse:
 
 
 class BadRequestError(Exception):
-    """A request that gets no content; the message says what would."""
+    """A request that is refused; the message says what would be accepted."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -48,8 +53,14 @@ class BadRequestError(Exception):
 
 
 def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
-    """The page, a document, or an error that says what is right."""
-    path, _, query = target.partition("?")  # compared as it stands: an encoded dot is no dot
+    """The response to one request.
+
+    Args:
+        store: where samples are read from.
+        page: the HTML page, which is served at `/`.
+        target: path and query as the browser sent them.
+    """
+    path, _, query = target.partition("?")  # compared undecoded: an encoded dot is no dot
     if path == "/":
         return HttpResponse(200, page, HTML)
     if path == "/favicon.ico":  # browsers ask for it by themselves
@@ -67,7 +78,7 @@ def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
 
 
 def refusal(status: int, message: str) -> HttpResponse:
-    """A reply without content: only what is wrong, and what would be right."""
+    """An error as JSON: what is wrong, and what would be accepted."""
     return HttpResponse(status, script_json({"error": message}).encode("utf-8", "backslashreplace"))
 
 
@@ -101,7 +112,7 @@ def _text(store: SampleStore, query: Mapping[str, str]) -> Json:
     if part is None:
         name = store.run(r).name
         raise BadRequestError(
-            404, f"{name!r} keeps no text of a sample {index} of this problem; /api/samples lists them."
+            404, f"{name!r} has no text of sample {index} of this problem. /api/samples lists the samples."
         )
     return part
 
@@ -114,7 +125,7 @@ ROUTES: dict[str, Route] = {
 
 
 def _parsed_query(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
-    """The query by name; a name that is not known or stands twice is refused."""
+    """The parameters of a query; an unknown or repeated name is refused, so that a typo is not ignored."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=20)
     except ValueError:
@@ -123,7 +134,7 @@ def _parsed_query(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
         if name not in names:
             raise BadRequestError(400, str(unknown("part of the query", name[:40], names)))
     if len(dict(pairs)) < len(pairs):
-        raise BadRequestError(400, f"A part of the query stands twice: {query[:80]!r}. Give each of them once.")
+        raise BadRequestError(400, f"A part of the query is repeated: {query[:80]!r}. Give each once.")
     return dict(pairs)
 
 
@@ -160,7 +171,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-POLICY = {HTML: "frame-ancestors 'none'"}  # the page carries its own beside it
+POLICY = {HTML: "frame-ancestors 'none'"}  # the page has its own policy in a meta tag as well
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
@@ -199,9 +210,9 @@ class ViewServer:
 
 
 def check_port(port: int) -> None:
-    """Refuse a port that cannot be had, before long work is done for it."""
+    """Refuse a port that cannot be opened, before minutes are spent on a page for it."""
     if not 0 <= port <= 65_535:
-        raise OffleashError(f"A port is a number from 0 (any free one) to 65535; found --port {port}.")
+        raise OffleashError(f"--port is a number from 0 (any free one) to 65535. Found {port}.")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -212,8 +223,8 @@ def check_port(port: int) -> None:
 
 
 def _not_free(port: int, error: OSError) -> OffleashError:
-    why = "is taken by another program" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
-    return OffleashError(f"Port {port} of {HERE} {why}; choose another with --port, or any free one with --port 0.")
+    why = "is taken by another program" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
+    return OffleashError(f"Port {port} of {HERE} {why}. Choose another with --port, or any free one with --port 0.")
 
 
 class _Listener(ThreadingHTTPServer):
@@ -235,7 +246,7 @@ class _Listener(ThreadingHTTPServer):
         self.server_name, self.server_port = HERE, int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that went away, one line of anything else."""
+        """Ignore a client that disconnected; print one line for anything else."""
         error = sys.exc_info()[1]
         if not isinstance(error, ConnectionError | TimeoutError):
             print(f"offleash: a request failed ({type(error).__name__}: {error}).", file=sys.stderr)
@@ -247,10 +258,10 @@ class _Request(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.1"  # of a line without one: else the answer would go without headers
     timeout = SECONDS
-    disable_nagle_algorithm = True  # else a body waits for the word that its headers have come
+    disable_nagle_algorithm = True  # otherwise a body waits for the acknowledgement of its headers, 40 ms per request
 
     def parse_request(self) -> bool:
-        """Refuse other names in the Host header at once: a foreign site that leads its name to 127.0.0.1 comes so."""
+        """Refuse other names in the Host header at once: in DNS rebinding a foreign name resolves to 127.0.0.1."""
         if not super().parse_request():
             return False
         hosts, given = cast(_Listener, self.server).hosts, self.headers.get_all("Host", [])
@@ -262,7 +273,7 @@ class _Request(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         listener = cast(_Listener, self.server)
         if self.path != "/" and self.headers.get("Sec-Fetch-Site", "") in OTHER_SITES:
-            self._send(refusal(403, "Another site's page asked for this; open the address itself."), close=True)
+            self._send(refusal(403, "This request came from another site's page. Open the address itself."), close=True)
             return
         more = any(name in self.headers for name in BODY)
         self._send(answer(listener.store, listener.page, self.path), close=more)
@@ -296,4 +307,4 @@ class _Request(BaseHTTPRequestHandler):
         return "offleash"
 
     def log_message(self, *_: object) -> None:
-        """Print nothing: what was looked at is nobody else's business."""
+        """Print nothing: the terminal is for the address, not for a log of what was viewed."""

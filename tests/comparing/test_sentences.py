@@ -116,7 +116,7 @@ def test_no_split_is_named_where_none_is_better(
     assert "best: " not in str(found.facets[0].to_dict())
 
 
-@pytest.mark.parametrize(("right", "said"), [(True, "right samples"), (False, "all samples")])
+@pytest.mark.parametrize(("right", "said"), [(True, "correct samples"), (False, "all samples")])
 def test_the_perplexity_in_words_is_of_the_samples_it_was_taken_from(right: bool, said: str, tmp_path: Path) -> None:
     one = answered(tmp_path, problems=4, samples=8).comparison
     assert one.after.verdicts is not None
@@ -129,7 +129,7 @@ def test_the_perplexity_in_words_is_of_the_samples_it_was_taken_from(right: bool
     found = drawn("perplexity", subject([replace(one, after=replace(one.after, scores=scores))]))
     assert found.alt.startswith(f"Median perplexity of {said}. ")
     assert len(found.facets) == 1  # chosen samples are never shown as all of them
-    assert ("High perplexity of right samples" in found.caption) == right
+    assert ("High perplexity of correct samples" in found.caption) == right
 
 
 def training(folder: Path, **asked: object) -> FigureInput:

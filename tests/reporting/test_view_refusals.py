@@ -22,7 +22,7 @@ from tests.reporting.view_world import ask, port_of, raw
         ("/api/problem?row=" + "9" * 5000, 400, "whole number"),
         ("/api/problem?row=999999999999", 404, "found 999,999,999,999"),
         ("/api/problem?row=../../run.json", 400, "whole number"),
-        ("/api/problem?row=0&row=1", 400, "stands twice"),
+        ("/api/problem?row=0&row=1", 400, "is repeated"),
         ("/api/problem?rwo=1", 400, "Did you mean 'row'?"),
         ("/api/problem?" + "&".join(["row=0"] * 30), 400, "more than 20 parts"),
         ("/api/samples?row=0", 400, "run is a whole number from 0 to 1"),
@@ -32,7 +32,7 @@ from tests.reporting.view_world import ask, port_of, raw
         ("/api/samples?row=0&run=0&size=0", 404, "from 1 to 100"),
         ("/api/samples?row=0&run=0&start=99999999999", 404, "start is a whole number"),
         ("/api/text?row=0&run=0", 400, "index is a whole number"),
-        ("/api/text?row=0&run=0&index=152", 404, "keeps no text of a sample 152"),
+        ("/api/text?row=0&run=0&index=152", 404, "has no text of sample 152"),
         ("/api/text?row=0&run=0&index=99999999999", 404, "index is a whole number"),
     ],
 )

@@ -149,9 +149,9 @@ def _words(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str
     if evidence.losses_at_least is not None:
         bound = (
             f" At least {evidence.losses_at_least} of the losses and {evidence.gains_at_least} of the gains are "
-            "significant (95% confidence)."
+            "beyond chance (95% confidence)."
             if evidence.losses_at_least or evidence.gains_at_least
-            else " None of them is significant (95% confidence)."
+            else " None of them is beyond chance (95% confidence)."
         )
     mislead = "A bar above its diamond does not say which of its problems changed."
     caption = f"{read}. {significant}. {chance}.{bound} {mislead} {basis(comparison)}"

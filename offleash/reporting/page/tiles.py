@@ -29,7 +29,7 @@ class Tile:
     exact: float | int | None
     meaning: str
     chance: str  # what resampling an unchanged model would give; empty for P and O
-    significant: str  # how many at least, with 95% confidence; empty for P and O
+    beyond_chance: str  # how many at least, with 95% confidence; empty for P and O
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ def tiles(comparison: Comparison) -> list[Tile]:
         value = float(getattr(change, name))
         chance = f"{expected[name]:.1f} if the model were unchanged" if name in expected else ""
         least = at_least.get(name)
-        significant = (
-            "" if least is None else f"{f'at least {least:,}' if least else 'none'} significant (95% confidence)"
+        beyond_chance = (
+            "" if least is None else f"{f'at least {least:,}' if least else 'none'} beyond chance (95% confidence)"
         )
         meaning = MEANING_OF_CLASS[name].format(before=change.before, after=change.after)
-        out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, significant))
+        out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, beyond_chance))
     return out
 
 
