@@ -115,7 +115,7 @@ def test_a_port_that_is_taken_is_named(server: ViewServer, store: SampleStore) -
     for refused in (check_port, lambda port: ViewServer(store, "", port)):
         with pytest.raises(OffleashError, match=f"Port {port_of(server)} .*taken.*--port 0"):
             refused(port_of(server))
-    with pytest.raises(OffleashError, match="65535. Found 70000"):
+    with pytest.raises(OffleashError, match=r"65535\. Found 70000"):
         check_port(70_000)
 
 
