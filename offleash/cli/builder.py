@@ -25,7 +25,7 @@ IN_PYTHON = "In Python:"  # what follows it in a docstring is for docs/api.md, n
 
 
 def run_command(verb: Verb, words: list[str]) -> None:
-    """Run a verb with the words that were typed after it."""
+    """Run a verb with the words that were typed after it; exits the process as typer does."""
     command_of(verb)(words, prog_name=f"offleash {verb.name}")
 
 
@@ -40,6 +40,7 @@ def command_of(verb: Verb) -> Any:
     run.__signature__ = Signature([*_arguments(declared), *_options(declared), _json()])  # type: ignore[attr-defined]
     run.__doc__ = help_text(function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    # no completion and no rich tracebacks: both cost start-up time, and errors have one form (cli/main.py)
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
     app.command(verb.name, cls=VerbCommand, context_settings=settings)(run)
     command: Any = typer.main.get_command(app)
@@ -83,6 +84,7 @@ class VerbCommand(TyperCommand):
         return []
 
     def _refused(self, error: Exception) -> OffleashError:
+        """An error of the parser in our form: for an unknown option with the nearest one that exists."""
         typed = getattr(error, "option_name", None)
         if typed and type(error).__name__ == "NoSuchOption":
             known = {option.keyword: option.name for option in self.declared.options.values()}
@@ -92,9 +94,11 @@ class VerbCommand(TyperCommand):
         return OffleashError(f"{message}. See: offleash {self.verb} --help.")
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Arguments before options in the line of usage, since they are typed in that order."""
         return [*map(usage, self.declared.arguments), "[OPTIONS]"]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, then options by heading; without rich, whose help takes 0.2 s to load."""
         arguments = [(argument.data.metavar, argument.data.help) for argument in self.declared.arguments]
         rows: dict[str, list[tuple[str, str]]] = {"Arguments": arguments} if arguments else {}
         for parameter in self.get_params(ctx):
@@ -136,11 +140,13 @@ def _argument(argument: DataArgument) -> Parameter:
 
 
 def _options(declared: Declaration) -> list[Parameter]:
+    """Options without a heading first, as in the help."""
     grouped = sorted(declared.options.values(), key=lambda option: bool(option.heading))
     return [_option(option) for option in grouped]
 
 
 def _option(option: Option) -> Parameter:
+    """An option for typer; None stands for "not typed", so that the function's own default applies."""
     switch, many = option.kind == "switch", option.kind in ("pairs", "texts")
     names = [option.name] if not switch or option.default is False else [f"{option.name}/--no-{option.name[2:]}"]
     about = typer.Option(
@@ -172,6 +178,7 @@ def note(option: Option) -> str:
 
 
 def _json() -> Parameter:
+    """--json, which every verb has."""
     about = typer.Option("--json", help="Print JSON for programs.")
     return Parameter(JSON, Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, about])
 

@@ -45,7 +45,7 @@ def dispatch(words: Sequence[str]) -> None:
 
 
 def overview(group: str = "") -> str:
-    """The verbs by section, or those of one group."""
+    """The verbs by section, or those of one group, wrapped to the terminal (60 to 110 columns)."""
     from shutil import get_terminal_size
     from textwrap import fill, wrap
 
@@ -62,6 +62,7 @@ def overview(group: str = "") -> str:
 
 
 def _no_verb(first: str, second: str) -> OffleashError:
+    """An error for words that name no verb: with the nearest verb, or the new name of an old one."""
     if first in GROUPS:  # before it was a group, `plan` took pilots
         verbs = [name.split()[1] for name in VERBS if name.startswith(f"{first} ")]
         near = get_close_matches(second, verbs, n=1)

@@ -11,7 +11,11 @@ from importlib import import_module
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb; a verb of a group is called `group verb`, and its function group_verb."""
+    """One verb of the command line.
+
+    A verb of a group is typed `group verb`, and its function is group_verb. The function is named by a string, so that
+    the overview and the other verbs do not import it.
+    """
 
     name: str
     function: str  # module:name
@@ -166,4 +170,5 @@ GROUPS = {
     "plan": "Plan a study before it is drawn.",
     "lab": "Small worlds to try things in: their problems, expert traces and models.",
 }
-OLD_VERBS = {"ways": "strategies", "cut": "nucleus"}  # until 0.2
+# Names that verbs had before: typed again, they are answered with the new name. To be removed with 0.2.
+OLD_VERBS = {"ways": "strategies", "cut": "nucleus"}

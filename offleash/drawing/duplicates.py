@@ -45,19 +45,19 @@ LIMIT = float(np.log(FALSE_ALARM / TESTS))
 # are many, but for noise; and then the square root of the probability stands for the probability.
 NOISE, MANY = 2e-3, 16
 SLACK = 0.5
-DOUBTED = 3  # requests that are uniform before that is doubted
+DOUBTED = 3  # requests, all of one text each, before `doubt` says so: fewer happen with easy problems
 COPIES = 3  # impossible copies in a run before it is stopped: one may be an accident of how tokens become text
 
 _ADVICE = (
-    "A server that returns copies of one choice, a seed that is ignored or used again, or choices that come sorted do "
-    "this. Ask for one choice a request (--set n=1 for endpoint:), or use another server, and draw into a new folder: "
-    "what was drawn before stays, and may hold copies too."
+    "Likely causes: a server that returns copies of one choice, ignores the seed or reuses it, or sorts its choices. "
+    "Request one choice at a time (--set n=1 for endpoint:), or use another server, and draw into a new folder: "
+    "what was drawn stays in this one, and may hold copies."
 )
 _OR_ELSE = "If the samples are sound, the log-probabilities are not those they were drawn with."
 
 
 class Duplicates:
-    """Watches the samples of a run as they come; drawing at temperature 0 repeats by design and is let pass."""
+    """Watches the samples of a run as they arrive. Greedy decoding repeats by design and is not checked."""
 
     def __init__(self, decoding: SamplingParams, name: str) -> None:
         self._name = name
@@ -77,7 +77,7 @@ class Duplicates:
 
     @property
     def doubt(self) -> str | None:
-        """What could be a fault and cannot be told from a model with one answer a problem; None where nothing is."""
+        """A possible fault that looks the same as a model with one answer per problem; None without a suspicion."""
         if self._requests < DOUBTED or self._uniform < self._requests:
             return None
         return (
@@ -87,7 +87,7 @@ class Duplicates:
         )
 
     def add(self, request: Request, samples: Sequence[Sample]) -> None:
-        """Take the samples of a request; OffleashError when samples repeat more than can be."""
+        """Add the samples of a request; OffleashError when they repeat more than independent samples can."""
         if self._greedy or not samples:
             return
         ordered = sorted(samples, key=lambda sample: sample.index)
@@ -124,7 +124,7 @@ class Duplicates:
 
     def _compare(self, request: Request, first: Labels, second: Labels) -> None:
         if len(np.unique(np.concatenate([first, second]))) == len(first) + len(second):
-            return  # nothing repeats, wherever it stands
+            return  # all texts differ: neither test can gain evidence
         self._within = self._within.after(within_requests(first, second))
         self._across = self._across.after(across_requests(first, second))
         if self._within.log >= -LIMIT:
@@ -152,6 +152,7 @@ class Duplicates:
         )
 
     def _forget(self) -> None:
+        """Keep memory bounded: drop the problem that has been quiet longest, which is most likely settled."""
         while self._texts > REMEMBERED and len(self._problems) > 1:
             quiet = next(iter(self._problems))
             self._texts -= self._problems.pop(quiet).size
@@ -237,6 +238,7 @@ def _log_probability(sample: Sample, plain: bool) -> float:
 
 
 def _most(label_N: Labels) -> int:
+    """How often the most frequent text occurs."""
     return int(np.unique(label_N, return_counts=True)[1].max())
 
 

@@ -23,22 +23,24 @@ from offleash.progress import Progress, silent
 from offleash.render.numbers import many
 from offleash.samplers.seeds import sample_seeds
 
-IN_HOUSE = {"hf", "scripted"}  # samplers whose samples each have a seed of their own
-SHOWN = 20  # findings of one kind
+# Samplers whose every sample has a seed that follows from (key, problem, index), so that it can be checked; servers
+# seed whole requests.
+IN_HOUSE = {"hf", "scripted"}
+SHOWN = 20  # findings of one kind: a damaged disk can have thousands, and the first ones say enough
 
 
 @dataclass(frozen=True)
 class FsckFinding:
-    """One thing that is not as it was written, or that is worth a word."""
+    """One thing that is not as it was written, or that a user should know."""
 
     what: str
-    next_step: str = ""
-    wrong: bool = True
+    next_step: str = ""  # a command, where one repairs it
+    wrong: bool = True  # False: a note, such as a run that is not finished; the run is good all the same
 
 
 @dataclass(frozen=True)
 class FsckReport:
-    """What is to be said of a run folder."""
+    """The state of a run folder."""
 
     folder: Path
     samples: int
@@ -48,11 +50,17 @@ class FsckReport:
 
     @property
     def good(self) -> bool:
+        """Whether everything that was written is there and unchanged; notes do not count."""
         return not any(finding.wrong for finding in self.findings)
 
 
 def fsck(folder: Path, progress: Progress = silent) -> FsckReport:
-    """Read all of a run folder and check it; nothing is changed."""
+    """Read all of a run folder and check it; nothing is changed.
+
+    Checked are run.json and the problems against their hash, every shard against its checksum and in full, that each
+    sample is there once, has the seed it should have and a known problem, that nothing is missing below the budget,
+    and that each verdict has its sample.
+    """
     if not folder.is_dir() or not is_run(folder):
         raise OffleashError(
             f"{folder} is no run folder: it has no run.json. Name a folder that `draw` or `import` made."
@@ -63,6 +71,8 @@ def fsck(folder: Path, progress: Progress = silent) -> FsckReport:
 
 
 class _Inspection:
+    """What is known of a folder so far. Parts run in order: verdicts are checked against the samples read before."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._origin: Origin | None = None
@@ -87,7 +97,7 @@ class _Inspection:
             yield FsckFinding(str(error))
 
     def samples(self, progress: Progress) -> Iterator[FsckFinding]:
-        """Every shard of samples, then how they fit together."""
+        """Every shard of samples by itself, then how they fit together: twice, gone, gaps, unfinished."""
         folder = self._folder / "samples"
         noted = seals(folder)
         owners: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
@@ -98,12 +108,12 @@ class _Inspection:
             yield from self._shard(shard, seal if seal is not None and seal.rows else None, owners)
         yield from _some(self._twice(owners))
         yield from _some(self._gone({name: seal.rows for name, seal in noted.items() if seal.rows}))
-        if not self._bad:  # what a bad shard holds is not missing yet
+        if not self._bad:  # samples of a damaged shard would be reported as missing too: one fault, one finding
             yield from _some(self._gaps())
             yield from self._unfinished()
 
     def verdicts(self) -> Iterator[FsckFinding]:
-        """Verdicts have a sample each, and one only."""
+        """Each verdict has a sample, and each sample at most one verdict of a verifier."""
         for verifier in verifiers(self._folder):
             spans: dict[str, list[Span]] = defaultdict(list)
             for shard in sorted((self._folder / "verdicts" / verifier).glob(SHARD)):
@@ -126,6 +136,7 @@ class _Inspection:
                     break
 
     def leftovers(self) -> Iterator[FsckFinding]:
+        """Files that a kill left half written; harmless, since no reader looks at them."""
         for file in sorted(self._folder.rglob(f"*{WRITING}")):
             yield FsckFinding(
                 f"{file} was being written when its process ended; the next writer removes it", wrong=False
@@ -168,6 +179,7 @@ class _Inspection:
                 )
 
     def _twice(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
+        """Samples in two shards: a shard was copied, or two folders were merged by hand."""
         shared: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # problem: its first sample in both
         for problem, some in owners.items():
             reach, last = 0, ""
@@ -183,7 +195,7 @@ class _Inspection:
             yield FsckFinding(what, f"rm the one that was copied; if in doubt both, then: {self._again()}")
 
     def _gone(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
-        """Shards that were written and are not there; a draw that goes on notes that it draws them again."""
+        """Shards that were sealed and are not there; a resumed draw marks them as gone and draws them again."""
         if self._lacking() == 0:
             return  # what they held was drawn again
         folder = self._folder / "samples"
@@ -192,14 +204,15 @@ class _Inspection:
                 yield FsckFinding(f"{folder / name} was written with {rows:,} samples and is gone", self._again())
 
     def _unfinished(self) -> Iterator[FsckFinding]:
+        """A note where the budget is not reached; with `until` that cannot be known without judging."""
         lacking = self._lacking()
         if lacking and not self._bad:
             budgeted = (self._budget.k or 0) * len(self._problems or ())
-            what = f"not finished: {lacking:,} of the {budgeted:,} samples asked for are not there"
+            what = f"not finished: {lacking:,} of the {budgeted:,} samples of its budget are missing"
             yield FsckFinding(what, self._again(), wrong=False)
 
     def _lacking(self) -> int | None:
-        """Samples that the budget asks for and that are not there; None where that cannot be told."""
+        """Samples of the budget that are missing; None where that is not known (imported, or stopping early)."""
         k = self._budget.k
         if self._origin is None or self._problems is None or not k or self._budget.until:
             return None
@@ -207,6 +220,7 @@ class _Inspection:
         return sum(high - low for some in there for low, high in holes(some, k))
 
     def _gaps(self) -> Iterator[FsckFinding]:
+        """Indices missing below the last one of a problem: failed requests, or a shard that was removed."""
         for problem, some in self._spans.items():
             end = max(right for _, right in some)
             missing = holes(some, end)
@@ -225,7 +239,7 @@ class _Inspection:
         return lone
 
     def _again(self, verify: bool = False) -> str:
-        """The step that mends what is missing."""
+        """The step that restores what is missing."""
         if self._origin is None:
             return f"offleash verify {self._folder}" if verify else "import the logs again"
         return f"the same offleash draw into {self._folder} again, which draws what is missing"
@@ -291,10 +305,10 @@ def fsck_document(runs: Sequence[FsckReport]) -> dict[str, object]:
 def fsck_text(report: FsckReport) -> str:
     """An inspected run in words."""
     wrong = sum(finding.wrong for finding in report.findings)
-    state = "good" if report.good else f"{wrong} thing{'s' if wrong > 1 else ''} wrong"
+    state = "good" if report.good else f"{many(wrong, 'fault')}"
     lines = [f"{report.folder}: {many(report.samples, 'sample')} in {many(report.shards, 'shard')}: {state}"]
     if report.unsealed:
-        lines.append(f"  {many(report.unsealed, 'shard')} unsealed (no checksum was noted), read in full and good")
+        lines.append(f"  {many(report.unsealed, 'shard')} without a checksum, read in full and good")
     for finding in report.findings:
         lines.append(f"  {'wrong' if finding.wrong else 'note'}: {finding.what}")
         if finding.next_step:

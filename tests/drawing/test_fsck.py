@@ -127,7 +127,7 @@ def test_a_run_that_is_not_finished_is_told_and_is_no_fault(tmp_path: Path) -> N
     found = fsck(tmp_path / "run")
     assert found.good
     (finding,) = found.findings
-    assert finding.what == f"not finished: {140 - found.samples} of the 140 samples asked for are not there"
+    assert finding.what == f"not finished: {140 - found.samples} of the 140 samples of its budget are missing"
 
 
 def test_a_deleted_shard_leaves_gaps_and_verdicts_without_samples(run: Path, original: Path) -> None:

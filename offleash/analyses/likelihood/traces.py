@@ -245,8 +245,8 @@ def _claim(file: Path, law: RunModel, scorer: "Scorer") -> None:
         _append(file, [{"schema": 1, "model": str(law.model), **identity}])
         return
     first = rows[0]
-    compared = [name for name in identity if name in first]  # older files lack some
-    refuse_other_scores(file, law, differences(*({name: of[name] for name in compared} for of in (first, identity))))
+    stored = {name: first.get(name, value) for name, value in identity.items()}  # older files lack some
+    refuse_other_scores(file, law, differences(stored, identity))
     text = file.read_bytes()
     if not text.endswith(b"\n"):
         whole = len(rows) > text.count(b"\n")  # only the line feed was lost: the row was read, and is kept

@@ -276,9 +276,9 @@ def refuse_other_weights(folder: Path, model: Model) -> bool:
 def kept_settings(model: Model) -> Mapping[str, str] | None:
     """Settings that change samples, as a run of this model stores them; None where only the loaded model knows them."""
     if model.sampler == "vllm":
-        from offleash.samplers.vllm.sampler import OURS, PLACE
+        from offleash.samplers.vllm.sampler import OURS, PLACEMENT
 
-        return {name: text for name, text in model.settings.items() if name not in OURS | PLACE}
+        return {name: text for name, text in model.settings.items() if name not in OURS | PLACEMENT}
     named = model.settings.get("dtype", "auto")
     dtype = _usual_dtype(model) if named == "auto" else named
     return None if dtype is None else {"dtype": dtype}
