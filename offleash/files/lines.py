@@ -263,7 +263,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         if file.peek(2)[:2] != GZIP:
             yield file
             return
-        with io.BufferedReader(gzip.GzipFile(fileobj=file)) as unpacked:  # type: ignore[type-var]
+        with io.BufferedReader(gzip.GzipFile(fileobj=file)) as unpacked:
             yield unpacked
 
 

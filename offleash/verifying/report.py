@@ -31,7 +31,7 @@ def outcome_json(outcome: Outcome) -> Json:
         document["reason"] = outcome.reason
     if outcome.score is not None:
         document["score"] = outcome.score
-    return encode(document)  # type: ignore[no-any-return]
+    return encode(document)
 
 
 def verification_json(results: Sequence[VerificationResult]) -> Json:
@@ -51,7 +51,7 @@ def verification_json(results: Sequence[VerificationResult]) -> Json:
         }
         for result in results
     ]
-    return encode({"schema": 1, "runs": runs})  # type: ignore[no-any-return]
+    return encode({"schema": 1, "runs": runs})
 
 
 def verification_text(result: VerificationResult) -> str:

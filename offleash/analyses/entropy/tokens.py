@@ -86,9 +86,9 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, plac
         return TokenEntropies(None, length_P, reason=f"{CHOSEN}; {hint}", length_reason=no_length)
     scored = _means(first(scores), aligned, r)
     if scored.entropy_P is None:
-        bad = scored.not_finite
-        why = f"none of the {bad:,} entropies of its scores is finite" if bad else f"its scores have no sums; {hint}"
-        return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=bad)
+        count = scored.not_finite
+        why = f"none of its {count:,} scored entropies is finite" if count else f"its scores have no sums; {hint}"
+        return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=count)
     length_P, no_length = (scored.length_P, "") if length_P is None else (length_P, no_length)
     return TokenEntropies(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)
 
