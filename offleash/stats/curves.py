@@ -181,9 +181,10 @@ def crossing(sums: CellSums) -> Crossing:
         >>> round(crossing(sums).k, 2)
         2.39
     """
-    difference = curve(sums, "difference")
-    k_K, ahead_K = sums.k_K, -difference.value_K
-    low_K, high_K = -difference.high_K, -difference.low_K
+    difference_K, difference_BK = sums.ratio("difference")
+    intervals = percentile_intervals(difference_BK, difference_K)
+    k_K, ahead_K = sums.k_K, -difference_K
+    low_K, high_K = (-np.array([getattr(interval, end) for interval in intervals]) for end in ("high", "low"))
     most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < 1e-12, 0.0, ahead_K))
     signs = sign_K[sign_K != 0]
     changes = int((signs[1:] != signs[:-1]).sum())

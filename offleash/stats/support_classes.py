@@ -250,9 +250,8 @@ class Cells:
         determined = self.determined_PK[:, :1] if alike else self.determined_PK
         value_PQ = np.concatenate([self.P_PK, self.E_PK, self.S_PK, determined], axis=1)
         sums_BQ = problem_sums(value_PQ, self.stratum_P, replicates, seed)
-        replicate_4BK = np.empty((4, replicates, budgets))
-        for cell in range(4):
-            replicate_4BK[cell] = sums_BQ[:, cell * budgets : (cell + 1) * budgets]
+        P_BK, E_BK, S_BK, determined_BK = np.split(sums_BQ, [budgets, 2 * budgets, 3 * budgets], axis=1)
+        replicate_4BK = (P_BK, E_BK, S_BK, np.broadcast_to(determined_BK, P_BK.shape))  # views: nothing is copied
         pseudo_B4 = pseudo_weights(4, problems, replicates, seed)
         estimate_4K = np.stack([cell.sum(axis=0) for cell in (self.P_PK, self.E_PK, self.S_PK, self.determined_PK)])
         return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, self.problem_sets_complete)
@@ -271,7 +270,7 @@ class CellSums:
 
     k_K: Integer
     estimate_4K: Float
-    replicate_4BK: Float  # without the pseudo-problems
+    replicate_4BK: tuple[Float, Float, Float, Float]  # without the pseudo-problems
     pseudo_B4: Float  # weights of the pseudo-problems in P, E, S, O
     problem_sets_complete: bool
 
