@@ -41,7 +41,7 @@ PROBLEMS = 4096
 
 
 def ours(group: int) -> tuple[float, float]:
-    """CPU-seconds a step of the loop: over its first steps, and over the whole recipe."""
+    """CPU-seconds per step of the loop: over its first steps, and over the whole recipe."""
     marks: list[float] = []
 
     def mark(text: str) -> None:
@@ -63,7 +63,7 @@ def ours(group: int) -> tuple[float, float]:
 
 
 def trl(group: int, checkpointing: bool) -> float:
-    """CPU-seconds a step of GRPOTrainer."""
+    """CPU-seconds per step of GRPOTrainer."""
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
@@ -115,7 +115,7 @@ def main() -> None:
     quiet.set_verbosity_error()
     quiet.disable_progress_bar()
     print(f"{SAMPLES} samples a step, at most {COUNTDOWN.longest} tokens each, one thread\n")
-    print(f"{'group':>6} {'loop, first':>12} {'loop, whole':>12} {'TRL':>12} {'TRL, tuned':>12}   CPU-seconds a step")
+    print(f"{'group':>6} {'loop, first':>12} {'loop, whole':>12} {'TRL':>12} {'TRL, tuned':>12}   CPU-seconds per step")
     lines = []
     for group in GROUPS:
         first, whole = ours(group)

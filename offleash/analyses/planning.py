@@ -21,27 +21,37 @@ from offleash.stats.binomials import Float, Integer, binomial_at_least, binomial
 from offleash.stats.significance import chance_of_detection, smallest_certain_loss
 from offleash.stats.support_classes import beta_prior
 
-_POINTS = 64  # of each problem's posterior
+_POINTS = 64  # quantiles that stand for each problem's posterior
 
 
 @dataclass(frozen=True)
 class BudgetPlan:
     """For K budgets: the chance that each problem is settled, and the samples that takes, stopped early or not.
 
-    A problem is settled when the run before would show successes enough for its loss to be certain.
+    A problem is settled when the run before would show successes enough for its loss to be significant.
     """
 
     k_K: Integer
-    least_K: Integer  # successes that make a loss certain at each budget
+    least_K: Integer  # successes that make a loss significant at each budget
     chance_PK: Float  # of each problem
     samples_K: Integer  # of one run
-    until_K: Integer  # successes at which a problem would stop: those that settle it, unless others were asked for
+    until_K: Integer  # successes at which a problem would stop: those that settle it, unless --until names others
     stopped_K: Float  # samples of one run that stops so, expected
     problems: int
 
 
 def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int | None = None) -> BudgetPlan:
-    """Predict from a pilot's counts what larger budgets would settle (beta-binomial, fitted to all problems)."""
+    """Predict from a pilot's counts what larger budgets would settle.
+
+    Rates of problems come from a beta prior fitted to all of them; each problem's posterior is Beta(a + correct, b +
+    wrong), taken at `_POINTS` quantiles of equal mass, so that a mean over them is an expectation.
+
+    Args:
+        drawn_P: samples of each problem in the pilot.
+        correct_P: of these, correct.
+        k_K: budgets to predict for.
+        until: successes at which a problem stops; by default those that settle it.
+    """
     shape_a, shape_b = beta_prior(drawn_P.astype(np.float64), correct_P.astype(np.float64))
     level = (np.arange(_POINTS) + 0.5) / _POINTS
     wins_P, rest_P = shape_a + correct_P, shape_b + drawn_P - correct_P
@@ -69,13 +79,20 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int |
 
 
 def stopped_cost(rate: Float, k: int, until: int) -> Float:
-    """Expected samples of a problem of each rate when it stops at its until-th success or at k."""
-    p = np.maximum(rate, 1e-300)
+    """Expected samples of a problem of each rate when it stops at its until-th success or at k.
+
+    The number of draws to the m-th success is negative binomial; cut off at k its mean is k P(fewer than m successes in
+    k) + (m/p) P(more than m successes in k + 1).
+
+    >>> float(stopped_cost(np.array([1.0]), 100, 5).round(6)[0])
+    5.0
+    """
+    p = np.maximum(rate, 1e-300)  # a rate of 0 never stops: the second term must be 0, not 0/0
     ended = binomial_at_least(until + 1, k + 1, p)
     return np.asarray(k * binomial_at_most(until - 1, k, p) + np.where(ended > 0, until * ended / p, 0.0))
 
 
-GROWTH = 7  # doublings beyond the pilot
+GROWTH = 7  # doublings beyond the pilot: from 64 samples to 8,192, the paper's largest budget
 
 
 @dataclass(frozen=True)
@@ -83,22 +100,22 @@ class PilotPlan:
     """Which problems of a pilot are open, and what larger budgets would settle at what cost."""
 
     run: str
-    pilot: int  # samples a problem
+    pilot: int  # samples per problem, median
     table: BudgetPlan
     settled_K: Float  # expected number of the problems that the pilot reached, at each budget
     never: int  # problems the pilot did not reach: they are open at any budget
     target: float
     advised: int | None  # smallest budget that settles the target share of what the pilot reached
-    open: tuple[str, ...]  # reached, but not often enough for a loss to be certain
-    tokens: float | None  # a sample, mean; None when the log does not say
+    open: tuple[str, ...]  # reached, but not often enough for a loss to be significant
+    tokens: float | None  # per sample, mean; None when the log does not say
 
 
 def plan(run: Run, target: float = 0.9, until: int | None = None) -> PilotPlan:
-    """The budget at which a loss of `target` of the problems that the pilot reached would be certain."""
+    """The budget at which a loss of `target` of the problems that the pilot reached would be significant."""
     if until is not None and until < 1:
-        raise OffleashError(f"--until is a number of successes, at least 1; found {until}.")
+        raise OffleashError(f"--until takes a number of successes, 1 or more; found {until}.")
     if not 0 < target < 1:
-        raise OffleashError(f"--settle is a share of the problems, above 0 and below 1; found {target}.")
+        raise OffleashError(f"--settle takes a share of the problems, above 0 and below 1; found {target}.")
     counted = tally([run]).tally
     drawn_P, correct_P = counted.drawn_PR[:, 0], counted.correct_PR[:, 0]
     pilot = int(np.median(drawn_P))
@@ -108,7 +125,7 @@ def plan(run: Run, target: float = 0.9, until: int | None = None) -> PilotPlan:
     if not reached_P.any():
         raise OffleashError(
             f"The pilot {run.name!r} reached none of its {len(counted)} problems in {pilot} samples each, so nothing "
-            "can be planned from it; draw a larger pilot or easier problems."
+            "can be planned from it. Draw a larger pilot, or take easier problems."
         )
     settled_K = table.chance_PK[reached_P].sum(axis=0)
     enough = np.flatnonzero(settled_K >= target * reached_P.sum())
@@ -170,8 +187,8 @@ def plan_document(plan: PilotPlan) -> Json:
 def plan_table(plan: PilotPlan) -> RenderableType:
     """The plan as a table with its reading."""
     table = Table(box=box.SIMPLE_HEAD)
-    columns = ["k", "problems settled", "successes needed", "samples a run", "stopping early"]
-    for column in [*columns, "tokens a run"] if plan.tokens else columns:
+    columns = ["k", "problems settled", "successes needed", "samples per run", "stopping early"]
+    for column in [*columns, "tokens per run"] if plan.tokens else columns:
         table.add_column(column, justify="right")
     for i, k in enumerate(plan.table.k_K):
         row = [
@@ -187,9 +204,9 @@ def plan_table(plan: PilotPlan) -> RenderableType:
     else:
         advice = f"No budget up to {int(plan.table.k_K[-1]):,} settles {plan.target:.0%} of what the pilot reached."
     reading = (
-        f"{plan.run}: {plan.pilot} samples a problem. {len(plan.open)} of the problems it reached are open: too few "
-        f"successes for a loss to be certain. {plan.never} were not reached and stay open. {advice} "
-        "A problem is settled when losing it would be certain (Bonferroni, 5%). Stopping early: each problem ends at "
+        f"{plan.run}: {plan.pilot} samples per problem. {len(plan.open)} of the problems it reached are open: too few "
+        f"successes for a loss to be significant. {plan.never} were not reached and stay open. {advice} A problem is "
+        "settled when losing it would be significant (Bonferroni, 5%). Stopping early: each problem ends at "
         f"{_stop(plan)}."
     )
     return Group(Text(reading), table)

@@ -158,7 +158,7 @@ def _row(terms: Terms, item: Mapping[str, Any]) -> dict[str, str | float]:
 
 CHAIN_SUM = LabWorld(
     name=NAME,
-    about="sums and differences of two or three numbers, from Reasoning Gym; one correct answer a problem",
+    about="sums and differences of two or three numbers, from Reasoning Gym; one correct answer per problem",
     problems=generate,
     lines=lines,
     tokenizer=tokenizer,

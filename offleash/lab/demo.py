@@ -25,8 +25,8 @@ from offleash.training.loop import Training, train
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 
 PROBLEMS, TRAINING, BASE, AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
-SETTLED = 5  # successes that settle a problem in the second draw of the base, which is asked what it reaches alone
-OTHER = 1  # seed of that draw
+SETTLED = 5  # successes at which a problem stops in the second draw of the base: it only has to show what is reached
+OTHER = 1  # added to the seed for that draw
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DemoSize:
     problems: int = 200
     k: int = 4096
     steps: int = 120
-    groups: int = 64  # problems a step
+    groups: int = 64  # problems per step
     pool: int = 4096  # problems that are trained on
     seed: int = 0
 
@@ -46,7 +46,7 @@ QUICK = DemoSize(problems=60, k=512, steps=50, groups=32)
 
 @dataclass(frozen=True)
 class DemoRuns:
-    """What a demo came to. All comparisons are of problems that neither corpus nor training held."""
+    """The four comparisons of a demo, all of problems that were neither in the corpus nor trained on."""
 
     world: str
     plan: DemoSize
@@ -74,7 +74,7 @@ def recipe_of(world: LabWorld, plan: DemoSize, folder: Path) -> Recipe:
 
 
 def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress = silent) -> DemoRuns:
-    """Train, draw, verify, compare; what stands in the folder already is not done again."""
+    """Train, draw, verify, compare; what the folder has already is not done again."""
     import torch
 
     started, threads = time.monotonic(), torch.get_num_threads()
@@ -109,7 +109,7 @@ def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> Path:
     for part, size in (("train", plan.pool), ("test", plan.problems)):
         path = folder / PROBLEMS / f"{part}.jsonl"
         if path.is_file() and path.read_text(encoding="utf-8") != problem_lines(world, part, size, plan.seed):
-            raise OffleashError(f"{folder} holds a demo of another seed, size or world; choose another with --out.")
+            raise OffleashError(f"{folder} holds a demo of another seed, size or world. Choose another with --out.")
         write_problems(world, part, size, plan.seed, path)
     return folder / PROBLEMS / "test.jsonl"
 

@@ -1,4 +1,8 @@
-"""What a demo shows, in words and as a page: the leash if it is there, or plainly that this run does not show it."""
+"""What a demo shows, in sentences and as a page: the leash if it is there, or that this run does not show it.
+
+The leash has three parts, and `shows` tests each against chance: pass@1 rises, pass@k at the largest budget falls, and
+more problems are lost than resampling an unchanged model would lose.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +23,7 @@ from offleash.reporting.figures import subject
 from offleash.reporting.page.build import Chapter, PageText, report_page
 from offleash.stats.curves import Curve
 
-CERTAIN = 0.01  # p below which chance does not explain the losses
+SIGNIFICANT = 0.01  # p below which chance does not explain the losses
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,9 @@ def shows(comparison: Comparison) -> dict[str, bool]:
     first, last = point(comparison.curves["difference"], 0), point(comparison.curves["difference"], -1)
     null = comparison.evidence.null
     return {
-        "the first try got better": first.low > 0,
+        "the first sample got better": first.low > 0,
         f"pass@{last.k:,} fell": last.high < 0,
-        "more problems were lost than chance gives": null is not None and null.p_S < CERTAIN,
+        "more problems were lost than chance gives": null is not None and null.p_S < SIGNIFICANT,
     }
 
 
@@ -57,11 +61,11 @@ def headline(done: DemoRuns) -> str:
     """One sentence: whether this run shows the leash."""
     parts = shows(done.plain)
     if all(parts.values()):
-        return "This run shows the leash: the first try got better while the set of problems within reach shrank."
+        return "This run shows the leash: the first sample got better while the set of problems within reach shrank."
     missing = [name for name, there in parts.items() if not there]
     elsewhere = all(shows(done.paper).values())
     at_paper = " At the paper's decoding (temperature 0.6, top-p 0.95) all of it shows." if elsewhere else ""
-    return f"At temperature 1 this run does not show the leash: not beyond chance that {'; '.join(missing)}.{at_paper}"
+    return f"At temperature 1 this run does not show the leash. Not significant: {'; '.join(missing)}.{at_paper}"
 
 
 def sentences(done: DemoRuns) -> list[str]:
@@ -87,13 +91,11 @@ def _passes(decoding: str, comparison: Comparison) -> str:
 def _losses(done: DemoRuns) -> str:
     change, evidence, again = done.plain.change, done.plain.evidence, done.null.change
     null = evidence.null
-    chance = (
-        f"had no rate changed, chance alone would lose about {null.expected_S:.1f} (p {_p(null.p_S)})" if null else ""
-    )
+    chance = f"resampling an unchanged model would lose about {null.expected_S:.1f} (p {_p(null.p_S)})" if null else ""
     return (
         f"Of the {change.P + change.S:,.0f} problems that the base reaches in {change.k:,} samples, {change.S:,.0f} "
-        f"are lost and {change.E:,.0f} found; {chance}. The base drawn again, with nothing changed: "
-        f"{again.S:,.0f} lost, {again.E:,.0f} found."
+        f"are lost and {change.E:,.0f} gained; {chance}. The base drawn a second time: {again.S:,.0f} lost, "
+        f"{again.E:,.0f} gained."
     )
 
 
@@ -106,12 +108,12 @@ def _solutions(done: DemoRuns) -> str:
     kept, interval = change.value["SRR"], change.interval["SRR"]
     return (
         f"Of the {change.P + change.S:,.0f} solutions of these problems that the base writes, {change.S:,.0f} are lost "
-        f"and {change.E:,.0f} found: {kept:.0%} [{interval.low:.0%}, {interval.high:.0%}] are kept.{_halves(done)}"
+        f"and {change.E:,.0f} gained: {kept:.0%} [{interval.low:.0%}, {interval.high:.0%}] are kept.{_halves(done)}"
     )
 
 
 def _halves(done: DemoRuns) -> str:
-    """What chance alone does to solutions: the base's samples in two halves, one held against the other."""
+    """What chance alone does to solutions: one half of the base's samples compared with the other."""
     again = done.solutions.evidence.retest
     if again is None or not np.isfinite(again.redraw_SRR):
         return ""
@@ -130,7 +132,7 @@ NAME = "report.html"
 def write_report(done: DemoRuns, command: str = "", progress: Progress = silent) -> Path:
     """Write the page into the folder of the demo; `command` is what the page says made it."""
     path = done.folder / NAME
-    write_text(path, report_page(subject([done.plain]), telling(done, command), progress))
+    write_text(path, report_page(subject([done.plain]), page_text(done, command), progress))
     return path
 
 
@@ -148,8 +150,8 @@ def demo_document(done: DemoRuns, path: Path) -> Json:
     return {**document([done.plain]), **encode(beside)}
 
 
-def telling(done: DemoRuns, command: str = "") -> PageText:
-    """What the page says beside the main comparison: how it was made, and the same question asked otherwise."""
+def page_text(done: DemoRuns, command: str = "") -> PageText:
+    """The text of the page: how it was made, and robustness checks beside the main comparison."""
     plan = done.plan
     made = (
         f"{done.world}: a base and the same model after {plan.steps} steps of GRPO; {plan.problems} problems that "
@@ -168,7 +170,7 @@ def telling(done: DemoRuns, command: str = "") -> PageText:
 
 
 def again(done: DemoRuns) -> list[str]:
-    """Commands that show it again."""
+    """Commands that look further into the runs of the demo."""
     folder = Path(quote(str(done.folder)))
     fingerprint = done.world if done.world in FINGERPRINTS else "steps"
     return [

@@ -31,7 +31,7 @@ def problem_lines(world: LabWorld, part: str, size: int, seed: int) -> str:
 
 
 def write_problems(world: LabWorld, part: str, size: int, seed: int, path: Path) -> int:
-    """Write problems of a world; how many there are."""
+    """Write problems of a world as JSONL; returns their number."""
     text = problem_lines(world, part, size, seed)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def write_problems(world: LabWorld, part: str, size: int, seed: int, path: Path)
 def write_expert_traces(
     world: LabWorld, problems: Path, each: int, seed: int, path: Path, progress: Progress = silent
 ) -> int:
-    """Write correct traces of a file's problems, at most `each` a problem, chosen at random."""
+    """Write correct traces of a file's problems, at most `each` per problem, chosen at random; returns their number."""
     frame, rng = load_problems(problems).frame, np.random.default_rng(seed)
     traces: dict[str, list[str]] = {}
     for place in range(frame.height):

@@ -144,8 +144,8 @@ def lab_model(
     from offleash.lab.registry import world as world_of
 
     folder = copy_base(world_of(world).name, Path(out))
-    said = f"{folder} holds the base of {world}; use it as hf:{folder}."
-    return LabResult({"world": world, "model": str(folder)}, said)
+    text = f"{folder} holds the base of {world}; use it as hf:{folder}."
+    return LabResult({"world": world, "model": str(folder)}, text)
 
 
 @verb
@@ -173,8 +173,8 @@ def lab_problems(
     progress(f"generating {world}")
     path = Path(out)
     count = write_problems(world_of(world), part, size, seed, path)
-    said = f"{path} holds {count:,} problems of {world}, part {part}."
-    return LabResult({"file": str(path), "problems": count}, said)
+    text = f"{path} holds {count:,} problems of {world}, part {part}."
+    return LabResult({"file": str(path), "problems": count}, text)
 
 
 @verb
@@ -239,5 +239,5 @@ def lab_pretrain(
         save(pretrained(chosen, options, progress), chosen, folder)
     except KeyboardInterrupt:
         raise OffleashError("The pretraining was interrupted. It keeps no checkpoints: run it again.") from None
-    said = f"{folder} holds a base of {world}; use it as hf:{folder}."
-    return LabResult({"model": str(folder), "steps": options.steps}, said)
+    text = f"{folder} holds a base of {world}; use it as hf:{folder}."
+    return LabResult({"model": str(folder), "steps": options.steps}, text)

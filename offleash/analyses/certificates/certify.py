@@ -1,4 +1,9 @@
-"""Certify: the exact support of a model above epsilon, problem by problem, resumable after a kill."""
+"""Certify: the exact support of a model above epsilon, problem by problem, resumable after a kill.
+
+A certificate of a problem is the list of all completions more probable than epsilon, with their verdicts, and the mass
+of all that was not expanded (unexplored). Nothing is sampled, so nothing in it has sampling noise. The sampler's
+expander does the search; here its results are stored, judged and summed up.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -44,14 +49,14 @@ K = 8_192  # budget whose epsilon, -ln(0.05)/8192 = 0.00037, is taken where neit
 
 @dataclass(frozen=True)
 class CertifyEstimate:
-    """What is about to be certified."""
+    """What is about to be certified, announced before the work begins."""
 
     folder: Path
     model: str
     decoding: SamplingParams
     epsilon: float
     problems: int
-    done: int
+    done: int  # problems that have a certificate already
     verifier: str
 
 
@@ -73,16 +78,20 @@ class Certification:
     troubles: Mapping[str, str] = field(default_factory=dict)  # problem: why it has no certificate
 
     def count(self, question: Certified, state: int) -> int:
+        """Problems that are IN, OUT or UNDETERMINED by completion or by mass."""
         return int((self.states[question] == state).sum())
 
     def total(self, column: str) -> int:
+        """Sum of a column of `table` over problems, such as `correct_completions` or `forwarded`."""
         return int(self.table[column].to_numpy().sum())
 
     @property
     def deepest(self) -> int:
+        """Tokens of the longest prefix that was expanded."""
         return int(self.table["deepest"].to_numpy().max(initial=0))
 
     def mean(self, column: str) -> float:
+        """Mean of a column of `table` over problems; NaN where no problem is certified."""
         values = self.table[column].to_numpy()
         return float(values.mean()) if len(values) else float("nan")
 
@@ -132,7 +141,22 @@ def certify(
     progress: Progress = silent,
     announce: Callable[[CertifyEstimate], None] = silent,
 ) -> Certification:
-    """Expand every problem that has no certificate yet, and judge what has no verdict."""
+    """Expand every problem that has no certificate yet, and judge what has no verdict.
+
+    Args:
+        folder: a new certificate, or one to resume: model, decoding, epsilon and problems must be the same.
+        problems: the table of problems, as `load_problems` gives it.
+        sampler: the loaded model; only samplers with an expander can be certified.
+        model: its name, as stored.
+        decoding: part of what is certified: temperature and top-p change every probability.
+        above: epsilon.
+        verifying: verifier and extraction; another verifier judges the stored completions again, without the model.
+        progress: called with the state of the search.
+        announce: called once with the plan, before the work begins.
+
+    Returns:
+        The certificate in sums over problems, and the problems that could not be certified with the reason.
+    """
     started, options = time.monotonic(), verifying or VerifyOptions()
     expander = expander_of(sampler)
     with claim_run(folder), open_judge(options, progress) as judge:

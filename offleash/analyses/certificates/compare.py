@@ -1,4 +1,10 @@
-"""Compare certificates: which problems and completions RL kept, lost and gained, by the rule `certified`."""
+"""Compare certificates: which problems and completions RL kept, lost and gained, by the rule `certified`.
+
+A problem is in the support of a model by completion, if one correct completion has probability above epsilon, or by
+mass, if all correct ones together do. Both are known exactly, except where unexplored or undecided mass could tip the
+balance: such problems are undetermined (U) and in none of P, E, S, O. Intervals resample problems: within a problem
+nothing is random.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +29,7 @@ from offleash.stats.intervals import REPLICATES
 from offleash.stats.support_classes import IN, OUT, ZETA, Certified, Rule, State, rule_cells
 
 SIDES = ("before", "after")
+# state before and after: the class; any other pair has an undetermined side
 CLASS = {(IN, IN): "P", (OUT, IN): "E", (IN, OUT): "S", (OUT, OUT): "O"}
 UNSURE = "U"
 
@@ -79,6 +86,7 @@ class CertifiedComparison:
     notes: tuple[Note, ...]
 
     def mean(self, side: str, column: str) -> float:
+        """Mean over problems of a mass, such as `correct`, on one of SIDES."""
         return float(self.table[f"{column}_{side}"].to_numpy().mean())
 
     @property
@@ -125,7 +133,16 @@ def compare_certificates(
     after: str | None = None,
     progress: Progress = silent,
 ) -> list[CertifiedComparison]:
-    """The first certificate against each of the others."""
+    """The first certificate against each of the others.
+
+    Args:
+        inputs: folders, `NAME=FOLDER`, or globs: the problems of several folders of one model are joined.
+        sought: by completion or by mass, and how intervals are computed.
+        verdicts: which verifier's verdicts to read, where a certificate has several.
+        before: name of the certificate that the others are compared with; by default the first.
+        after: compare with this one only.
+        progress: called with what is being read.
+    """
     arguments = distinct_paths([parse_argument(parsed) for parsed in map(str, inputs)])
     certificates = {}
     for name, parsed in zip(distinct_names([argument.name for argument in arguments]), arguments, strict=True):

@@ -38,7 +38,7 @@ TOGETHER = 200_000  # tokens per call of the engine: bounds memory, not the resu
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """A completion as tokens, without the one that ends it."""
+    """A completion as tokens, without the token that ends it: which one that is makes no difference."""
 
     problem: str
     ids: tuple[int, ...]
@@ -112,6 +112,7 @@ class Rescorer:
         ]
 
     def _score(self, targets: "Sequence[TargetText]", decoding: SamplingParams) -> Float:
+        """Sums over the tokens of each target, in batches; column 2 is the log-probability under the decoding."""
         from offleash.samplers.huggingface.scoring import ScoreSums, score_targets
 
         sampler = self.sampler
@@ -153,7 +154,7 @@ class TopPCut:
 
 @dataclass(frozen=True)
 class NucleusCut:
-    """A certificate under several top-p."""
+    """A certificate under several top-p: P problems, and one TopPCut per top-p."""
 
     name: str
     folder: Path
@@ -204,7 +205,15 @@ def cut_certificates(
 ) -> list[NucleusCut]:
     """What each top-p cuts off each certificate; whatever can be refused is refused before a model is loaded.
 
-    The model is opened as it was for the certificate, but for the settings given here.
+    Args:
+        folders: certificates, made with top-p 1.
+        top_ps: each below 1.
+        temperature: another than the certificates' own; then only their completions are known there.
+        model: where the model is now, if it has moved.
+        verifier: whose verdicts decide what is correct.
+        progress: called with what is being done.
+        settings: settings of the sampler other than those of the certificate.
+        raw: without the chat template; also where the certificate was made so.
     """
     if not top_ps:
         raise OffleashError("Name at least one top-p below 1, for example --top-p 0.9,0.95.")
@@ -357,11 +366,13 @@ def _tokens(rows: pl.DataFrame) -> list[TokenSequence]:
 
 
 def _unknown(certificate: Certificate) -> Float:
+    """Mass per problem that may be correct: what was not expanded, and what the verifier failed on."""
     table = certificate.table
     return np.asarray(table["unexplored"].to_numpy() + table["failed"].to_numpy(), dtype=np.float64)
 
 
 def _stratum(certificate: Certificate) -> Integer:
+    """The benchmark of each problem, as intervals resample within benchmarks."""
     named = certificate.problems.select("problem", pl.col("benchmark").fill_null(""))
     rows = certificate.table.select("problem").join(named, on="problem", how="left", maintain_order="left")
     return strata(rows["benchmark"].to_list())

@@ -1,4 +1,7 @@
-"""Certificates as tables, text and JSON: a comparison, a single certificate, and what top-p cuts off."""
+"""Certificates as tables, text and JSON: a comparison, a single certificate, and what top-p cuts off.
+
+Documents are literals that are encoded once, where they leave: see render/json.py.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -40,7 +43,7 @@ def show_certified(console: Console, comparisons: Sequence[CertifiedComparison])
 
 
 def certified_finding(comparison: CertifiedComparison) -> str:
-    """The answer in words."""
+    """The answer in sentences: problems lost and gained, completions, and bounds on the chance of a correct sample."""
     question = comparison.sought.question
     change, base, rl = comparison.change[question], clean(comparison.before.name), clean(comparison.after.name)
     target = "completion" if question is Certified.COMPLETION else "mass"
@@ -92,6 +95,7 @@ def _certified_json(comparison: CertifiedComparison) -> Json:
 
 
 def _completions(comparison: CertifiedComparison) -> Json:
+    """The section per completion; a reason in its place where completions cannot be matched."""
     completions = comparison.completions
     if completions is None:
         return {"reason": comparison.unmatched}
@@ -209,6 +213,7 @@ def _benchmarks(comparison: CertifiedComparison) -> Table:
 
 
 def _listed(comparison: CertifiedComparison, cell: str) -> list[RenderableType]:
+    """The first few problems of a class by name; nothing where it is empty."""
     word = "undetermined" if cell == UNSURE else CELLS[cell]
     names = comparison.table.filter(comparison.table[comparison.sought.question.value] == cell)["problem"].to_list()
     if not names:
@@ -218,6 +223,7 @@ def _listed(comparison: CertifiedComparison, cell: str) -> list[RenderableType]:
 
 
 def _row(change: SupportChange) -> list[str]:
+    """P, E, S and O as cells; a class that cannot be known, such as O per completion, is a question mark."""
     values = (change.P, change.E, change.S, change.O)
     return ["?" if np.isnan(value) else f"{count(value):,}" for value in values]
 
@@ -228,6 +234,7 @@ def _metric(change: SupportChange, name: str) -> str:
 
 
 def _ratio(part: float, rest: float) -> float:
+    """A part's share of both; NaN where there is nothing."""
     return part / (part + rest) if part + rest > 0 else float("nan")
 
 

@@ -68,13 +68,26 @@ def best_against_best(
     seed: int = 0,
     replicates: int = REPLICATES,
 ) -> BestDecoding | None:
-    """Cross-fit from the chance of every problem to be reached at G decodings; None with one decoding or problem."""
+    """Both models at their best decodings, cross-fitted.
+
+    Args:
+        before_PG: chance that the model before reaches each problem at each of G decodings.
+        after_PG: the same of the model after.
+        decodings: the G decodings.
+        stratum_P: benchmark of each problem; intervals resample within benchmarks.
+        seed: of the splits and of the resampling.
+        replicates: of the bootstrap.
+
+    Returns:
+        Counts P, E, S, O and ratios on problems that did not choose the decodings, with intervals; None with fewer than
+        two decodings or problems, where there is nothing to choose or to test on.
+    """
     problems, decoding_count = before_PG.shape
     if decoding_count < 2 or problems < 2:
         return None
     rng = np.random.default_rng([seed, problems])
     half_P, cells_B4, point_4 = np.arange(problems) < problems // 2, np.zeros((replicates, 4)), np.zeros(4)
-    picked: list[tuple[int, int]] = []
+    picked: list[tuple[int, int]] = []  # the decodings that each half chooses, for `chosen`
     for _ in range(HALVINGS):  # both directions of a split count every problem once, so a split sums to all problems
         rng.shuffle(half_P)
         for learn_P, test_P in ((half_P, ~half_P), (~half_P, half_P)):

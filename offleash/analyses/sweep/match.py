@@ -196,8 +196,17 @@ def match_temperature(
 ) -> TemperatureSearch:
     """Bracket the target from `start` by steps, then halve the bracket in the logarithm of the temperature.
 
-    `entropy_of` gives the entropy of every problem at a temperature; with common random numbers it is one curve, so
-    that what is left of noise moves all of it together.
+    Args:
+        entropy_of: entropy of every problem at a temperature. With common random numbers it is one curve: what is left
+            of noise moves all of it together.
+        target_P: entropy of every problem that the mean over problems is to equal.
+        start: temperature at which the bracket begins.
+        stratum_P: benchmark of each problem, for the interval.
+        within: lowest and highest temperature that is tried.
+        tolerance: nats within which the search stops.
+
+    Returns:
+        The tried temperature whose entropy is nearest. NoMatchError where the target is outside of the range.
     """
     tried: dict[float, Pilot] = {}
     target = float(target_P.mean())

@@ -46,7 +46,14 @@ class PointLocation:
 def points(
     locations: Sequence[PointLocation], runs: Sequence[Run], counted: AlignedTally, k: int
 ) -> tuple[SweepPoint, ...]:
-    """The numbers of every run of a sweep, over the problems that all of them have."""
+    """The numbers of every run of a sweep, over the problems that all of them have.
+
+    Args:
+        locations: model, decoding and folder of each run.
+        runs: the runs in the same order.
+        counted: their tally, aligned; column r belongs to run r.
+        k: the budget of `pass_k`; where more was drawn, the expectation over k of the samples.
+    """
     tally, stratum_P = counted.tally, strata(counted.tally.benchmark_P)
     reach = reach_PRK(tally, np.array([1, k]))
     answer_counts = answers(runs, counted)

@@ -1,4 +1,7 @@
-"""A sweep as tables, text and JSON: every decoding, the best one of each model, and the entropy-matched comparison."""
+"""A sweep as tables, text and JSON: every decoding, the best one of each model, and the entropy-matched comparison.
+
+Documents are literals that are encoded once, in `sweep_document`; sections below it hand over estimates as they are.
+"""
 
 from collections.abc import Sequence
 
@@ -78,7 +81,7 @@ def show_sweep(console: Console, sweep: Sweep) -> None:
 
 
 def finding(sweep: Sweep) -> str:
-    """What the decoding does to each model, and to what is said of the two, in words."""
+    """What the decoding does to each model and to the comparison of both, in sentences."""
     sentences = [_reach(sweep, member.label) for member in sweep.members] if len(sweep.decodings) > 1 else []
     if sweep.changes:
         sentences += [_range(sweep)]
@@ -94,6 +97,7 @@ def finding(sweep: Sweep) -> str:
 
 
 def _reach(sweep: Sweep, label: str) -> str:
+    """The decodings at which a model reaches most and least."""
     points = sweep.of(label)
     best, worst = (pick(points, key=lambda point: point.pass_k.value) for pick in (max, min))
     if best.pass_k.value - worst.pass_k.value < 1e-12:
@@ -160,7 +164,7 @@ EXPLAINED = {-1: "decoding alone does not explain the loss", 1: "decoding alone 
 
 
 def best_document(best: BestDecoding | None) -> Json | None:
-    """The best decodings as JSON."""
+    """The best decodings as JSON, not yet encoded: cross-fitted counts at the top, in-sample ones beside them."""
     if best is None:
         return None
     sides = zip(("before", "after"), best.decoding, best.chosen, strict=True)
@@ -207,7 +211,7 @@ NONE = 0.05  # expected problems lost below which the loss is printed as 0.0, so
 
 
 def matched_document(match: EntropyMatch) -> Json:
-    """The comparison at equal entropy as JSON."""
+    """The comparison at equal entropy as JSON, not yet encoded."""
     search, recovered = match.search, match.recovered
     return {
         "temperature": match.decoding.temperature,
@@ -240,7 +244,7 @@ def matched_document(match: EntropyMatch) -> Json:
 
 
 def match_finding(match: EntropyMatch) -> str:
-    """How much of the loss goes away by decoding alone, in words."""
+    """How much of the loss goes away by decoding alone, in sentences."""
     search, recovered = match.search, match.recovered
     before, after = (clean(name) for name in match.names)
     ends = search.interval
@@ -284,6 +288,7 @@ def match_tables(match: EntropyMatch) -> list[RenderableType]:
 
 
 def _passes(match: EntropyMatch) -> Table:
+    """pass@k of the three runs, a dash where a run has fewer samples, and their token entropies."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     names = [clean(run.name) for run in (match.equal.before, match.equal.after, match.matched.after)]
     table.add_column("pass@k", justify="right", no_wrap=True)
@@ -299,6 +304,7 @@ def _passes(match: EntropyMatch) -> Table:
 
 
 def _comparison(comparison: Comparison) -> Json:
+    """The sections of a comparison that a match needs; `offleash compare` of its folders gives all of them."""
     return {
         "support": support_section(comparison.change),
         "pass_at_k": {

@@ -69,7 +69,18 @@ class Sweep:
 def sweep(
     request: SweepRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
 ) -> Sweep:
-    """Draw, judge and compare every model at every decoding; after a kill or with a larger grid, it resumes."""
+    """Draw, judge and compare every model at every decoding; after a kill or with a larger grid, it resumes.
+
+    Args:
+        request: problems, one or two models, decodings, k and seed.
+        folder: gets one run folder per model and decoding; what is there already is kept.
+        verifying: verifier, extraction and workers.
+        progress: called with what is being drawn or matched.
+
+    Returns:
+        A point per model and decoding; with two models also their support change at each decoding, both at their best
+        decodings, and, where `request.match` is set, at equal token entropy.
+    """
     started = time.monotonic()
     named = labels(request.models, folder)
     members = tuple(SweepModel(label, model) for label, (_, model) in zip(named, request.models, strict=True))

@@ -17,10 +17,10 @@ Watch = Callable[[int, Float, Float], None]  # step, probabilities after it, sha
 
 @dataclass(frozen=True)
 class Dynamics:
-    """How to train. All problems are asked in every step, and their gradients add up."""
+    """How to train. Every step uses all problems, and their gradients add up."""
 
     method: str = "reinforce"
-    group: int | None = 8  # rollouts a problem and step; None: infinitely many, the expected update
+    group: int | None = 8  # rollouts per problem and step; None: infinitely many, the expected update
     rate: float = 0.5
     steps: int = 200
     kl: float = 0.0  # weight of -KL(pi || q), whose gradient is exact
@@ -32,9 +32,9 @@ class Dynamics:
         if self.method not in METHODS:
             raise unknown("method", self.method, METHODS)
         if self.group is not None and self.group < 1:
-            raise OffleashError(f"A group has at least one rollout; found {self.group}.")
+            raise OffleashError(f"A group needs at least one rollout; found {self.group}.")
         if not 0 <= self.seeded <= 1:
-            raise OffleashError(f"The seeded share of a group lies between 0 and 1; found {self.seeded}.")
+            raise OffleashError(f"The seeded share of a group must lie between 0 and 1; found {self.seeded}.")
 
 
 @dataclass(frozen=True)
@@ -81,31 +81,44 @@ def train(
     seed_X: Integer | None = None,
     watch: Watch | None = None,
 ) -> History[P]:
-    """Train a policy by the recipe; `seed_X` is the correct answer shown for each problem where groups are seeded."""
-    how, start_XY = measured or Measurements(), policy.probability_XY
+    """Train a policy by the recipe.
+
+    Args:
+        policy: where to start; its own probabilities are the reference of `kl` and of what is kept.
+        world: the problems, answers and which of them are correct.
+        recipe: method, group size, rate and number of steps.
+        rng: draws the rollouts; unused where groups are infinite.
+        measured: what to record and how often; the first and the last step always are.
+        seed_X: the correct answer that seeded groups contain, for each problem.
+        watch: called after every step with its number, the new probabilities and the rollouts' shares.
+
+    Returns:
+        Exact values along training (no sampling noise in the measurements) and the final policy.
+    """
+    settings, start_XY = measured or Measurements(), policy.probability_XY
     if recipe.seeded and seed_X is None:
         raise OffleashError("Seeded groups need an answer for each problem: give seed_X.")
-    rows = [_row(0, start_XY, start_XY, world.correct_XY, how)]
+    rows = [_row(0, start_XY, start_XY, world.correct_XY, settings)]
     for step in range(1, recipe.steps + 1):
         now_XY = policy.probability_XY
         share_XY = rollouts(now_XY, recipe, rng, seed_X)
-        policy = policy.moved(_push(now_XY, share_XY, start_XY, world, recipe), recipe.rate)
+        policy = policy.moved(_total_slope(now_XY, share_XY, start_XY, world, recipe), recipe.rate)
         if watch is not None:
             watch(step, policy.probability_XY, share_XY)
-        if step % how.every == 0 or step == recipe.steps:
-            rows.append(_row(step, policy.probability_XY, start_XY, world.correct_XY, how))
+        if step % settings.every == 0 or step == recipe.steps:
+            rows.append(_row(step, policy.probability_XY, start_XY, world.correct_XY, settings))
     column = list(zip(*rows, strict=True))
-    whole = [np.array(column[place], dtype=np.int64) for place in (0, 2, 3, 4, 5)]
+    counts = [np.array(column[place], dtype=np.int64) for place in (0, 2, 3, 4, 5)]
     return History(
-        step_S=whole[0],
+        step_S=counts[0],
         pass_SK=np.array(column[1]),
-        answers_S=whole[1],
-        kept_answers_S=whole[2],
-        problems_S=whole[3],
-        kept_problems_S=whole[4],
+        answers_S=counts[1],
+        kept_answers_S=counts[2],
+        problems_S=counts[3],
+        kept_problems_S=counts[4],
         entropy_S=np.array(column[6]),
         kl_S=np.array(column[7]),
-        k_K=how.k_K,
+        k_K=settings.k_K,
         final=policy,
     )
 
@@ -118,12 +131,12 @@ def rollouts(probability_XY: Float, recipe: Dynamics, rng: np.random.Generator, 
         shown_XY[np.arange(len(law_XY)), seed_X] = 1.0
     if recipe.group is None:
         return (1 - recipe.seeded) * law_XY + recipe.seeded * shown_XY
-    given = round(recipe.seeded * recipe.group)
-    drawn_XY = rng.multinomial(recipe.group - given, law_XY)
-    return np.asarray((drawn_XY + given * shown_XY) / recipe.group)
+    seeded = round(recipe.seeded * recipe.group)
+    drawn_XY = rng.multinomial(recipe.group - seeded, law_XY)
+    return np.asarray((drawn_XY + seeded * shown_XY) / recipe.group)
 
 
-def _push(now_XY: Float, share_XY: Float, start_XY: Float, world: TheoryWorld, recipe: Dynamics) -> Float:
+def _total_slope(now_XY: Float, share_XY: Float, start_XY: Float, world: TheoryWorld, recipe: Dynamics) -> Float:
     push_XY = slope(recipe.method, share_XY, now_XY, world.correct_XY)
     if recipe.kl:
         push_XY = push_XY + recipe.kl * kl_slope(now_XY, start_XY)
@@ -133,13 +146,15 @@ def _push(now_XY: Float, share_XY: Float, start_XY: Float, world: TheoryWorld, r
 
 
 def _row(
-    step: int, now_XY: Float, start_XY: Float, correct_XY: Flags, how: Measurements
+    step: int, now_XY: Float, start_XY: Float, correct_XY: Flags, settings: Measurements
 ) -> tuple[int, Float, int, int, int, int, float, float]:
-    answer_XY, problem_X = (reached(now_XY, correct_XY, how.epsilon, level) for level in (Level.ANSWER, Level.MASS))
-    first_XY, first_X = (reached(start_XY, correct_XY, how.epsilon, level) for level in (Level.ANSWER, Level.MASS))
+    answer_XY, problem_X = (
+        reached(now_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS)
+    )
+    first_XY, first_X = (reached(start_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS))
     return (
         step,
-        pass_at_k(success_rates(now_XY, correct_XY), how.k_K),
+        pass_at_k(success_rates(now_XY, correct_XY), settings.k_K),
         int(answer_XY.sum()),
         int((answer_XY & first_XY).sum()),
         int(problem_X.sum()),

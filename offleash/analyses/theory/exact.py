@@ -19,7 +19,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Support:
-    """How many targets both policies reach (P), only the second (E), only the first (S), neither (O)."""
+    """How many targets both policies reach (P), only the second (E), only the first (S), neither (O).
+
+    Counts are floats because `expected_support` gives expectations; the ratios are NaN where nothing is in them.
+    """
 
     P: float
     E: float
@@ -46,9 +49,14 @@ def success_rates(probability_XY: Float, correct_XY: Flags) -> Float:
 
 
 def pass_at_k(rate_X: Float, k_K: ArrayLike) -> Float:
-    """Mean over problems of 1 - (1-p)^k, for each k; k may be inf."""
+    """Mean over problems of 1 - (1-p)^k, for each k; k may be inf.
+
+    >>> pass_at_k(np.array([0.5, 0.0]), [1, 2, np.inf]).tolist()
+    [0.25, 0.375, 0.5]
+    """
     k = np.atleast_1d(np.asarray(k_K, dtype=np.float64))
     rate = np.asarray(rate_X, dtype=np.float64)
+    # log1p keeps the digits of tiny rates: (1 - 1e-18)^k computed directly is 1 at every k
     with np.errstate(divide="ignore", invalid="ignore"):
         log_XK = np.log1p(-rate)[..., :, None] * k  # -inf where a problem is never failed
     miss_XK = np.exp(np.where((rate == 0)[..., :, None], 0.0, log_XK))  # 0 times inf: never solved

@@ -27,14 +27,14 @@ from offleash.analyses.theory.statements.statement import CounterexampleSearch, 
 from offleash.analyses.theory.world import Float, Integer, TheoryWorld, method_world, random_world
 
 # The configuration, the same in all four cells. It was chosen after eight had been tried on worlds of other seeds,
-# because the cells can be told apart in it, and fixed before the table was made. In four of the eight the answers of
+# because the cells differ clearly in it, and fixed before the table was made. In four of the eight the answers of
 # different problems had nothing in common: there REINFORCE and GRPO lowered the mean pass@k in no cell, NSR a little.
 PROBLEMS, ANSWERS, CORRECT, SPREAD, POPULARITY = 32, 24, 3, 2.0, 1.0
 WIDTH, ALIKE = 4, 0.5  # shared directions, and how much of its features a problem has in common with all others
 GROUP = 8
 SEEDS = 20
 BUDGETS = (1, 8, 64, 256, 1024)
-EPSILON = float(-np.log(0.05) / BUDGETS[-1])
+EPSILON = float(-np.log(0.05) / BUDGETS[-1])  # that of the largest budget, as everywhere in the package
 TARGET = 0.5  # the pass@1 at which the cells are also compared: a cell that learns faster has more time to lose
 MEASURED = Measurements(BUDGETS, EPSILON, every=10)
 RECIPES = {
@@ -92,7 +92,7 @@ class Effect:
 
 
 def world_of_seed(seed: int, i: int) -> tuple[TheoryWorld, np.random.Generator]:
-    """World i of a seed, and the generator that goes on to train in it."""
+    """World i of a seed, and the generator that then trains in it: all four cells see the same worlds."""
     rng = np.random.default_rng([seed, 9, i])
     return method_world(rng, PROBLEMS, ANSWERS, CORRECT, SPREAD, POPULARITY), rng
 
@@ -145,7 +145,10 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
 
 
 def effects(cells: list[Mechanism]) -> list[Effect]:
-    """What finite groups add (averaged over both policies), what sharing adds, and what they add only together."""
+    """What finite groups add (averaged over both policies), what sharing adds, and what they add only together.
+
+    The contrasts of a 2 x 2 design: two main effects and their interaction, paired over the worlds.
+    """
     result = []
     for method in RECIPES:
         by_name = {cell.name: cell for cell in cells if cell.method == method}
@@ -166,7 +169,7 @@ def effects(cells: list[Mechanism]) -> list[Effect]:
 
 
 def mean(value_N: Float) -> Mean:
-    """Mean over seeds and its interval; NaN where there is none."""
+    """Mean over seeds and its 95% interval; NaN ends where fewer than two seeds give no spread."""
     if len(value_N) < 2:
         return Mean(float(value_N.mean()) if len(value_N) else float("nan"), float("nan"), float("nan"))
     middle = float(value_N.mean())
@@ -210,7 +213,7 @@ BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
 TRIES = 150
 EXACT = Dynamics("reinforce", group=None, rate=1.0, steps=100)
 RARELY = Measurements(k_K=(1,), every=1_000)
-CLEARLY = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest
+CLEARLY = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest world
 
 
 @dataclass(frozen=True)
@@ -283,7 +286,7 @@ def _make(rng: np.random.Generator) -> TheoryWorld:
 
 @dataclass(frozen=True)
 class TheoryReport:
-    """All that `offleash theory` says."""
+    """The results of `offleash theory`."""
 
     seed: int
     statements: tuple[tuple[Statement, StatementResult], ...]

@@ -15,7 +15,10 @@ from offleash.errors import OffleashError
 
 
 class TablePolicy(Protocol):
-    """Who answers: probabilities of every answer, and what one step along the slope of an objective makes of it."""
+    """A policy over the answers of a world: its probabilities, and the policy after one gradient step.
+
+    Policies are immutable: `moved` returns a new one, so that a training can be replayed from any of its policies.
+    """
 
     @property
     def probability_XY(self) -> Float: ...
@@ -68,10 +71,15 @@ def tabular(world: TheoryWorld) -> TabularPolicy:
 def shared(world: TheoryWorld, width: int, rng: np.random.Generator, alike: float = 0.0) -> SharedPolicy:
     """The base of a world with `width` shared directions: features of problems, nothing learnt yet.
 
-    Features are random, of mean square 1 a problem; `alike` is the part of that which all problems have in common.
+    Args:
+        world: whose base it is.
+        width: columns D of U V. The fewer, the more one problem's update moves the others.
+        rng: draws the features of problems, of mean square 1 per problem.
+        alike: the part of that mean square which all problems have in common.
     """
     problem_XD = np.sqrt((1 - alike) / width) * rng.standard_normal((world.problems, width))
     problem_XD[:, 0] += np.sqrt(alike)
+    # V starts at 0, as LoRA's second factor: before the first step the policy is exactly the base
     return SharedPolicy(logits_of(world.base_XY), problem_XD, np.zeros((width, world.answers)))
 
 
@@ -95,10 +103,14 @@ def softmax(logit_XY: Float) -> Float:
 
 
 def nucleus(probability_XY: Float, top_p: float) -> Float:
-    """The law of top-p sampling: the fewest most likely answers whose mass reaches `top_p`; others are exactly 0."""
+    """The distribution of top-p sampling: the fewest most likely answers whose mass reaches `top_p`; others exactly 0.
+
+    >>> nucleus(np.array([[0.5, 0.3, 0.2]]), 0.6).round(3).tolist()
+    [[0.625, 0.375, 0.0]]
+    """
     order_XY = np.argsort(-probability_XY, axis=1, kind="stable")
     sorted_XY = np.take_along_axis(probability_XY, order_XY, axis=1)
-    before_XY = np.cumsum(sorted_XY, axis=1) - sorted_XY
+    before_XY = np.cumsum(sorted_XY, axis=1) - sorted_XY  # mass of all more likely answers: kept while below top_p
     kept_XY = np.full(probability_XY.shape, top_p >= 1)  # of all the mass nothing is cut, not even what rounding loses
     if top_p < 1:
         np.put_along_axis(kept_XY, order_XY, before_XY < top_p, axis=1)
@@ -112,7 +124,7 @@ def nucleus(probability_XY: Float, top_p: float) -> Float:
 
 Advantage = Callable[[Flags, Float], Float]  # correct_XY, mean reward of the group (X by 1) -> advantage_XY
 
-DELTA = 1e-4  # added to the standard deviation by GRPO
+DELTA = 1e-4  # added to the standard deviation by GRPO, so that a group without a spread does not divide by 0
 
 
 def reinforce(correct_XY: Flags, mean_X1: Float) -> Float:
@@ -147,13 +159,13 @@ def slope(method: str, share_XY: Float, probability_XY: Float, correct_XY: Flags
 
 
 def kl_slope(probability_XY: Float, base_XY: Float) -> Float:
-    """Derivative by the logits of -KL(pi || q); answers of probability 0 do not move."""
+    """Derivative by the logits of -KL(pi || q): -pi (ln(pi/q) - KL); answers of probability 0 do not move."""
     ratio_XY = np.where(probability_XY > 0, _difference(probability_XY, base_XY), 0.0)
     return -probability_XY * (ratio_XY - divergence(probability_XY, base_XY)[:, None])
 
 
 def entropy_slope(probability_XY: Float) -> Float:
-    """Derivative by the logits of the entropy of the answers."""
+    """Derivative by the logits of the entropy H of the answers: -pi (ln pi + H)."""
     log_XY = np.where(probability_XY > 0, logits_of(probability_XY), 0.0)
     return -probability_XY * (log_XY + entropy(probability_XY)[:, None])
 
@@ -167,12 +179,13 @@ def _difference(p_XY: Float, q_XY: Float) -> Float:
 
 
 def tilt(world: TheoryWorld, beta: float) -> Float:
-    """pi*(y|x) = q(y|x) exp(beta R(x,y)) / Z(x); at beta = inf the base restricted to the correct answers.
+    """pi*(y|x) = q(y|x) exp(beta R(x,y)) / Z(x) (C.4); at beta = inf the base restricted to the correct answers (C.5).
 
+    With R in {0, 1} and p the base's success rate, Z = 1 - p + p e^beta <= e^beta: every correct answer gains.
     A problem whose correct answers all have probability 0 has no such limit: its base stays as it is.
     """
     if beta < 0 or np.isnan(beta):
-        raise OffleashError(f"beta is the weight of the reward, at least 0; found {beta}.")
+        raise OffleashError(f"beta is the weight of the reward and must be at least 0; found {beta}.")
     if np.isinf(beta):
         kept_XY = np.where(world.correct_XY, world.base_XY, 0.0)
         rate_X = kept_XY.sum(axis=1, keepdims=True)
@@ -181,7 +194,10 @@ def tilt(world: TheoryWorld, beta: float) -> Float:
 
 
 def matched_beta(world: TheoryWorld, pass_at_1: float) -> float:
-    """The beta at which the tilt's mean success rate is `pass_at_1`, by bisection; 0 and inf where none is."""
+    """The beta at which the tilt's mean success rate is `pass_at_1`, by bisection.
+
+    0 where the base is there already, inf where no beta reaches it: the limit solves what the base reaches at all.
+    """
     rate_X = success_rates(world.base_XY, world.correct_XY)
     limit = float((rate_X > 0).mean())
     if pass_at_1 <= rate_X.mean():
@@ -200,6 +216,10 @@ def matched_beta(world: TheoryWorld, pass_at_1: float) -> float:
 
 
 def tilted_rates(rate_X: Float, beta: float) -> Float:
-    """Success rates under the tilt, from those of the base: the odds of being right grow by exp(beta)."""
+    """Success rates under the tilt, from those of the base: the odds of a correct answer grow by exp(beta).
+
+    >>> tilted_rates(np.array([0.0, 0.5]), np.log(3)).round(3).tolist()
+    [0.0, 0.75]
+    """
     below_X = rate_X + (1 - rate_X) * np.exp(-beta)  # in the form that does not overflow at large beta
     return np.asarray(np.divide(rate_X, below_X, out=np.zeros_like(below_X), where=rate_X > 0))

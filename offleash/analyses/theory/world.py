@@ -115,10 +115,11 @@ def random_world(
 def method_world(
     rng: np.random.Generator, problems: int, answers: int, correct: int, spread: float, popularity: float
 ) -> TheoryWorld:
-    """A world in which an answer is a way of solving that many problems have in common, as models meet benchmarks.
+    """A world in which an answer is a strategy that many problems have in common, as models meet benchmarks.
 
-    Way y is popular by (y+1)^-popularity: the base tries it that often, times a log-normal factor of its own for every
-    problem, and it is among the 1 to `correct` ways that solve a problem that often. Rare ways solve some problems.
+    Strategy y has weight (y+1)^-popularity: the base tries it that often, times a log-normal factor for every single
+    problem, and it is among the 1 to `correct` strategies that solve a problem with the same weight. So rare strategies
+    solve some problems, and an update that favours popular ones loses those.
     """
     weight_Y = np.arange(1.0, answers + 1) ** -popularity
     rank_XY = (rng.standard_exponential((problems, answers)) / weight_Y).argsort(axis=1).argsort(axis=1)
@@ -140,7 +141,7 @@ VERIFIER = "theory"
 
 
 def simulated_run(name: str, world: TheoryWorld, probability_XY: Float, samples: int, seed: int = 0) -> Run:
-    """A run of `samples` answers a problem from these probabilities; give each run of a comparison its own seed.
+    """A run of `samples` answers per problem from these probabilities; give each run of a comparison its own seed.
 
     >>> from offleash.analyses.theory.world import TheoryWorld
     >>> base_XY = np.array([[0.5, 0.5], [0.9, 0.1]])  # two problems, two answers
@@ -183,7 +184,7 @@ def _problems(world: TheoryWorld) -> pl.DataFrame:
 def draw(probability_XY: Float, samples: int, rng: np.random.Generator) -> Integer:
     """Ids of `samples` independent answers to each problem; an answer of probability 0 is never drawn.
 
-    One search in all problems' cumulative probabilities, problem x moved up by x: ten times as fast as a search a
+    One search in all problems' cumulative probabilities, problem x moved up by x: ten times as fast as a search per
     problem. Probabilities are kept to about 1e-16 times the number of problems.
     """
     problems, answers = probability_XY.shape
@@ -212,7 +213,7 @@ class Simulation:
 def simulate(
     world: TheoryWorld, policies: Mapping[str, Float], samples: int, seed: int = 0, head: int | None = None
 ) -> Simulation:
-    """Draw `samples` answers a problem from each of the named probabilities (X by Y) and count what is correct.
+    """Draw `samples` answers per problem from each of the named probabilities (X by Y) and count what is correct.
 
     `head` is the budget of the tests that need integers; by default all samples.
     """

@@ -30,7 +30,10 @@ RIVALS = 20
 
 
 def check_best(seed: int) -> StatementResult:
-    """Against rival policies the objective falls short by exactly KL(rival || pi*) / beta."""
+    """C.4: every rival policy falls short of the objective by exactly KL(rival || pi*) / beta, so none is better.
+
+    The identity E_pi[R] - KL(pi || q)/beta = ln(Z)/beta - KL(pi || pi*)/beta is checked to rounding.
+    """
     rng = np.random.default_rng([seed, 4])
     world, beta = random_world(rng, 2_000, 8), 2.0
     best_XY = tilt(world, beta)
@@ -57,7 +60,7 @@ def check_best(seed: int) -> StatementResult:
 
 
 def check_limit(seed: int) -> StatementResult:
-    """The distance to the base restricted to its correct answers is (1-p)/(1-p+p e^beta), which goes to 0."""
+    """C.5: the total variation distance to the base restricted to its correct answers is (1-p)/(1-p+p e^beta)."""
     rng = np.random.default_rng([seed, 5])
     world = random_world(rng, 2_000, 8, zeros=0.3)
     rate_X = success_rates(world.base_XY, world.correct_XY)
@@ -165,8 +168,9 @@ def check_missing(seed: int) -> StatementResult:
     words = (
         f"equal to the enumeration of all 3^N sequences of {CASES} random groups up to N = {LARGEST} (to {error:.0e}), "
         f"and to {SIMULATED} simulations of {GROUPS:,} groups of 2 to 64 rollouts (worst {z:.1f} standard errors). "
-        f"With p = 0.3 and a rare way of 0.01, {tail_miss(0.01, 0.3, 8):.0%} of groups of 8 learn without it; the most "
-        f"do at N = {peak} ({tail_miss(0.01, 0.3, peak):.0%}), and {tail_miss(0.01, 0.3, 256):.0%} still at N = 256"
+        f"With p = 0.3 and a rare solution of 0.01, {tail_miss(0.01, 0.3, 8):.0%} of groups of 8 learn without it; "
+        f"the most do at N = {peak} ({tail_miss(0.01, 0.3, peak):.0%}), and "
+        f"{tail_miss(0.01, 0.3, 256):.0%} still at N = 256"
     )
     numbers = {"enumeration_error": error, "worst_z": z, "at_8": tail_miss(0.01, 0.3, 8), "peak_group": float(peak)}
     good = error < 1e-12 and z < ALLOWED
@@ -225,7 +229,11 @@ def rise(world: TheoryWorld, betas: tuple[float, ...] = NARROWING_BETAS) -> floa
 
 
 def check_narrowing(seed: int) -> StatementResult:
-    """Random worlds at several beta, the worked example, and the condition under which the entropy does fall."""
+    """C.6: random worlds at several beta, the worked example, and the condition under which the entropy does fall.
+
+    The tilt moves mass from wrong to correct answers. Where the correct ones are more spread out than the wrong ones,
+    entropy rises.
+    """
     at_some = search(rise, _make, seed, TRIES)
     at_limit = search(partial(rise, betas=(float("inf"),)), _make, seed, TRIES)
     before, after = (float(entropy(p_XY)[0]) for p_XY in (EXAMPLE.base_XY, tilt(EXAMPLE, 5.0)))
@@ -265,7 +273,7 @@ def _condition_errors(seed: int) -> tuple[int, int]:
     margin_X = np.log(rate_X / (1 - rate_X)) - (right_X - wrong_X)
     path_BX = np.array([entropy(tilt(world, beta)) for beta in np.linspace(0, 1, 26)])
     falls_X = (np.diff(path_BX, axis=0) <= 1e-12).all(axis=0)
-    clear_X = np.abs(margin_X) > 0.05  # the path has steps: at the edge it cannot tell
+    clear_X = np.abs(margin_X) > 0.05  # the path has steps: too close to the edge it cannot decide
     return int(((margin_X >= 0) != falls_X)[clear_X].sum()), int(clear_X.sum())
 
 

@@ -13,6 +13,8 @@ from offleash.analyses.theory.world import TheoryWorld
 
 
 class Ruling(StrEnum):
+    """The outcome of a check; FAILS comes with a counterexample, ONLY_IF with a condition."""
+
     HOLDS = "holds"
     ONLY_IF = "holds only if"
     FAILS = "fails"
@@ -41,10 +43,10 @@ class CheckEvidence:
 
 @dataclass(frozen=True)
 class StatementResult:
-    """How a statement stands after its check."""
+    """The outcome of a statement's check."""
 
     ruling: Ruling
-    condition: str  # "holds only if" goes on with this; empty otherwise
+    condition: str  # completes "holds only if"; empty otherwise
     evidence: CheckEvidence
 
 
@@ -79,9 +81,14 @@ class CounterexampleSearch:
 
 
 def search(violation: Violation, make: Make, seed: int, tries: int, starts: int = STARTS) -> CounterexampleSearch:
-    """Try `tries` random worlds, world i from the generator of [seed, i]; shrink the first few that refute.
+    """Search random worlds for counterexamples and shrink the first few.
 
-    With `starts` = 0 those that refute are only counted.
+    Args:
+        violation: above 0 where a world refutes the statement, and by how much.
+        make: a random world from a generator.
+        seed: world i is made by `default_rng([seed, i])`, so that one world can be made again without the others.
+        tries: worlds.
+        starts: how many of those that refute are shrunk; the smallest result is kept. 0: they are only counted.
     """
     refuting: list[tuple[int, TheoryWorld]] = []
     for i in range(tries):
@@ -96,7 +103,10 @@ def search(violation: Violation, make: Make, seed: int, tries: int, starts: int 
 
 
 def shrunk(world: TheoryWorld, violation: Violation) -> TheoryWorld:
-    """The world with problems and answers taken away, then correct answers, then digits, while it still refutes."""
+    """The world with problems and answers removed, then correct answers, then digits, while it still refutes.
+
+    Greedy, as property-based tests shrink: the result is minimal in that no single removal is possible any more.
+    """
     smaller = next((candidate for candidate in _smaller(world) if violation(candidate) > 0), None)
     if smaller is not None:
         return shrunk(smaller, violation)

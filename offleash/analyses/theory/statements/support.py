@@ -32,7 +32,11 @@ Start = Callable[[TheoryWorld], TabularPolicy | SharedPolicy]
 
 
 def check_support(seed: int) -> StatementResult:
-    """Zeros of the policy stay; an answer that is never drawn, or that top-p cuts, does not stay where it was."""
+    """C.1: exact zeros stay, but an answer that is never drawn, or that top-p cuts, can still become more likely.
+
+    An on-policy update multiplies probabilities, so a zero stays zero. A softmax network has no zeros: what its answers
+    share parameters with moves them too, drawn or not.
+    """
     mass, _ = _trained_with_zeros(seed)
     rising = search(undrawn_rise, _make, seed, TRIES)
     alone = search(lambda world: undrawn_rise(world, tabular), _make, seed, TRIES, starts=0)
@@ -60,7 +64,7 @@ def check_support(seed: int) -> StatementResult:
 
 
 def check_ceiling(seed: int) -> StatementResult:
-    """As the support goes, so does the limit of pass@k for k to infinity."""
+    """C.2: the limit of pass@k for k to infinity is the share of problems with a correct answer in the support."""
     _, excess = _trained_with_zeros(seed)
     broken = search(ceiling_rise, _make_cut, seed, 3 * TRIES)
     words = (
@@ -185,7 +189,7 @@ def log_bound(rate: float, steps: int, push: float) -> float:
 
 
 def check(seed: int) -> StatementResult:
-    """The bound against trained tables, its size at real scales, and answers that leave epsilon behind."""
+    """C.3: the bound against trained tables, its size at real scales, and answers that rise above epsilon."""
     over, drift = -np.inf, 0.0
     for i in range(DRIFT_WORLDS):
         rng = np.random.default_rng([seed, 3, i])
