@@ -80,6 +80,7 @@ def _counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str = 
 
 
 def _coded(frame: pl.DataFrame, labels: pl.Series) -> Answers:
+    """The counts as arrays; a sample without a readable answer has code -1."""
     return Answers(
         problem_A=frame["row"].to_numpy(),
         answer_A=frame["code"].fill_null(-1).to_numpy(),
@@ -169,6 +170,17 @@ def _readable(run: Answers) -> tuple[Integer, Integer]:
 def _run_diversity(
     run: Answers, tally: Tally, r: int, n: int, votes: int, enough_P: NDArray[np.bool_], entropy: float
 ) -> RunDiversity:
+    """The statistics of one run's answers.
+
+    Args:
+        run: its answers, with shared codes.
+        tally: counts per problem.
+        r: which run of the tally it is.
+        n: readable answers at which distinct ones are counted.
+        votes: samples of a majority vote.
+        enough_P: problems that have n readable answers in both runs.
+        entropy: at equal numbers of answers, which takes both runs to compute.
+    """
     problems, seen = len(tally), run.answer_A >= 0
     (count, problem), right = _readable(run), run.correct_A & seen
     draws = int(np.clip(DRAWS // max(problems, 1), 16, 128))

@@ -264,6 +264,7 @@ def _named(run: Run) -> tuple[Note, ...]:
 
 
 def _verdict_notes(counted: AlignedTally) -> tuple[Note, ...]:
+    """A note per run on samples without a verdict: they may still turn out correct, so they count as not drawn."""
     notes = []
     for r, run in enumerate(counted.tally.runs):
         unverified = int(counted.tally.unverified_PR[:, r].sum())

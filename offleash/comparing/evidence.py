@@ -180,6 +180,7 @@ def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_no
 
 
 def _loss_p(pair: Tally, side: int, other: int) -> Float:
+    """p of each loss (or gain) of runs that may have stopped early: how soon successes came, against none."""
     stopped_P, until, budget = pair.stopped_PR[:, side], int(pair.until_R[side]), int(pair.budget_R[other])
     return loss_p_stopped(pair.drawn_PR[:, side], until, budget, pair.correct_PR[:, [side, other]], stopped_P)
 

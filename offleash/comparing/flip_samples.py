@@ -214,6 +214,7 @@ def snippet(text: str, answer: str | None, width: int = WIDTH) -> str:
 
 
 def _cut(window: SampleWindow, only: Integer) -> pl.LazyFrame:
+    """Samples of some rows that ended at the token limit, lazily: row, index."""
     assert window.run.samples is not None, "checked by the caller"
     ended = window.run.samples.select("problem", "index", "finish").filter(pl.col("finish") == TRUNCATED)
     return window.within(ended, only).select("row", "index")
@@ -230,6 +231,10 @@ def _at(frame: pl.LazyFrame, places: pl.DataFrame, *columns: str) -> pl.DataFram
 
 
 def _sample(run: str, row: dict[str, object], others: dict[str, VerifierOpinion]) -> DecidingSample:
+    """One row of the joined tables as a sample to show.
+
+    The snippet is centred on the answer that the present verifier read, else on one that another verifier read.
+    """
     text, answer = _text(row["text"]), _text(row["answer"])
     read = next(
         (text_read for text_read in (answer, *(opinion.answer for opinion in others.values())) if text_read), None
@@ -253,6 +258,7 @@ def _text(value: object) -> str | None:
 
 
 def _short(text: str | None) -> str | None:
+    """A text clipped to the width of a line, and cleaned."""
     if text is None:
         return None
     return clean(text[:WIDTH]) + ("…" if len(text) > WIDTH else "")

@@ -88,6 +88,7 @@ class Side:
 
     @property
     def place(self) -> str:
+        """How a suggested command names the run."""
         return self.judged.source or self.run.name
 
 
@@ -144,6 +145,7 @@ def alternatives_of(
 
 
 def _side(comparison: Comparison, r: int, run: Run, stored: StoredVerdicts, names: pl.DataFrame) -> Side:
+    """One run with its window; bare counts have none, and their correct samples are those of the tally."""
     tally, k = comparison.tally, comparison.change.k
     if run.verdicts is None:
         zero_P = np.zeros(len(tally), dtype=np.int64)
@@ -153,6 +155,7 @@ def _side(comparison: Comparison, r: int, run: Run, stored: StoredVerdicts, name
 
 
 def _both(sides: Sequence[Side], name: str) -> Integer:
+    """A count of both runs as columns."""
     return np.stack([getattr(side.now, name) for side in sides], axis=1)
 
 
@@ -344,6 +347,7 @@ class Flips:
 
     @property
     def to_review(self) -> tuple[Flip, ...]:
+        """The flips that a person should look at."""
         return tuple(flip for flip in self.problems if flip.review)
 
 
@@ -470,6 +474,7 @@ def _samples(
 
 
 def _table(alternative: JudgingAlternative, now: JudgingAlternative) -> Alternative:
+    """The table under an alternative; undetermined problems are in none of the rates."""
     cells = {letter: int((alternative.class_P == letter).sum()) for letter in ("P", "E", "S", "O", UNDETERMINED_CLASS)}
     P, E, S, O = (cells[letter] for letter in "PESO")  # noqa: E741
     value = {name: float(ratio(name, P, E, S, P + E + S + O)) for name in METRICS}

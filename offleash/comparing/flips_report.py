@@ -73,6 +73,7 @@ def cautions(flips: Flips) -> list[str]:
 
 
 def _table_json(alternative: Alternative) -> Json:
+    """The table under one alternative."""
     return {
         "name": alternative.name,
         "kind": alternative.kind or "now",
@@ -156,6 +157,7 @@ def _flip(place: int, flip: Flip, flips: Flips) -> list[RenderableType]:
 
 
 def _sample(sample: DecidingSample) -> list[str]:
+    """One deciding sample: what each verifier decided, and the text around the answer."""
     facts = [f"{clean(sample.run)} {sample.index}: {sample.verdict or 'not judged'}"]
     if sample.reason:
         facts.append(sample.reason)
@@ -175,6 +177,7 @@ def _said(other: VerifierOpinion) -> str:
 
 
 def _untried(flips: Flips) -> list[str]:
+    """Alternatives that could not be tried, with the command that would allow them."""
     steps = [f" ({clean(missing.next_step)})" if missing.next_step else "" for missing in flips.untried]
     pairs = zip(flips.untried, steps, strict=True)
     return [f"not tried: {clean(missing.what)}: {clean(missing.reason)}{step}" for missing, step in pairs]

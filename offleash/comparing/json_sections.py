@@ -110,6 +110,7 @@ def _by_k(k_K: np.ndarray, *columns_K: Iterable[float]) -> Json:
 
 
 def _curve(curve: Curve) -> Json:
+    """A curve with its pointwise intervals and its simultaneous band."""
     return {
         "value": _by_k(curve.k_K, curve.value_K),
         "interval": _by_k(curve.k_K, curve.low_K, curve.high_K),
@@ -118,6 +119,7 @@ def _curve(curve: Curve) -> Json:
 
 
 def _pass_at_k(comparison: Comparison) -> Json:
+    """pass@k of both runs, its differences, Cover@tau and the sampling-efficiency gap."""
     before, after, difference = (_curve(comparison.curves[name]) for name in ("before", "after", "difference"))
     section: Json = {
         "before": before["value"],
@@ -148,6 +150,7 @@ def _cover(comparison: Comparison) -> Json:
 
 
 def _max_at_k(comparison: Comparison) -> Json:
+    """Mean best score of k samples, for verifiers that give partial credit."""
     graded = comparison.graded
     if graded is None:
         return {"reason": "the runs have no graded scores, between 0 and 1"}
@@ -164,6 +167,7 @@ def _samples_of_all(tally: Tally, r: int) -> int:
 
 
 def _run(run: Run, tally: Tally, r: int) -> Json:
+    """What was compared of a run; `problems` are those in common, `problems_in_run` all it has."""
     drawn_P = tally.drawn_PR[:, r]
     return {
         "name": run.name,
@@ -181,6 +185,7 @@ def _run(run: Run, tally: Tally, r: int) -> Json:
 
 
 def _benchmark(part: BenchmarkChange) -> Json:
+    """The support table of one benchmark, with pass@1 and pass@k."""
     return support_section(part.change) | {
         "problems": part.problems,
         "pass_at_1": dict(zip(SIDES, part.pass_at_1, strict=True)),
@@ -197,6 +202,7 @@ def _diversity(diversity: Diversity | None) -> object:
 
 
 def _guessing(comparison: Comparison) -> Json:
+    """Guess floors, the problems they explain, and the table without these."""
     guessing = comparison.guessing
     return {
         "floor": guessing.floor,
@@ -225,6 +231,7 @@ def _sensitivity(comparison: Comparison) -> Json:
 
 
 def _crossing(comparison: Comparison) -> Json:
+    """The k beyond which the run before is ahead. A point without a resolved interval keeps both, with a reason."""
     crossing = comparison.crossing
     unresolved = None if crossing.resolved else "not resolved: an end lies outside 1..n"
     return {
@@ -239,6 +246,7 @@ def _crossing(comparison: Comparison) -> Json:
 
 
 def _equivalent_budget(comparison: Comparison) -> Json:
+    """How many samples of the run before equal one of the run after; `kappa` has the same for 2, 4, 8, ..."""
     first = comparison.equivalent[0]
     kappa = {}
     for equivalent in comparison.equivalent:
@@ -259,6 +267,7 @@ def _equivalent_budget(comparison: Comparison) -> Json:
 
 
 def _portfolio(comparison: Comparison) -> Json:
+    """The best split of k samples; `coverage` and `gain` are cross-fitted, `curve` is not."""
     split = comparison.portfolio
     if split is None:
         return {"k": None, "reason": "a portfolio counts problems, not answers or solutions"}
@@ -284,6 +293,7 @@ def _no_gain_interval(split: Portfolio) -> str:
 
 
 def _forecast(comparison: Comparison) -> Json:
+    """The range of pass@k beyond the samples drawn, per run."""
     if not comparison.forecasts:
         stopped = (comparison.tally.until_R > 0).any()
         why = "a run that stopped early does not say how its samples would continue" if stopped else "per problem"
@@ -334,6 +344,7 @@ def _chance(comparison: Comparison) -> Json:
 
 
 def _retest(retest: Retest | None) -> Json:
+    """SRR and gain, corrected for a redraw of the run before."""
     if retest is None:  # every key is there, also where nothing is known
         return dict.fromkeys(("SRR", "gain", "k", "observed_SRR", "redraw_SRR", "redraw", "interval"))
     return {

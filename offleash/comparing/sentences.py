@@ -75,6 +75,7 @@ def warnings(comparison: Comparison) -> list[str]:
 
 
 def _counts(comparison: Comparison) -> str:
+    """What was lost and gained. Each branch avoids a misleading sentence, such as "0.0 of the problems"."""
     change, base, rl = comparison.change, comparison.change.before, comparison.change.after
     reached = change.P + change.S
     about = "" if _whole(change.S) and _whole(change.E) and _whole(change.P) else "about "
@@ -99,6 +100,10 @@ def _counts(comparison: Comparison) -> str:
 
 
 def _certainty(comparison: Comparison) -> str:
+    """How many losses and gains are beyond chance, beside what resampling an unchanged model would show.
+
+    Per answer there is no test, and the retest-corrected SRR takes its place.
+    """
     evidence = comparison.evidence
     if evidence.losses_at_least is None:
         retest = evidence.retest
@@ -122,6 +127,7 @@ def _certainty(comparison: Comparison) -> str:
 
 
 def _net(comparison: Comparison) -> str:
+    """The direction of the net change, if McNemar finds any. A net change of 0 may hide many losses and gains."""
     evidence = comparison.evidence
     if evidence.mcnemar_p is None or evidence.E is None or evidence.S is None or _nothing(comparison):
         return ""
@@ -132,6 +138,7 @@ def _net(comparison: Comparison) -> str:
 
 
 def _trade(comparison: Comparison) -> str:
+    """What one sample of the run after is worth, and from which k the run before is ahead."""
     worth, cross, base, rl = (
         comparison.equivalent[0],
         comparison.crossing,
@@ -175,6 +182,7 @@ def _nothing(comparison: Comparison) -> bool:
 
 
 def _zero(value: float) -> bool:
+    """Whether a number of problems is exactly none, not an expectation that rounds to it."""
     return _whole(value) and round(value) == 0
 
 
@@ -189,6 +197,7 @@ def _rough(value: float) -> str:
 
 
 def _whole(value: float) -> bool:
+    """Whether an expectation is a whole number, up to rounding."""
     return bool(np.isfinite(value)) and abs(value - round(value)) < 1e-9
 
 
@@ -203,6 +212,7 @@ def _p(value: float) -> str:
 # Phrases for captions and tables: problems and samples, the rule, and the metrics spelt out.
 
 
+# "a problem is reached when ..."
 REACHED = {
     Rule.SEEN: "at least one of the k samples is correct",
     Rule.ABOVE: "the share of correct samples is above tau",
@@ -210,6 +220,7 @@ REACHED = {
     Rule.POSTERIOR: "the posterior says so",
     Rule.CERTIFIED: "its certificate says so",
 }
+# what is counted, in the singular
 UNITS = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}
 METRIC_WORDS = {
     "SRR": "support retention rate (SRR), the share of what was reached before that is still reached",

@@ -73,6 +73,7 @@ def show(console: Console, comparisons: Sequence[Comparison], together: Union | 
 
 
 def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType:
+    """One comparison for the terminal: finding, tables, evidence, warnings, notes."""
     change = comparison.change
     title = Text.assemble((f"{change.before} → {change.after}", "bold"))
     problems = len(set(comparison.tally.problem_P))
@@ -104,6 +105,7 @@ def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType
 
 
 def _cells(comparison: Comparison) -> Table:
+    """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support."""
     change, null = comparison.change, comparison.evidence.null
     table = Table(box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("")
@@ -122,6 +124,7 @@ def _cells(comparison: Comparison) -> Table:
 
 
 def _metrics(comparison: Comparison) -> Table:
+    """The rates with intervals; SRR also for the same model drawn twice, without which it cannot be judged."""
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("", "value", "95% interval", ""):
         table.add_column(column, justify="right" if column == "value" else "left")
@@ -141,6 +144,7 @@ def _metrics(comparison: Comparison) -> Table:
 
 
 def _pass(comparison: Comparison) -> Table:
+    """pass@k of both runs at powers of two; nothing per answer or solution."""
     before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
     name = "reach" if comparison.tally.per is not Per.PROBLEM else "pass@k"
     table = Table(box=box.SIMPLE_HEAD)
@@ -160,6 +164,7 @@ def _pass(comparison: Comparison) -> Table:
 
 
 def _benchmarks(comparison: Comparison) -> Table:
+    """One line per benchmark, by name; the mean, where each weighs the same, below."""
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
@@ -184,6 +189,7 @@ def _benchmarks(comparison: Comparison) -> Table:
 
 
 def _evidence(comparison: Comparison) -> RenderableType:
+    """Significant losses and gains, what they rest on, and the best split of the budget."""
     evidence, lines = comparison.evidence, []
     for label, problems in (("lost", evidence.lost), ("gained", evidence.gained)):
         if problems:
@@ -218,6 +224,7 @@ def _evidence(comparison: Comparison) -> RenderableType:
 
 
 def _steps(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
+    """Checkpoints in a table, one row each, and what all of them reach together."""
     k = comparisons[0].change.k
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -247,6 +254,7 @@ def _steps(comparisons: Sequence[Comparison], union: Union | None) -> Renderable
 
 
 def _notes(notes: Sequence[Note]) -> list[str]:
+    """Notes on what was read and left out, each once: several comparisons share their first run."""
     counted = [f"{_plain(note.text)}{f' ({note.rows:,})' if note.rows else ''}" for note in notes]
     return list(dict.fromkeys(counted))
 

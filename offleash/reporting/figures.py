@@ -1,4 +1,8 @@
-"""FIGURES by name, in the order of the page; adding one is a file and an entry here."""
+"""FIGURES by name, in the order of the page; adding one is a file and an entry here.
+
+A figure is a function of the comparisons and a format. It returns `Missing` with a reason, never an empty chart, where
+the runs do not have what it needs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +45,16 @@ FIGURES: dict[str, Draw] = {
 
 
 def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure | Missing:
-    """One figure by its name."""
+    """One figure by its name.
+
+    Args:
+        name: a key of FIGURES; an unknown one is refused with the closest.
+        subject: the comparisons to draw.
+        look: for the page, or for a column of a paper.
+
+    Returns:
+        The figure, or why these runs do not allow it.
+    """
     if name not in FIGURES:
         raise unknown("figure", name, FIGURES)
     drawn = FIGURES[name](subject, look)

@@ -14,9 +14,10 @@ from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.intervals import Interval
 from offleash.version import __version__
 
+# the order of Table 1 of the paper
 COLUMNS = ("model", "domain", *METRICS, "P", "E", "S", "O")
-OVERALL = "Overall"
-UNDEFINED = "--"
+OVERALL = "Overall"  # the domain of the row over all benchmarks
+UNDEFINED = "--"  # an en dash in LaTeX
 
 
 def latex(comparisons: Sequence[Comparison], intervals: bool = False) -> str:
@@ -56,6 +57,7 @@ def row(model: str, domain: str, change: SupportChange, intervals: bool = False)
 
 
 def _about(comparison: Comparison) -> str:
+    """A comment with what the numbers depend on: k, rule, target."""
     change = comparison.change
     runs = f"{tex(change.before)} -> {tex(change.after)}"
     per = f"per {change.per.value}, {targets(comparison)}"
@@ -63,6 +65,7 @@ def _about(comparison: Comparison) -> str:
 
 
 def _metric(value: float, ends: Interval | None) -> str:
+    """A rate, with its interval where it is wanted and known."""
     if math.isnan(value):
         return UNDEFINED
     if ends is None or math.isnan(ends.low):

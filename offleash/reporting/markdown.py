@@ -1,4 +1,8 @@
-"""A comparison as GitHub-flavoured Markdown: the summary for a pull request."""
+"""A comparison as GitHub-flavoured Markdown: the summary for a pull request.
+
+Names of runs, problems and benchmarks come from logs and may hold links, mentions or table bars, so they are only ever
+written as code (render/escape.py). Sentences are made with placeholders for names, escaped, and then filled in.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,13 +20,19 @@ from offleash.stats.curves import Curve, curve
 from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 from offleash.version import __version__
 
-MOST_LISTED = 10  # problems of a list of losses or gains
+MOST_LISTED = 10  # problems of a list of losses or gains: a summary is read in a pull request
 MOST_BENCHMARKS = 20  # those with most problems
 _BEFORE, _AFTER = "\ue000", "\ue001"  # private-use placeholders for run names until the words around them are escaped
 
 
 def markdown(comparisons: Sequence[Comparison], union: Union | None = None, command: str = "") -> str:
-    """A summary of the last comparison, and of the steps before it where there are several."""
+    """A summary of the last comparison, and of the steps before it where there are several.
+
+    Args:
+        comparisons: each against the same first run.
+        union: what several checkpoints reach together.
+        command: the command line that made it, shown at the end; empty: none.
+    """
     comparison = comparisons[-1]
     parts = [_title(comparison), _say(comparison, [finding(_unnamed(comparison))])[0], _about(comparison)]
     parts += [_support(comparison), _metrics(comparison), *_passes(comparison), _significant(comparison)]
@@ -46,6 +56,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _about(comparison: Comparison) -> str:
+    """The scope: targets, k, rule, and the samples of each run."""
     change = comparison.change
     per = "" if change.per is Per.PROBLEM else f", counted per {change.per.value}"
     runs = ((comparison.before.name, BEFORE), (comparison.after.name, AFTER))
@@ -55,6 +66,7 @@ def _about(comparison: Comparison) -> str:
 
 
 def _support(comparison: Comparison) -> str:
+    """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support."""
     evidence, null, without = comparison.evidence, comparison.evidence.null, comparison.guessing.without
     rows = [["observed", *map(amount, cells(comparison.change))]]
     if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
@@ -75,6 +87,7 @@ def _support(comparison: Comparison) -> str:
 
 
 def _metrics(comparison: Comparison) -> str:
+    """The rates with intervals, formulas and meaning; an undefined one with its reason."""
     rows = []
     for name in METRICS:
         value, ends = comparison.change.value[name], comparison.change.interval[name]
@@ -123,6 +136,7 @@ def _at(comparison: Comparison, k: int) -> list[Curve]:
     return [Curve(it.name, *(getattr(it, axis)[place] for axis in _AXES)) for it in whole]
 
 
+# the arrays of a curve, cut to one budget together
 _AXES = ("k_K", "value_K", "low_K", "high_K", "band_low_K", "band_high_K")
 
 
@@ -148,6 +162,7 @@ def _significant(comparison: Comparison) -> str:
 
 
 def _successes(comparison: Comparison, row: int) -> str:
+    """The counts behind one loss or gain, before and after."""
     tally, k = comparison.tally, comparison.change.k
     if (tally.until_R > 0).any():
         sides = [f"{tally.correct_PR[row, r]:,} of {tally.drawn_PR[row, r]:,}" for r in (BEFORE, AFTER)]
@@ -157,6 +172,7 @@ def _successes(comparison: Comparison, row: int) -> str:
 
 
 def _benchmarks(comparison: Comparison) -> str:
+    """One row per benchmark, by name; the mean, where each weighs the same, last."""
     header = ["benchmark", "problems", *CELLS, "SRR", "NDR", "NSCR", "95% interval of NSCR", "pass@1", "pass@k"]
     rows = []
     widest = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST_BENCHMARKS]
@@ -176,6 +192,7 @@ def _benchmarks(comparison: Comparison) -> str:
 
 
 def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
+    """One row per checkpoint, and what all of them reach together."""
     k = comparisons[0].change.k
     budgets = (1, k) if comparisons[0].tally.per is Per.PROBLEM else ()  # per answer or solution there is no pass
     passing = [f"pass@{budget:,}" for budget in budgets]
@@ -199,7 +216,7 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: tuple[int, ...] = (0,)) -> str:
-    """A table; every column but those at the `left` stands to the right. Short rows are filled up."""
+    """A table; columns are aligned right but for those in `left`. Short rows are filled up."""
     marks = [":--" if column in left else "--:" for column in range(len(header))]
     whole = [[*row, *[""] * (len(header) - len(row))] for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, marks, *whole))
@@ -221,6 +238,7 @@ def _unnamed(comparison: Comparison) -> Comparison:
 
 
 def _say(comparison: Comparison, texts: Iterable[str]) -> list[str]:
+    """Our sentences with the real names of the runs as code, escaped."""
     names = {_BEFORE: comparison.before.name, _AFTER: comparison.after.name}
     return [prose(text, names) for text in texts]
 

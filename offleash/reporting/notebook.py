@@ -1,4 +1,7 @@
-"""Results as a notebook shows them: a small piece of HTML, without scripts and figures."""
+"""Results as a notebook shows them: a small piece of HTML, without scripts and figures.
+
+Notebooks are shared and trusted by their readers, so nothing in it may run; Jinja escapes every name.
+"""
 
 from functools import singledispatch
 
@@ -51,6 +54,7 @@ def _(result: PassCurve) -> str:
 
 
 def _change(change: SupportChange, sentence: str, chance: list[str], cautions: list[str]) -> str:
+    """The table of a support change, with a finding, a row for an unchanged model and cautions where they are known."""
     cells = {title: whole(float(getattr(change, name))) for name, title in TITLES.items()}
     return template("notebook.html.j2").render(
         change=change, finding=sentence, cells=cells, rates=_rates(change), chance=chance, warnings=cautions

@@ -138,6 +138,7 @@ class SampleStore:
             yield batch
 
     def _batch_answers(self, rows: list[int], r: int, limits: DetailLimits) -> Iterator[tuple[int, RunAnswers]]:
+        """The answers to one batch: counts by verdict, the most frequent answers, some samples of each verdict."""
         own = pl.Series("problem", [self.own(row, r) for row in rows])
         near = self._verdicts(r).filter(_is_in(own)).collect() if len(rows) > 1 else self._near(own[0], r)
         grouped = near.group_by(_ANSWER).agg(pl.col("index").min(), count=pl.len())
@@ -205,6 +206,7 @@ def _is_in(values: pl.Series) -> pl.Expr:
 
 
 def _verdict_is(word: str) -> pl.Expr:
+    """Whether a sample has a verdict; the word for none is UNVERIFIED."""
     return pl.col("verdict").is_null() if word == UNVERIFIED else pl.col("verdict") == pl.lit(word, VERDICT)
 
 

@@ -95,6 +95,7 @@ def _problem(store: SampleStore, query: Mapping[str, str]) -> Json:
 
 
 def _samples(store: SampleStore, query: Mapping[str, str]) -> Json:
+    """A page of samples of one problem and run, of one verdict or of all."""
     row, r = _row(store, query), _number(query, "run", RUNS[0], RUNS[-1])
     verdict = query.get("verdict", ALL)
     if verdict not in VERDICTS:
@@ -105,6 +106,7 @@ def _samples(store: SampleStore, query: Mapping[str, str]) -> Json:
 
 
 def _text(store: SampleStore, query: Mapping[str, str]) -> Json:
+    """A part of one text: a long one is fetched in pieces."""
     row, r = _row(store, query), _number(query, "run", RUNS[0], RUNS[-1])
     index = _number(query, "index", 0, LARGEST)
     start = _number(query, "start", 0, LARGEST, 0)
@@ -223,11 +225,14 @@ def check_port(port: int) -> None:
 
 
 def _not_free(port: int, error: OSError) -> OffleashError:
+    """The error for a port that is taken or forbidden."""
     why = "is taken by another program" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
     return OffleashError(f"Port {port} of {HERE} {why}. Choose another with --port, or any free one with --port 0.")
 
 
 class _Listener(ThreadingHTTPServer):
+    """The listening socket: one thread per connection, bound to the loopback interface only."""
+
     daemon_threads = True
     block_on_close = False  # a browser keeps connections open; Ctrl-C does not wait for it
     allow_reuse_port = False
@@ -271,6 +276,7 @@ class _Request(BaseHTTPRequestHandler):
         return True
 
     def do_GET(self) -> None:
+        """Serve the page or a document, unless a page of another site sent the request."""
         listener = cast(_Listener, self.server)
         if self.path != "/" and self.headers.get("Sec-Fetch-Site", "") in OTHER_SITES:
             self._send(refusal(403, "This request came from another site's page. Open the address itself."), close=True)
@@ -288,6 +294,7 @@ class _Request(BaseHTTPRequestHandler):
         self._send(refusal(code, message or "The request cannot be read."), close=True)
 
     def _send(self, reply: HttpResponse, close: bool = False) -> None:
+        """Write a response with the headers that keep other sites out."""
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.kind)
         if reply.status != 204:

@@ -1,4 +1,8 @@
-"""Histogram of the accuracy per problem, for both runs."""
+"""Histogram of the accuracy per problem, for both runs.
+
+Zero and one have bars of their own: "never in n samples" is the class that support is about, and a bin from 0 to 0.1
+would hide it.
+"""
 
 import altair as alt
 import numpy as np
@@ -10,10 +14,11 @@ from offleash.render.numbers import counted
 from offleash.stats.binomials import Float
 from offleash.stats.support_classes import AFTER, BEFORE
 
-BINS = 10
+BINS = 10  # between exactly 0 and exactly 1
 SIDES = {"before": BEFORE, "after": AFTER}
 NEVER, ALWAYS = -0.11, 1.11  # middles of the bars of exactly 0 and exactly 1
 HALF = 0.05  # of the width of a bin
+# a Vega expression: labels of the axis, where the places of the two special bars are outside 0 to 1
 WORDS = "datum.value < 0 ? 'none' : datum.value > 1 ? 'all' : format(datum.value, '~g')"
 
 
@@ -74,12 +79,14 @@ def _histogram(rate_P: Float) -> Float:
 
 
 def _share(b: int) -> str:
+    """What a bar covers, for its tooltip."""
     if b in (0, BINS + 1):
         return f"exactly {b // (BINS + 1)}"
     return f"above {(b - 1) / BINS:g}, up to {b / BINS:g}" if b < BINS else f"above {(b - 1) / BINS:g}, below 1"
 
 
 def _words(subject: FigureInput, histograms: dict[str, Float]) -> tuple[str, str]:
+    """Caption and alternative text."""
     comparison, detail, (before, after) = subject.comparison, subject.detail, names(subject.comparison)
     read = (
         f"How many problems {before} (pale) and {after} (full) solve in which share of their samples. The first and "

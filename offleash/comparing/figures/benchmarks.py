@@ -25,9 +25,10 @@ from offleash.render.numbers import short_names
 from offleash.stats.intervals import Interval
 
 TITLE = "Is it the same on every benchmark?"
-MOST = 40
+MOST = 40  # benchmarks shown, those with most problems; the caption says how many are left out
 SHOWN = ("NSCR", "SRR", "NDR")
 HEADS = {"NSCR": "NSCR, net change", "SRR": "SRR, kept", "NDR": "NDR, new"}
+# summaries below the benchmarks: pooled counts weigh by problems, the mean weighs all alike
 POOLED, MEAN = "all problems", "mean of benchmarks"
 
 
@@ -61,6 +62,10 @@ def _lines(comparison: Comparison, look: FigureFormat) -> list[tuple[str, dict[s
 def _facet(
     metric: str, lines: list[tuple[str, dict[str, float], dict[str, Interval], bool]], look: FigureFormat
 ) -> Chart:
+    """One metric: a dot with its interval per benchmark, diamonds for the summaries.
+
+    The axis always contains 0, so that a change and its absence look different at a glance.
+    """
     rows: list[Row] = [
         {
             "benchmark": label,
@@ -99,6 +104,7 @@ def _facet(
 
 
 def _words(comparison: Comparison) -> tuple[str, str]:
+    """Caption and alternative text."""
     before, after = names(comparison)
     left = max(len(comparison.benchmarks) - MOST, 0)
     metrics = "; ".join(METRIC_WORDS[name] for name in SHOWN)

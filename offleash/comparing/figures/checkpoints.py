@@ -29,8 +29,8 @@ from offleash.stats.support_classes import Rule
 
 TITLE = "How does support change over training?"
 PASS_COLOURS, PASS_DASHES, PASS_SHAPES = ["#5b7db1", "#9b5de5"], [[5, 3], [1, 0]], ["circle", "square"]
-SHARE_REACHED = "share reached"
-RATIOS = ("SRR", "NDR")
+SHARE_REACHED = "share reached"  # by another rule than `seen`, where it is not pass@k
+RATIOS = ("SRR", "NDR")  # what is kept of the base, and what is new
 
 
 def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
@@ -61,6 +61,7 @@ def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
 
 
 def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat) -> Chart:
+    """What the base and each checkpoint reach."""
     sides = [(steps[0], "before"), *((comparison, "after") for comparison in steps)]
     rows = [
         _row(labels[place], place, kind, *_value(comparison, side, kind, budget))
@@ -83,6 +84,7 @@ def _value(comparison: Comparison, side: str, kind: str, budget: int) -> tuple[f
 
 
 def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat) -> Chart:
+    """SRR and NDR of each checkpoint; the base, compared with itself, has none."""
     kinds = [METRIC_NAMES[name] for name in RATIOS]
     rows = [
         _row(
@@ -101,6 +103,7 @@ def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat
 
 
 def _row(label: str, place: int, kind: str, value: float, low: float, high: float) -> Row:
+    """One point with its interval, as the figure holds it."""
     ends = {"low": rounded(low), "high": rounded(high)}
     return {"run": label, "place": place, "kind": kind, "value": rounded(value)} | ends
 
@@ -113,6 +116,7 @@ def _facet(
     title: str,
     look: FigureFormat,
 ) -> Chart:
+    """Lines over the checkpoints with intervals; `style` has colours, dashes and shapes by kind."""
     several = legend(kinds, look)
     colours, shapes = (alt.Scale(domain=kinds, range=part[: len(kinds)]) for part in (style[0], style[2]))
     wide = sum(map(len, labels)) > (30 if look.paper else 60)
@@ -130,6 +134,7 @@ def _facet(
 
 
 def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
+    """Caption and alternative text."""
     steps, union, (before, _) = subject.comparisons, subject.union, names(subject.comparison)
     ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:

@@ -1,4 +1,7 @@
-"""How many different answers k samples give, before and after."""
+"""How many different answers k samples give, before and after.
+
+Both runs are rarefied to the same numbers of readable answers: a run with more of them would look more diverse.
+"""
 
 import altair as alt
 import numpy as np
@@ -35,6 +38,7 @@ def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 
 def _number_axis(top: float) -> alt.Y:
+    """A logarithmic axis of counts, with round ticks at small numbers too."""
     ticks = [1, 2, 3, 5, 10, 20] if top < 30 else [10**power for power in range(8)]
     scale = alt.Scale(type="log", nice=False, domain=[1, top])
     axis = alt.Axis(values=[tick for tick in ticks if tick <= top], format=",d")
@@ -49,12 +53,14 @@ def _all_new(most: float) -> alt.Chart:
 
 
 def _reason(subject: FigureInput) -> str:
+    """Why there is no figure, and what would make it possible."""
     if (subject.comparison.counted.tally.until_R > 0).any():
         return "a run stopped early, so its answers are not a fair sample; draw without --until"
     return "the runs keep no answers, or too few are readable; compare run folders or logs that keep them"
 
 
 def _words(subject: FigureInput) -> tuple[str, str]:
+    """Caption and alternative text."""
     rarefied, comparison, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
     assert rarefied is not None, "checked by the caller"
     k_K, mean_KR, problems = rarefied

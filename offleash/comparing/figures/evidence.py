@@ -1,4 +1,8 @@
-"""Losses and gains by the number of successes they rest on, beside what chance alone would give."""
+"""Losses and gains by the number of successes they rest on, beside what an unchanged model would show.
+
+A loss on one success is what chance produces; one on twenty is not. The bins are those of both runs together, so that
+a bar and its diamond count the same problems.
+"""
 
 import altair as alt
 import numpy as np
@@ -29,8 +33,8 @@ from offleash.stats.support_classes import AFTER, BEFORE, Rule
 TITLE = "How strong is each loss and each gain?"
 SIGNIFICANT, OPEN = "significant (5% false discoveries)", "may be chance"
 CHANCE = "unchanged model, resampled"
-FEWEST = 4  # bins shown
-FEW = 4  # problems of the tallest bar, up to which each is a tick
+FEWEST = 4  # bins shown, lest a figure of one bar fill the page
+FEW = 4  # problems of the tallest bar, up to which each is a tick: an axis of counts has no fractions
 HEADS = {"S": "S lost: solved before, never after", "E": "E gained: solved after, never before"}
 
 
@@ -48,6 +52,7 @@ def evidence(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 
 def _missing(comparison: Comparison) -> str | None:
+    """Why there is no figure; None where there is one."""
     if comparison.tally.per is not Per.PROBLEM:
         return f"per {comparison.tally.per.value} targets of one problem depend on each other; use --per problem"
     if comparison.change.rule is not Rule.SEEN:
@@ -88,11 +93,13 @@ def _bin(total_P: Integer) -> Integer:
 
 
 def _binned(total_P: Integer, chance_P: Float) -> Float:
+    """Expected numbers by bin of total successes."""
     some_P = total_P > 0
     return np.bincount(_bin(total_P[some_P]), weights=chance_P[some_P], minlength=1).astype(np.float64)
 
 
 def _label(b: int) -> str:
+    """The counts of a bin: 1, 2, 3-4, 5-8, ..."""
     return str(2**b) if b < 2 else f"{2 ** (b - 1) + 1}–{2**b}"
 
 
@@ -105,6 +112,7 @@ def _value(row: Row, name: str) -> float:
 
 
 def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureFormat) -> Chart:
+    """Losses or gains: stacked bars, significant ones below, and a diamond for an unchanged model."""
     bars: list[Row] = [
         {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": place}
         for row in rows
@@ -135,6 +143,7 @@ def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureForma
 
 
 def _words(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str]:
+    """Caption and alternative text."""
     (before, after), null, evidence = names(comparison), comparison.evidence.null, comparison.evidence
     read = (
         f"Problems that only one run solved, by how often it did so in {comparison.change.k:,} samples: lost "

@@ -51,6 +51,7 @@ class FigureInput:
 
     @property
     def comparison(self) -> Comparison:
+        """The comparison that most figures are about: the last, so of checkpoints the end of training."""
         return self.comparisons[-1]
 
 

@@ -71,6 +71,7 @@ def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
 
 
 def _words(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
+    """Caption and alternative text."""
     comparison, guessing, run_name = (
         subject.comparison,
         subject.comparison.guessing,

@@ -1,4 +1,8 @@
-"""pass@k of both runs with bands, and where they cross."""
+"""pass@k of both runs with bands, and where they cross.
+
+The crossing is drawn only where its interval lies within the budgets drawn: a curve that is merely about to cross is
+not evidence that it does.
+"""
 
 from math import log
 
@@ -46,10 +50,12 @@ def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     )
 
 
+# fields of a tooltip and their titles
 _TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band from", "high:Q": "band to"}
 
 
 def _rows(comparison: Comparison, side: str, name: str) -> list[Row]:
+    """One run as points with its simultaneous band."""
     curve = comparison.curves[side]
     columns = zip(curve.k_K, curve.value_K, curve.band_low_K, curve.band_high_K, strict=True)
     return [
@@ -59,6 +65,7 @@ def _rows(comparison: Comparison, side: str, name: str) -> list[Row]:
 
 
 def _name(comparison: Comparison) -> str:
+    """What the curves show: per answer a share of targets is not called pass@k."""
     return "pass@k" if comparison.tally.per is Per.PROBLEM else f"share of {unit(comparison)} reached"
 
 
@@ -90,6 +97,7 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
 
 
 def _words(comparison: Comparison) -> tuple[str, str]:
+    """Caption and alternative text."""
     before, after = names(comparison)
     value = {side: comparison.curves[side].value_K for side in ("before", "after")}
     most, name = int(comparison.curves["before"].k_K[-1]), _name(comparison)
@@ -110,6 +118,7 @@ def _words(comparison: Comparison) -> tuple[str, str]:
 
 
 def _crossed(comparison: Comparison) -> str:
+    """The crossing in a sentence, or why none is drawn."""
     cross, (before, _) = comparison.crossing, names(comparison)
     if cross.k is None:
         reason = (cross.reason or "the curves do not cross").replace("before", before)

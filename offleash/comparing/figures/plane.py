@@ -62,6 +62,10 @@ def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 
 def _frame(detail: ProblemDetail) -> Frame:
+    """The axis for these rates: it reaches down to the smallest positive rate, and below it has a strip for zeros.
+
+    The strip scales with the number of decades, so that it looks the same whatever was drawn.
+    """
     positive = detail.rate_PR[detail.rate_PR > 0]
     least = min(float(positive.min(initial=1.0)), 1 / float(detail.tally.drawn_PR.max(initial=2)), 0.5)
     decades = -log10(least)
@@ -70,6 +74,7 @@ def _frame(detail: ProblemDetail) -> Frame:
 
 
 def _axis(frame: Frame, title: str) -> tuple[alt.Axis, alt.Scale, str]:
+    """Ticks at decades, and one labelled 0 in the strip, where a logarithmic axis cannot have it."""
     step = max(1, round(frame.decades / 4))
     ticks = [frame.zero, *(10.0**-power for power in range(0, int(frame.decades + 1e-9) + 1, step))]
     words = f"datum.value < {frame.edge!r} ? '0' : format(datum.value, '~g')"
@@ -119,6 +124,10 @@ def _dots(detail: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
 
 
 def _columns(detail: ProblemDetail, frame: Frame) -> Row:
+    """The dots as columns: place, class, evidence and what a tooltip shows.
+
+    The keys are short because a page repeats them; the script of the page reads `row` to open a problem.
+    """
     order = np.argsort([ORDER.index(name) for name in detail.class_P.tolist()], kind="stable")
     x_P, y_P = (_placed(detail.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
     letters = 100 if len(order) <= MANY else 60
@@ -141,6 +150,7 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
 
 
 def _begin(question: str | None, letters: int) -> str:
+    """The beginning of a question, on one line and printable."""
     text = " ".join((question or "")[: 4 * letters].split())
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return plain if len(plain) <= letters else f"{plain[: letters - 1]}…"
@@ -186,6 +196,7 @@ def _region(detail: ProblemDetail, frame: Frame) -> list[Chart]:
 
 
 def _typical(detail: ProblemDetail) -> tuple[int, int] | None:
+    """The median number of samples before and after, for which the chance region is drawn; None for stopped runs."""
     if (detail.tally.until_R > 0).any():
         return None
     before, after = (int(n) for n in np.median(detail.tally.drawn_PR, axis=0))
@@ -193,6 +204,7 @@ def _typical(detail: ProblemDetail) -> tuple[int, int] | None:
 
 
 def _words(subject: FigureInput) -> tuple[str, str]:
+    """Caption and alternative text."""
     detail, comparison, (before, after) = subject.detail, subject.comparison, names(subject.comparison)
     typical, number = _typical(detail), {name: int((detail.class_P == name).sum()) for name in CLASSES}
     read = (

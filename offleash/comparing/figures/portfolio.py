@@ -1,4 +1,7 @@
-"""Coverage of a budget k that is split between the run before and the run after."""
+"""Coverage of a budget k that is split between the run before and the run after.
+
+The curve is in-sample, so its top is optimistic; the gain in the caption is cross-fitted (stats/portfolio.py).
+"""
 
 from typing import Literal, cast
 
@@ -93,14 +96,17 @@ def _marked(comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: 
 
 
 def _mix_reaches_more(split: Portfolio) -> bool:
+    """Whether some split reaches more than both pure strategies, beyond rounding."""
     return float(split.coverage_S.max()) > max(split.all_base, split.all_rl) + SAME
 
 
 def _flat(split: Portfolio) -> bool:
+    """Whether all splits reach the same, as when both runs solve the same problems."""
     return float(np.ptp(split.coverage_S)) <= SAME
 
 
 def _words(comparison: Comparison, split: Portfolio) -> tuple[str, str]:
+    """Caption and alternative text; they never name a best split where none is better."""
     before, after = names(comparison)
     read = (
         f"Share of problems that {split.k:,} samples reach when some of them are drawn by {before} (across) and the "

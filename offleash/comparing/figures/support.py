@@ -1,4 +1,7 @@
-"""Support against the budget k: P, E, S and O, and the ratios computed from them."""
+"""Support against the budget k: P, E, S and O, and the ratios computed from them.
+
+All of it is by the rule `seen`, whatever the comparison uses: only there is every k an average over choices of samples.
+"""
 
 import altair as alt
 import numpy as np
@@ -36,7 +39,7 @@ from offleash.stats.change import common_budget
 from offleash.stats.curves import dense_budgets
 from offleash.stats.support_classes import Rule, thinned_cells
 
-OCTAVE = 3  # budgets in each octave
+OCTAVE = 3  # budgets in each octave: enough for smooth areas
 
 
 def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
@@ -61,6 +64,7 @@ def _cells(comparison: Comparison, k_K: Integer) -> dict[str, Float]:
 
 
 def _areas(comparison: Comparison, k_K: Integer, cells: dict[str, Float], look: FigureFormat) -> Chart:
+    """The classes stacked over k. Per problem their sum is the same at every k."""
     order = [name for name in ("P", "E", "S", "O") if name in cells]
     rows: list[Row] = [
         {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": place}
@@ -97,6 +101,7 @@ def _areas(comparison: Comparison, k_K: Integer, cells: dict[str, Float], look: 
 
 
 def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
+    """SRR, NDR and NSCR over k, with bands that cover the whole curve."""
     rows: list[Row] = [
         {"k": int(k), "ratio": label, "value": rounded(value), "low": rounded(low), "high": rounded(high)}
         for name, label in METRIC_NAMES.items()
@@ -136,6 +141,7 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
 
 
 def _words(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
+    """Caption and alternative text."""
     retest, change, (before, _) = comparison.evidence.retest, comparison.change, names(comparison)
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
     read = f"First plot: how many {unit(comparison)} each class holds when k samples are drawn of each ({CELLS})"

@@ -40,8 +40,8 @@ from offleash.version import __version__
 # Tables: other comparisons in short, checkpoints, how samples were judged, and where they come from.
 
 
-LAST = ("difference", "95% interval")
-FACT = 300  # letters of a fact of a run
+LAST = ("difference", "95% interval")  # columns of the table of entropies
+FACT = 300  # characters of a fact of a run: a log may record a whole configuration
 
 
 @dataclass(frozen=True)
@@ -197,6 +197,7 @@ def _judged(run: Run) -> bool:
 
 
 def _range(drawn_P: np.ndarray) -> str:
+    """Samples per problem: one number, or from the fewest to the most."""
     least, most = int(drawn_P.min()), int(drawn_P.max())
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
@@ -208,6 +209,7 @@ def _value(value: float) -> str:
 # The page: everything put into its template.
 
 
+# those whose versions can change a number or a picture
 LIBRARIES = ("numpy", "scipy", "polars", "altair", "vl-convert-python")
 
 
@@ -239,6 +241,11 @@ def view_page(subject: FigureInput, page_text: PageText | None = None, progress:
 def _page(
     subject: FigureInput, page_text: PageText, embedded: EmbeddedProblems, served: bool, progress: Progress
 ) -> str:
+    """The page from its template.
+
+    What comes from a log is escaped by the template, or by `script_json` where it is data of a script: only our own
+    style, scripts and JSON are marked as safe.
+    """
     comparison, detail = subject.comparison, subject.detail
     drawn: list[Figure | Missing] = []
     for name, draw in FIGURES.items():
@@ -305,6 +312,7 @@ def _without_texts(subject: FigureInput) -> str:
 
 
 def _nothing_to_see(store: SampleStore) -> str:
+    """Why the page has no samples, and what would give it some."""
     names = " and ".join(store.run(r).name for r in range(2))
     return (
         f"{names} have counts only, so there are no answers or samples to show; the figures that need answers are left "

@@ -13,6 +13,7 @@ from offleash.render.escape import script_json
 from offleash.render.figure import Chart, Figure
 
 # Colours that stand for those of the page, light or dark; the page puts its own in their place.
+# (render/assets/charts.js: STAND_INS)
 INK, QUIET, LINE = "#010101", "#020202", "#030303"
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'
 CONFIG: dict[str, object] = {
@@ -44,7 +45,7 @@ CONFIG: dict[str, object] = {
     "rule": {"color": QUIET},
     "tick": {"color": INK},
 }
-LARGE = 60_000  # letters of a facet's JSON, beyond which a browser draws it faster without an element a mark
+LARGE = 60_000  # characters of JSON beyond which a canvas is faster than an SVG element per mark
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class CompiledChart:
 
 
 def unchecked() -> AbstractContextManager[None]:
-    """Figures drawn without holding every row of their data against a schema: the tests do that."""
+    """Draw figures without validating every row of their data against a schema: the tests do that."""
     from altair.utils.schemapi import debug_mode
 
     return debug_mode(False)
@@ -69,6 +70,7 @@ def compiled_charts(figure: Figure) -> list[CompiledChart]:
 
 
 def _vega(facet: Chart) -> dict[str, object]:
+    """A chart compiled from Vega-Lite to Vega, so that the page needs no compiler; tooltips are kept as data."""
     import vl_convert
 
     spec = facet.to_dict(validate=False)
@@ -81,7 +83,7 @@ def _vega(facet: Chart) -> dict[str, object]:
 
 
 def _tips(spec: Mapping[str, Any]) -> Iterator[list[list[str]]]:
-    """What each layer tells of a mark under the pointer: fields and their titles."""
+    """What each layer shows of a mark under the pointer: fields and their titles."""
     for layer in spec.get("layer", [spec]):
         tooltips = layer.get("encoding", {}).get("tooltip")
         if isinstance(tooltips, list):
@@ -91,15 +93,17 @@ def _tips(spec: Mapping[str, Any]) -> Iterator[list[list[str]]]:
 
 
 def _marks(vega: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """All marks of a specification, those of groups too."""
     for mark in vega.get("marks", []):
         yield mark
         yield from _marks(mark)
 
 
 def _lighten(mark: dict[str, Any]) -> None:
-    """Take from a mark what would be worked out for each of thousands, and is asked for one, or never.
+    """Remove from a mark what Vega would compute for each of thousands of points and nobody reads.
 
-    The page tells the tip of a mark when the pointer is on it, and each figure has one text for those who cannot see.
+    The page builds the tooltip of a point when the pointer is on it, and each figure has one alternative text, so a
+    description per point is not needed.
     """
     update = mark.get("encode", {}).get("update", {})
     for name in ("description", "ariaRoleDescription"):

@@ -15,11 +15,11 @@ from offleash.render.escape import middle, one_line, script_json
 from offleash.render.json import Json
 from offleash.reporting.samples import SampleStore, problem_documents
 
-EMBED_ALL = 300  # problems of a study whose every problem is held
-OTHERS = {"P": 60, "O": 40, "?": 40}  # of a larger one
-BYTES = 2_800_000
-EACH, ANSWERS = 2, 12  # samples of a verdict, answers
-LONGEST, SHORTEST = 2400, 240  # letters of a text
+EMBED_ALL = 300  # up to so many problems a page tries to hold all of them
+OTHERS = {"P": 60, "O": 40, "?": 40}  # of a larger comparison: unchanged problems that are held, by class
+BYTES = 2_800_000  # of all samples together: the page must stay small enough to be sent by mail
+EACH, ANSWERS = 2, 12  # samples of each verdict, answers
+LONGEST, SHORTEST = 2400, 240  # characters of a text, by how many problems share the page
 BATCH = 400  # problems fetched at a time
 
 
@@ -32,7 +32,11 @@ class EmbeddedProblems:
 
 
 def chosen(detail: ProblemDetail, store: SampleStore, most: int = BYTES) -> EmbeddedProblems:
-    """Problems with their samples until the page is full; a fifth of it is kept for those that did not change."""
+    """Problems with their samples until the page is full.
+
+    Losses and gains may take four fifths of it: without unchanged problems beside them, a reader cannot tell what is
+    usual for these runs.
+    """
     changed, others = order(detail)
     letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
     out: dict[int, str] = {}
@@ -64,6 +68,7 @@ def order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
     rest: list[list[int]] = []
     for name, most in OTHERS.items():
         rows = np.flatnonzero(classes == name).tolist()
+        # by a hash of the id: a selection that is the same on every page and favours no problem
         mixed = sorted(rows, key=lambda row: blake2b(str(detail.tally.problem_P[row]).encode()).digest())
         rest.append(mixed if len(classes) <= EMBED_ALL else mixed[:most])
     turns = [row for turn in zip_longest(*rest) for row in turn if row is not None]  # each class has its share
@@ -79,6 +84,7 @@ def _small(document: Json, letters: int) -> Json:
 
 
 def _words(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
+    """Which problems the page holds, in a sentence, so that a missing one is not taken for one that is not there."""
     if len(held) == total:
         return f"All {total:,} problems are on this page, with up to {EACH} samples per verdict and run."
     classes = detail.class_P
@@ -103,8 +109,8 @@ def _words(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
 # The table of problems, one list per column, since a page of thousands of rows should repeat no names.
 
 
-NAME = 80  # letters of an id or the name of a benchmark
-MOST, LEAST, ALL_LETTERS = 1000, 140, 1_000_000  # letters of a question to be searched, and of all of them
+NAME = 80  # characters of an id or the name of a benchmark
+MOST, LEAST, ALL_LETTERS = 1000, 140, 1_000_000  # characters of a question that can be searched, and of all of them
 
 
 def letters(problems: int) -> int:

@@ -21,7 +21,7 @@ MEANING_OF_CLASS = {
 
 @dataclass(frozen=True)
 class Tile:
-    """One class of problems."""
+    """One class of problems, as text; `exact` is the number for scripts and tests that read the page."""
 
     name: str
     title: str
@@ -77,8 +77,9 @@ def rates(comparison: Comparison) -> list[RateTile]:
 
 
 def _rate(comparison: Comparison, name: str, chance: float | None) -> RateTile:
+    """One rate, with the places of its point, bar and marker on a line, in per cent of the line."""
     value, interval = comparison.change.value[name], comparison.change.interval[name]
-    floor = -1.0 if name == "NSCR" else 0.0
+    floor = -1.0 if name == "NSCR" else 0.0  # NSCR is negative where more was lost than gained
     known = bool(np.isfinite(value))
 
     def place(where: float) -> float:
