@@ -10,6 +10,7 @@ from offleash.scoring.rows import ScoredRow
 from offleash.scoring.score import ALL, ScoredFile, ScoredRun, Summary
 
 DECODED = ("temperature", "top_p", "top_k", "min_p")  # what changes the probability of a given text, in this order
+# Spread is a standard deviation over samples; pooled is the perplexity of all tokens as one text.
 HEAD = ("", "samples", "tokens", "log-prob/token", "spread", "entropy/token", "perplexity", "quartiles", "pooled")
 
 
@@ -70,6 +71,7 @@ def scored_text(scored: ScoredRun) -> str:
         f"{scored.folder}: {summary.scored:,} of {summary.samples:,} samples scored by {scored.scoring.model}, "
         f"{_law(scored.scoring.decoding)}"
     ]
+    # Resumed: some scores were there before this call.
     if scored.new < summary.samples:
         lines.append(
             f"  {scored.new:,} scored now in {duration(scored.seconds)}, {summary.samples - scored.new:,} were stored"
@@ -105,6 +107,7 @@ def notes(run: ScoredRun) -> list[str]:
 
 
 def _notes(summary: Summary, reasons: Mapping[str, int], decoding: SamplingParams) -> list[str]:
+    """Notes that run folders and files of rows have in common."""
     out = [f"{count:,} without scores: {reason}." for reason, count in reasons.items()]
     if summary.empty:
         out.append(f"{summary.empty:,} have no tokens: their sums are 0 and they have no perplexity.")
@@ -125,6 +128,7 @@ def _table(groups: Mapping[str, Summary]) -> list[str]:
 
 
 def _padded(row: tuple[str, ...], widths: list[int]) -> list[str]:
+    """Cells of one row, the name to the left and numbers to the right."""
     return [
         cell.rjust(width) if place else cell.ljust(width)
         for place, (cell, width) in enumerate(zip(row, widths, strict=True))
@@ -132,6 +136,7 @@ def _padded(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 
 def _cells(name: str, summary: Summary) -> tuple[str, ...]:
+    """One group of samples as a row of the table."""
     ends = summary.perplexity_quartiles
     return (
         name,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import Scorer
 
 NAMES = ("id", "prompt", "text", "finish")
-ROWS_AT_A_TIME, LETTERS_AT_A_TIME = 1_024, 16 << 20
+ROWS_AT_A_TIME, LETTERS_AT_A_TIME = 1_024, 16 << 20  # per call of the scorer: what fits into memory
 # Bad bytes are kept: the tokenizer decides what to make of them. NaN is refused, because ids are printed as JSON again.
 TEXT_FILE = FileKind(
     what="a file of prompts and texts",

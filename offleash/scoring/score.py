@@ -53,13 +53,14 @@ Words = Mapping[str, object]
 
 
 def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer: "Scorer") -> None:
-    """Note who scores, or check that it is who scored before."""
+    """Record which model and decoding a folder of scores belongs to; refuse others if it belongs to one already."""
     about = scorer.about
-    told = {one.name: getattr(about, one.name) for one in fields(about) if one.name != "versions"}
+    # Versions are recorded and not compared: another release of a library does not make the scores another model's.
+    loaded = {field.name: getattr(about, field.name) for field in fields(about) if field.name != "versions"}
     identity: dict[str, object] = {
         "model": model,
         "decoding": _decoded(decoding),
-        "about": {**told, "settings": dict(about.settings)},
+        "about": {**loaded, "settings": dict(about.settings)},
         "template": template_of(scorer),
     }
     old = read_about(folder, name)
@@ -174,6 +175,7 @@ def summary(traces: pl.DataFrame) -> Summary:
         (_float(with_tokens["logprob_raw"].sum()), _float(with_tokens["entropy_raw"].sum())) if tokens else (None, None)
     )
     logprob_pooled, entropy_pooled = (None if total is None else total / tokens for total in pooled)
+    # Quantiles, not moments: a trace that the model finds impossible has an infinite perplexity.
     low, median, high = (_float(with_tokens["perplexity"].quantile(share, "linear")) for share in QUARTILES)
     by_problem = with_tokens.group_by("problem").agg(pl.col("mean_entropy").mean())["mean_entropy"]
     return Summary(
@@ -265,6 +267,7 @@ def score_run(
         right = _right(run, chosen) if chosen.correct else None
         work = RunScorer(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)
         new = work.all(shards)
+    # Checked after the work: whether a selection is empty is known when the shards were read.
     if not any(scores_folder(folder, scoring.name).glob(SHARD)):
         raise OffleashError(f"{folder} has no sample that matches --first and --only, so nothing was scored.")
     scores, samples = scan_scores(folder, scoring.name), scan_shards(folder / "samples", SAMPLES)
@@ -383,6 +386,7 @@ def score_file(
     """Score a JSONL file of prompts and texts; `each` is called with every row as it is scored."""
     _refuse_other_samplers(model)
     check_rows(path, columns or {})
+    # A file has no ids of problems: rows with the same prompt are samples of one problem.
     scored: list[tuple[str, Sums]] = []  # rows of one prompt are traces of one problem
     with _opened(model, progress) as scorer:
         for row in score_rows(path, scorer, decoding, columns or {}, progress):
@@ -395,6 +399,7 @@ def score_file(
 
 
 def _refuse_other_samplers(model: Model) -> None:
+    """Refuse samplers that return only the probabilities of the most likely tokens."""
     if model.sampler != "hf":
         raise OffleashError(
             f"{model} cannot score texts: log-probability and entropy need the full distribution of every token, "
@@ -414,6 +419,7 @@ def _refuse_other_name(name: str) -> str:
 
 @contextmanager
 def _opened(model: Model, progress: Progress) -> "Iterator[Scorer]":
+    """The loaded model as a scorer, closed at the end."""
     progress(f"loading {model}")
     with closing(open_sampler(model)) as sampler:  # before the import below: it says what is not installed
         from offleash.samplers.huggingface.scoring import Scorer

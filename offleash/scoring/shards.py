@@ -254,6 +254,7 @@ def positions_of(problems: Sequence[str], texts: Sequence[Entropies], times: Seq
     times_N, length_N = np.array(times, np.int64), np.array([len(text) for text in texts], np.int64)
     entropy_M = np.concatenate([*texts, np.zeros(0, np.float32)]).astype(np.float64)
     code_M, times_M = np.repeat(code_N, length_N), np.repeat(times_N, length_N)
+    # The place of each token within its own text, from 0.
     at_M = np.arange(entropy_M.size) - np.repeat(np.cumsum(length_N) - length_N, length_N)
     long_M = np.repeat(length_N, length_N)
     bins = {
@@ -299,7 +300,9 @@ def _edge(at_M: Ints) -> Ints:
 def _summed(
     names: list[str], kind: str, code_M: Ints, bin_M: Ints, times_M: Ints, entropy_M: np.ndarray
 ) -> pl.DataFrame:
+    """Tokens and entropy summed by problem and bin, weighted by how often each text was drawn."""
     width = int(bin_M.max(initial=0)) + 1
+    # One number per pair of problem and bin, so that one pass counts all of them.
     key_U, key_M = np.unique(code_M * width + bin_M, return_inverse=True)
     tokens_U = np.bincount(key_M, weights=times_M, minlength=key_U.size)
     entropy_U = np.bincount(key_M, weights=times_M * entropy_M, minlength=key_U.size)

@@ -106,6 +106,7 @@ def null_changes(plan: Plan, base: Watched, value: dict[str, Floats], seed: int)
 def _trajectory(
     plan: Plan, folder: Path, job: Job, base: dict[str, Floats], before: Counts, again: Counts
 ) -> Trajectory:
+    """One training from its stored looks: signals against the base, significant losses, and the size of the loss."""
     steps = tuple(range(plan.every, plan.looks * plan.every + 1, plan.every))
     looks = [read_look(file_of(folder, job, name_of(step))) for step in steps]
     signals_T = [signals(look.watched, plan.rarefied) for look in looks]

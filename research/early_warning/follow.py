@@ -34,7 +34,7 @@ from offleash.training.loop import train
 from offleash.verifying.verify import VerifyOptions, verify
 from research.early_warning.plan import BASE, SEED_PARTS, Job, Plan, recipe_for
 
-LOOKS, TRAININGS, DRAWS = "looks", "trainings", "draws"
+LOOKS, TRAININGS, DRAWS = "looks", "trainings", "draws"  # folders of a study
 FIRST, AGAIN = "first", "again"  # the two draws of a base
 VALUE = r"=\s*(\d+)\s*$"  # the value of an answer: the number after its last equal sign
 JUDGING = VerifyOptions(jobs=1)  # two processes share the machine
@@ -124,6 +124,7 @@ def _follow_base(world: LabWorld, plan: Plan, folder: Path, job: Job, progress: 
 
 
 def _look(world: LabWorld, plan: Plan, folder: Path, job: Job, model: str, look: str, k: int) -> None:
+    """Draw the watched problems and the truth's, judge them, store the arrays of the look and delete the samples."""
     test_problems = load_problems(_place(folder, job.seed) / PROBLEMS / "test.jsonl").frame
     place, file = folder / DRAWS / str(job), file_of(folder, job, look)
     decoding = replace(DECODINGS["plain"], max_tokens=world.longest)

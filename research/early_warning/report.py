@@ -245,6 +245,7 @@ def finding(study: WarningStudy) -> str:
     steps = [training.lost_at for training in lossy if training.lost_at is not None]
     announced = "; ".join(_announced(results["loss", signal]) for signal in SIGNAL_NAMES)
     order = " ".join(_ahead(results["loss", "answer"], results["loss", other]) for other in ("token", "reward"))
+    # At the threshold of noise any change of the model is an alarm, harmless ones included.
     noisy = [results["noise", signal].false_alarms for signal in SIGNAL_NAMES]
     rule = "" if study.rule is None else f" The rule this gives: {_rule(study.rule)}."
     return (

@@ -17,6 +17,7 @@ def evaluate_signals(trainings: Sequence[Trajectory], null_SNT: Mapping[str, Flo
 def drop_of(kind: str, signal: str, trainings: Sequence[Trajectory], null_SNT: Floats, left_out: int | None) -> float:
     """A threshold from all seeds but one: beyond the noise, and for `loss` beyond every training that lost nothing."""
     rises = signal in RISES
+    # Leaving the seed out keeps a threshold from being fitted to the training that it is judged by.
     seeds = [seed for seed in range(len(null_SNT)) if seed != left_out]
     noise = choose_drop(np.concatenate([null_SNT[seed] for seed in seeds]), rises=rises)
     quiet = [
@@ -55,6 +56,7 @@ def signal_correlations(trainings: Sequence[Trajectory]) -> tuple[SignalCorrelat
 
 
 def _evaluate(signal: str, kind: str, trainings: Sequence[Trajectory], null_SNT: Floats) -> SignalResult:
+    """One signal at one kind of threshold; each seed is judged by a rule that was chosen without it."""
     rules = [
         Rule(signal, drop_of(kind, signal, trainings, null_SNT, seed), rises=signal in RISES)
         for seed in range(len(null_SNT))

@@ -28,6 +28,7 @@ def study_warning(plan: Plan, folder: Path, progress: Progress = silent) -> Warn
     write_plan(plan, folder)
     prepare(world, plan, folder)
     jobs = [job for job in jobs_of(plan) if not _done(plan, folder, job)]
+    # Alternating, so that both halves have bases, free and held trainings.
     mine, other = jobs[::2], jobs[1::2]
     torch.set_num_threads(1)  # the other core does the other half
     try:

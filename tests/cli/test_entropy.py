@@ -47,7 +47,7 @@ def test_two_draws_of_one_model_are_told_apart_by_nothing(runs: tuple[Path, Path
 def test_scoring_as_the_hint_says_gives_the_positions(runs: tuple[Path, Path]) -> None:
     hint = offleash("entropy", runs[0], "--json").json["positions"]["reasons"]["run0"]
     command = hint[hint.index("offleash score") :].split()
-    assert offleash(*command[1 : command.index("gives")]).code == 0
+    assert offleash(*command[1 : command.index("computes")]).code == 0
     found = offleash("entropy", runs[0], "--json").json["positions"]
     assert found["samples"] == {"run0": 64}
     places = found["places"]
@@ -71,7 +71,7 @@ def test_what_cannot_be_is_refused_with_the_next_step(runs: tuple[Path, Path], t
     refused(offleash("entropy", runs[0], runs[0]), "the same draw", "--seed 1")
     refused(offleash("entropy", *runs, "--at", "999"), "smaller --at")
     refused(offleash("entropy", *runs, "--allow", "decodings"), "decoding")
-    refused(offleash("entropy", tmp_path / "nothing"), "no file, folder or run")
+    refused(offleash("entropy", tmp_path / "nothing"), "is not a file, folder or run folder")
     about = json.loads((runs[1] / "run.json").read_text(encoding="utf-8"))
     about["facts"]["decoding"] = json.dumps({"temperature": 0.6})
     (runs[1] / "run.json").write_text(json.dumps(about), encoding="utf-8")

@@ -54,7 +54,7 @@ def test_from_two_runs_and_traces_to_a_report_in_words(runs: tuple[str, str], tr
     for words in (
         "written by base (self-generated)", "written by some", "someone else", "Correct minus wrong", "Cross-support",
         "mean over 8 problems", "KL(base || rl)", "Perplexity mixes style with substance", "1 empty trace left out",
-        "1 row repeated", "'p00' (nearest: 'p0')", "read in windows",
+        "1 row repeated", "'p00' (nearest: 'p0')", "scored in overlapping windows",
     ):  # fmt: skip
         assert words in " ".join(result.out.split()), words
     assert "\x1b" not in result.out
@@ -173,8 +173,7 @@ def test_imported_runs_need_their_models_named_and_say_what_is_missing_without_a
     assert bare.json["perplexity"]
     assert "Of the correct samples of one, log two - log one per token by class: " in bare.json["finding"]
     assert (
-        "cross-support and the length of the leash need to know how the runs were drawn: --decoding"
-        in (bare.json["finding"])
+        "Cross-support and the length of the leash need the decoding of the runs: --decoding" in (bare.json["finding"])
     )
     told = offleash("likelihood", *folders, *models, "--replicates", "200", "--decoding", "plain", "--json").json
     assert {row["class"]: row["problem"] for row in told["cross_support"]["problems"]} == {"E": "p0", "S": "p1"}

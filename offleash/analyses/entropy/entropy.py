@@ -33,6 +33,11 @@ from offleash.stats.support_classes import reach_PRK
 
 Flags = NDArray[np.bool_]
 
+# Names of measures, and keys of the JSON. Answer entropy has three forms, because plug-in entropy depends on how many
+# answers there are and on how unread samples count:
+# ANSWER as in the paper (unread samples are one class, all samples); EQUAL without unread samples, rarefied to the
+# number that all runs have of a problem, which is the one that runs are compared by; ALL an estimate of what infinitely
+# many samples would show.
 ACCURACY, LENGTH, TOKEN = "accuracy", "length", "token_entropy"
 ANSWER, EQUAL, ALL = "answer_entropy", "answer_entropy_equal_n", "answer_entropy_estimated"
 UNREAD = "unread"
@@ -48,6 +53,7 @@ WIDENED: dict[str, Widened] = {  # how the interval of each measure is widened w
     ALL: Widened(COIN),
     UNREAD: Widened(share=True),
 }
+# Reasons why a measure is missing: printed after the name of the run, so they start with a small letter.
 NO_ANSWERS = "it keeps no answers; use run folders or logs that do"
 UNNAMED = (
     "it keeps no final answers of its samples; name their column with --map answer=COLUMN (a column called answer is "
@@ -63,7 +69,7 @@ class Measure:
 
     value_PR: Float  # NaN: not known
     average: Means  # over benchmarks of means over problems, as in the paper's last column
-    benchmarks: Mapping[str, Means]
+    benchmarks: Mapping[str, Means]  # by name; "" where problems have none
     reasons: Mapping[str, str]  # by run: why it is not known
 
 
@@ -81,13 +87,13 @@ class Entropies:
     """Accuracy, length, token entropy and answer entropy of runs, each against the first."""
 
     runs: tuple[str, ...]
-    k: int
-    problem_P: tuple[str, ...]
-    measures: Mapping[str, Measure]
-    tokens: tuple[TokenEntropies, ...]
+    k: int  # samples per problem that the measures are over
+    problem_P: tuple[str, ...]  # problems that all runs have
+    measures: Mapping[str, Measure]  # by name, in the order of WIDENED
+    tokens: tuple[TokenEntropies, ...]  # of each run: where its token entropies come from
     squares: tuple[Square | None, ...]  # of each run but the first
     positions: Positions
-    distinct: Distinct | None
+    distinct: Distinct | None  # None: no run keeps answers
     notes: tuple[Note, ...]
 
 
@@ -123,6 +129,7 @@ def entropies(
     """
     question = question or Question()
     notes: tuple[Note, ...] = ()
+    # Two copies of one draw would agree exactly, with intervals of no width: no evidence of anything.
     for other in runs[1:]:
         if other.draw and other.draw == runs[0].draw:
             raise OffleashError(
@@ -154,6 +161,7 @@ def answer_entropy_PR(detail: ProblemDetail) -> Float | None:
         return entropy_PR
     if detail.answers is None or detail.comparison.diversity is None:
         return None
+    # A comparison without token entropies has its own table of answers (its diversity): codes below 0 are unread.
     seen = [(run.count_A[run.answer_A >= 0], run.problem_A[run.answer_A >= 0]) for run in detail.answers]
     return entropy_at_equal_n(seen, len(detail.tally))[0]
 
@@ -165,6 +173,7 @@ def token_entropy_PR(detail: ProblemDetail) -> Float | None:
 
 
 def _of_comparison(comparison: Comparison) -> Entropies:
+    """The entropies within a comparison: its runs, its tally and its question."""
     return _entropies(
         [comparison.before, comparison.after],
         comparison.counted,
@@ -185,7 +194,9 @@ def _entropies(
     progress: Progress,
     with_comparison: bool = False,
 ) -> Entropies:
+    """All measures of all runs, from what each run keeps; a measure that a run lacks has its reason."""
     count = aligned.tally
+    # Counts alone, and runs that stopped early, have no first samples that are a fair sample.
     firsts = [None if run.verdicts is None or run.budget.until else first_samples(run, count.head) for run in runs]
     progress("token entropies")
     tokens = [
@@ -199,6 +210,7 @@ def _entropies(
         None if first is None or run.verdicts is None or skipped else _answer_table(first(run.verdicts), aligned, r)
         for r, (run, first) in enumerate(zip(runs, firsts, strict=True))
     ]
+    # Every measure as a table of problems and runs; the reasons are by run, for those columns that are all NaN.
     columns = _columns(count, tokens, answers)
     reasons = {
         LENGTH: {run.name: own.length_reason for run, own in zip(runs, tokens, strict=True) if own.length_reason},
@@ -210,6 +222,7 @@ def _entropies(
         if table is None
     }
     reasons |= dict.fromkeys((ANSWER, EQUAL, ALL, UNREAD), without_answers)
+    # All measures are resampled with the same seed, so their intervals come from the same replicates of problems.
     progress("intervals over problems")
     measures = {
         name: _measure(value_PR, count, WIDENED[name], reasons.get(name, {}), question)
@@ -233,7 +246,7 @@ class _AnswerTable:
     """How often a run gave each answer to each problem; A rows, one per (problem, answer), wrong answers included."""
 
     count_A: Integer
-    problem_A: Integer
+    problem_A: Integer  # row of the tally
     read_A: Flags  # False: the samples of a problem in which no answer was found, as one row
 
     def readable(self) -> tuple[Integer, Integer]:
@@ -275,6 +288,7 @@ def _columns(
         UNREAD: [none_P if table is None else _unread(table, problems) for table in answers],
     }
     columns = {name: np.stack(values, axis=1) for name, values in stacked.items()}
+    # Rarefied together: the n of a problem is the smallest number of readable answers over the runs that keep answers.
     equal_PR = np.full_like(columns[ANSWER], np.nan)
     known = [(r, table.readable()) for r, table in enumerate(answers) if table is not None]
     if known:
@@ -305,8 +319,10 @@ def _unread(answers: _AnswerTable, problems: int) -> Float:
 def _measure(
     value_PR: Float, count: Tally, widened: Widened, reasons: Mapping[str, str], question: Question
 ) -> Measure:
+    """A measure with its averages: over all benchmarks, and of each."""
     options = (widened, question.replicates, question.seed)
     average = means(value_PR, count.benchmark_P, *options)
+    # With one benchmark its mean is the average: the intervals need not be computed twice.
     names = np.unique(count.benchmark_P).tolist()
     if len(names) == 1:
         return Measure(value_PR, average, {names[0]: average}, reasons)
@@ -325,6 +341,7 @@ def _square(measures: Mapping[str, Measure], r: int) -> Square | None:
 
 
 def _distinct(answers: Sequence[_AnswerTable | None], problems: int) -> Distinct | None:
+    """Different readable answers against k, rarefied: the expected number in k answers drawn without replacement."""
     known = [(r, table.readable()) for r, table in enumerate(answers) if table is not None]
     if not known:
         return None
@@ -341,6 +358,7 @@ def _distinct(answers: Sequence[_AnswerTable | None], problems: int) -> Distinct
 
 
 def _truncation_notes(count: Tally) -> tuple[Note, ...]:
+    """Notes on runs whose lengths are bounded by the token limit."""
     kept_PR = count.drawn_PR + count.unverified_PR  # samples without a verdict may be truncated, too
     share_R = count.truncated_PR.sum(axis=0) / np.maximum(kept_PR.sum(axis=0), 1)
     return tuple(

@@ -31,7 +31,7 @@ from offleash.stats.support_classes import AFTER, BEFORE
 
 ENTROPY_TITLE = "Did diversity collapse: in tokens, or in answers?"
 ARROWS = 80  # problems up to which a line joins each one's two points: more lines would hide the points
-SIDES = {"before": BEFORE, "after": AFTER}
+SIDES = {"before": BEFORE, "after": AFTER}  # columns of arrays by run
 ANSWER, TOKEN = "answer entropy (nats)", "token entropy (nats per token)"
 SCORE_ALL = "offleash score RUN --model hf:MODEL"
 
@@ -41,6 +41,7 @@ def entropy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     detail = subject.detail
     answer_PR, token_PR = _usable(answer_entropy_PR(detail)), _usable(token_entropy_PR(detail))
     if answer_PR is not None and token_PR is not None:
+        # Only problems that know both entropies in both runs: a point needs two coordinates, and a line two points.
         both_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
         if both_P.any():
             facet = _scatter(subject, token_PR[both_P], answer_PR[both_P], look)
@@ -60,6 +61,7 @@ def _usable(value_PR: Float | None) -> Float | None:
 
 
 def _why_no_entropy(subject: FigureInput) -> str:
+    """The reason and the next step where neither entropy is known for both runs."""
     if (subject.comparison.counted.tally.until_R > 0).any():
         return "a run stopped early, so its samples are selected by their outcome; draw without --until"
     return (
@@ -85,6 +87,7 @@ def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: Figu
         {"run": labels[side], "token": rounded(float(token_PR[:, r].mean())), "answer": rounded(answer_PR[:, r].mean())}
         for side, r in SIDES.items()
     ]
+    # The means last, so that they lie above the points; `k` orders the line from before to after.
     ends = alt.Chart(data([{"k": i} | row for i, row in enumerate(means)]))
     path = ends.mark_line(strokeWidth=1.5 if look.paper else 2.5, color="#808080").encode(x=x, y=y, order="k:O")
     big = ends.mark_point(
@@ -97,6 +100,7 @@ def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: Figu
 
 
 def _segments(token_PR: Float, answer_PR: Float, x: alt.X, y: alt.Y) -> Chart:
+    """A faint line from each problem's point before to its point after."""
     rows: list[Row] = [
         {
             "token": rounded(token_PR[i, BEFORE]),
@@ -112,8 +116,10 @@ def _segments(token_PR: Float, answer_PR: Float, x: alt.X, y: alt.Y) -> Chart:
 
 
 def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Chart:
+    """One entropy after against before, with the diagonal of no change and the mean as a diamond."""
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     rows: list[Row] = [{"x": rounded(a), "y": rounded(b)} for a, b in known.tolist()]
+    # Both axes have the same scale, so that the diagonal means no change.
     top = max(float(known.max()) * 1.04, 1e-9)
     scale = alt.Scale(domain=[0, top], nice=False)
     x = alt.X("x:Q", title=f"before: {name}", scale=scale)
@@ -130,6 +136,7 @@ def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Chart:
 
 
 def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
+    """How to read the figure, its trap, its basis and its result; and the means as a sentence for screen readers."""
     before, after = names(subject.comparison)
     joined = "thin lines join its two marks, " if len(token_PR) <= ARROWS else ""
     reading = (
@@ -156,6 +163,7 @@ def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) ->
 
 
 def _before_after_caption(subject: FigureInput, value_PR: Float, name: str) -> tuple[str, str]:
+    """The caption where only one of the two entropies is known."""
     before, after = names(subject.comparison)
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     problems = counted(len(known), "problem")
@@ -185,6 +193,7 @@ def positions(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 
 def _why_no_positions(subject: FigureInput) -> str:
+    """The reason and the next step for each run that has no positions."""
     if (subject.comparison.counted.tally.until_R > 0).any():
         return "a run stopped early, so its samples are selected by their outcome; draw without --until"
     lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.comparison).positions.reasons.items())
@@ -192,6 +201,7 @@ def _why_no_positions(subject: FigureInput) -> str:
 
 
 def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> Chart:
+    """Mean entropy against position, counted from one end, with a band per run where there are intervals."""
     labels = run_names(subject.comparison, look)
     last = int(bins.bin_Q[-1])
     rows: list[Row] = [
@@ -208,6 +218,7 @@ def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> C
         if not np.isnan(bins.mean_QR[q, r])
     ]
     x = _axis(kind, last + 1, look)
+    # The axis starts at 0, where a token is certain, and ends above the highest interval.
     top = float(np.nanmax(np.where(np.isnan(bins.high_QR), bins.mean_QR, bins.high_QR)))
     scale = alt.Scale(domain=[0, max(top * 1.05, 1e-3)], nice=True)
     y = alt.Y("entropy:Q", title=UNIT, scale=scale)
@@ -234,6 +245,7 @@ def _axis(kind: str, most: int, look: FigureFormat) -> alt.X:
 
 
 def _positions_caption(subject: FigureInput) -> tuple[str, str]:
+    """How to read the figure, its trap, its basis and its result; and the places as a sentence for screen readers."""
     positions, (before, after) = entropies_of(subject.comparison).positions, names(subject.comparison)
     reading = (
         "Mean entropy of a token, by the run's own model, against its position: counted from the start on the left, "

@@ -19,6 +19,7 @@ from offleash.data.tally import Float, Integer
 from offleash.stats.entropy import fork_height, held_by_top, replicate_tokens
 from offleash.stats.intervals import FEW, Interval, clipped, percentile_intervals, student
 
+# What is read of the stored positions; SAMPLES counts samples and is no position.
 KINDS = (START, TENTH, END, HEIGHT, SAMPLES)
 PLACES = (  # name, kind, first and last bin (zero-based); names are keys of the JSON
     ("first token", START, 0, 0),
@@ -36,9 +37,9 @@ class Bins:
     """Mean entropy of the tokens in each bin, of each run; NaN where a run has none there."""
 
     bin_Q: Integer  # lower edges: single tokens up to 16, then powers of two
-    tokens_QR: Float
-    mean_QR: Float
-    low_QR: Float
+    tokens_QR: Float  # tokens in the bin; not whole, as problems are evened out
+    mean_QR: Float  # nats per token
+    low_QR: Float  # ends of the 95% interval
     high_QR: Float
 
 
@@ -57,7 +58,7 @@ class PositionEntropy:
 class Positions:
     """Entropy of tokens by position, over the problems that all runs with positions have scored; nats per token."""
 
-    problems: int
+    problems: int  # scored in every run that has positions
     bins: Mapping[str, Bins]  # start, tenth, end; empty where no run has positions
     places: tuple[PositionEntropy, ...]
     forks: PositionEntropy | None  # the share of all entropy that the most uncertain fifth of the tokens holds
@@ -77,6 +78,7 @@ def positions(
     scored = [r for r, run in enumerate(runs) if run.name not in reasons]
     summed = {r: _sums(runs[r], aligned, r) for r in scored}
     known_P = np.ones(len(aligned.tally), dtype=bool)  # scored in every run that has positions
+    # A problem that a run has not scored would be a difference of problems, not of runs.
     for frame in summed.values():
         read = np.zeros_like(known_P)
         read[frame["row"].unique().to_numpy()] = True
@@ -142,6 +144,7 @@ class _Table:
         every = pl.DataFrame({"kind": [HEIGHT] * heights.size, "bin": heights}, schema=keys.schema)
         keys = pl.concat([keys.filter(pl.col("kind") != HEIGHT), every]).sort("kind", "bin").with_row_index("column")
         self._kind, self._bin = keys["kind"].to_numpy(), keys["bin"].to_numpy().astype(np.int64)
+        # A problem without tokens in a bin has 0 of both: it adds nothing to either sum.
         value_RPQ2 = np.zeros((runs, len(known_P), keys.height, 2))
         for r, frame in summed.items():
             placed = frame.join(keys, on=["kind", "bin"])
@@ -151,6 +154,7 @@ class _Table:
         self._sum_RQ2 = kept.sum(axis=1)
         # All runs and columns of a problem side by side: one resampling of problems moves them together.
         flat_PX = np.moveaxis(kept, 1, 0).reshape(kept.shape[1], -1)
+        # Weights of problems are drawn within benchmarks, as for every other interval.
         drawn_BX = replicate_tokens(flat_PX, benchmark_P, replicates, seed)
         self._sum_BRQ2 = drawn_BX.reshape(replicates, runs, keys.height, 2)
 
@@ -175,6 +179,7 @@ class _Table:
 
     def place(self, name: str, kind: str, first: int, last: int) -> PositionEntropy:
         """Entropy per token over several bins together: a ratio of sums, so long samples weigh more."""
+        # Bins are closed at both ends.
         chosen = np.flatnonzero((self._kind == kind) & (self._bin >= first) & (self._bin <= last))
         value_R = _ratio(self._sum_RQ2[:, chosen].sum(axis=1))
         return self._place(name, value_R, _ratio(self._sum_BRQ2[:, :, chosen].sum(axis=2)))
@@ -182,6 +187,7 @@ class _Table:
     def forks(self) -> PositionEntropy:
         """The share of all entropy that the most uncertain 20% of the tokens hold (their forks, arXiv:2506.01939)."""
         high = np.flatnonzero(self._kind == HEIGHT)
+        # From the histogram of entropies: tokens are sorted by height, and the top 20% cut a bin where needed.
         held_R, held_BR = (held_by_top(sums[..., high, 0], sums[..., high, 1]) for sums in self._both)
         return self._place("held by the top 20% of tokens", held_R, held_BR, highest=1.0)
 
@@ -199,6 +205,7 @@ class _Table:
         return self._sum_RQ2, self._sum_BRQ2
 
     def _place(self, name: str, value_R: Float, value_BR: Float, highest: float = np.inf) -> PositionEntropy:
+        """A statistic of all runs with intervals; the difference is taken within each replicate, so it is paired."""
         apart_R, apart_BR = value_R - value_R[0], value_BR - value_BR[:, :1]
         ends, apart = (
             self._intervals(value_BR, value_R, 0.0, highest),
@@ -207,6 +214,7 @@ class _Table:
         return PositionEntropy(name, value_R, tuple(ends), apart_R, tuple(apart))
 
     def _intervals(self, value_BQ: Float, value_Q: Float, lowest: float, highest: float) -> list[Interval]:
+        """Percentile intervals widened by Student's t, within the bounds that the statistic has."""
         if self._problems < FEW:  # so few problems do not show how much problems differ
             return [Interval(np.nan, np.nan)] * len(value_Q)
         wide = student(percentile_intervals(value_BQ, value_Q), value_Q, value_BQ, self._problems)

@@ -14,6 +14,7 @@ from offleash.stats.entropy import Direction, Means, Square
 from offleash.stats.intervals import FEW, Interval
 
 SCHEMA = 1
+# What each number is, for readers of the JSON: `docs/json.md` refers to it.
 MEANINGS = {
     ACCURACY: "share of correct samples, mean over problems",
     LENGTH: "tokens of a sample, mean over samples, then problems",
@@ -77,6 +78,8 @@ def entropy_section(entropies: Entropies) -> Json:
 
 
 def _measure_section(runs: tuple[str, ...], name: str, measure: Measure) -> Json:
+    """One measure: its meaning in words, the average over benchmarks, each benchmark, and why runs lack it."""
+
     def section(means: Means) -> Json:
         return {"problems": means.problems, "runs": _by_run(runs, means)}
 
@@ -89,6 +92,7 @@ def _measure_section(runs: tuple[str, ...], name: str, measure: Measure) -> Json
 
 
 def _square_section(entropies: Entropies, r: int, square: Square) -> Json:
+    """The 2x2 of one run against the first, with the directions of the means and what they say."""
     return {
         "problems": square.problems,
         "tokens_up_answers_up": square.up_up,
@@ -104,6 +108,7 @@ def _square_section(entropies: Entropies, r: int, square: Square) -> Json:
 
 
 def _positions_section(entropies: Entropies) -> Json:
+    """Places, forks and bins; only the reasons where no run has positions."""
     positions, runs = entropies.positions, entropies.runs
     if not positions.bins:
         return {"reasons": positions.reasons}
@@ -132,6 +137,7 @@ def _by_run(runs: tuple[str, ...], statistic: Means | PositionEntropy) -> Json:
 
 
 def _bins_section(runs: tuple[str, ...], bins: Bins) -> Json:
+    """The curve of one kind of position, as lists along the bins."""
     each = {
         name: {
             # Tokens are whole in the JSON of schema 1, although evening out problems (positions.py) leaves fractions.
@@ -224,12 +230,14 @@ def cautions(entropies: Entropies) -> list[str]:
                 f"{name}: with unread samples as one class, as in the paper, answer entropy {MOVED[paper]}, and that "
                 f"of the readable answers {MOVED[equal]}: the format changed, too."
             )
+    # Unread samples drop out of the entropies at equal n: a change of format looks like a change of diversity.
     unread = entropies.measures[UNREAD].average.value_R
     for name, share in zip(entropies.runs, unread.tolist(), strict=True):
         if share >= NOTABLE:
             out.append(
                 f"{name}: {share:.0%} of the samples are unread, so the entropies at equal n leave out their answers."
             )
+    # Plug-in entropy of n answers is at most ln n, so mostly different answers say little more than n.
     distinct = entropies.distinct
     if distinct is not None and distinct.k_K[-1] > 1:
         share_R = (distinct.mean_KR[-1] / distinct.k_K[-1]).tolist()
@@ -251,6 +259,7 @@ def places_words(entropies: Entropies) -> str:
     places = [place for place in positions.places if place.name in PARTS and not np.isnan(place.value_R).any()]
     if not places:
         return ""
+    # Of the first run: its text says where a reader should look in the others.
     highest = max(places, key=lambda place: float(place.value_R[0]))
     values = " → ".join(f"{value:.3f}" for value in highest.value_R.tolist())
     shares = " → ".join(f"{share:.0%}" for share in positions.forks.value_R.tolist())
@@ -288,6 +297,7 @@ def _known_runs(means: Means) -> list[int]:
 
 
 def _moved(means: Means, r: int) -> str:
+    """A mean before and after, with the change and its interval: `0.397 → 0.601 (+0.203 [+0.194, +0.212])`."""
     before, after = means.value_R[0], means.value_R[r]
     interval = ends(means.difference_interval_R[r])
     change = f"{means.difference_R[r]:+.3f}{f' {interval}' if interval else ''}"
@@ -297,6 +307,7 @@ def _moved(means: Means, r: int) -> str:
 def _partly_known(entropies: Entropies, r: int) -> str:
     """What can be said where one of the two entropies, or both, are not known in both runs."""
     averages = {"token": entropies.measures[TOKEN].average, "answer": entropies.measures[EQUAL].average}
+    # A measure that is known in both runs is reported although the other is missing.
     known = [
         f"{name} entropy {_moved(means, r)} nats{on_problems(entropies, means.problems)}"
         for name, means in averages.items()
@@ -307,6 +318,7 @@ def _partly_known(entropies: Entropies, r: int) -> str:
 
 
 def _single_run(entropies: Entropies) -> str:
+    """The entropies of one run alone, with intervals where they have some."""
     known = []
     for name, key in (("token entropy", TOKEN), ("answer entropy", EQUAL)):
         means = entropies.measures[key].average

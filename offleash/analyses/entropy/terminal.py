@@ -15,6 +15,7 @@ from offleash.stats.entropy import Means, Square
 from offleash.stats.intervals import Interval
 
 MOST = 20  # benchmarks shown, those with the most problems; --json has all
+# Indented names are variants of the measure above them.
 NAMES = {
     ACCURACY: "accuracy, avg@{k}",
     LENGTH: "length, tokens",
@@ -24,9 +25,9 @@ NAMES = {
     ALL: "  estimated of all answers",
     UNREAD: "unread samples",
 }
-ENDS = "95% interval"
+ENDS = "95% interval"  # heading of the column
 WIDEST = 12  # characters of a run's name above a column of numbers; longer names are folded
-PERCENT = (ACCURACY, UNREAD)
+PERCENT = (ACCURACY, UNREAD)  # shares: differences in percent points
 DIGITS = {LENGTH: 2}  # decimals; the others have 3, which is finer than their intervals
 
 
@@ -64,6 +65,7 @@ def label(entropies: Entropies, name: str) -> str:
 
 
 def _title(entropies: Entropies) -> Text:
+    """The runs, the number of problems and k."""
     title = Text(clean(" → ".join(entropies.runs)), style="bold")
     many = f"{len(entropies.problem_P):,} problem{'' if len(entropies.problem_P) == 1 else 's'}"
     title.append(f"   {many}, the first {entropies.k:,} samples of each", style="not bold dim")
@@ -101,6 +103,7 @@ def _benchmarks(entropies: Entropies) -> Table:
     last = ("difference", ENDS) if two else ()
     table = _table("", "benchmark", "problems", *map(clean, entropies.runs), *last, left=2)
     sizes = {part: means.problems for part, means in entropies.measures[ACCURACY].benchmarks.items()}
+    # The largest benchmarks, then in the order of their names.
     shown = sorted(sorted(sizes, key=lambda part: -sizes[part])[:MOST])
     for name, measure in entropies.measures.items():
         for number, part in enumerate(shown):
@@ -157,6 +160,7 @@ def _places(entropies: Entropies) -> list[RenderableType]:
 
 
 def _distinct(entropies: Entropies) -> list[RenderableType]:
+    """Different answers against k; none where no problem has a readable answer in every run."""
     distinct = entropies.distinct
     if distinct is None or not distinct.problems_K[0]:
         return []
@@ -189,6 +193,7 @@ def _sources(entropies: Entropies) -> list[str]:
 def _table(*columns: str, left: int) -> Table:
     """A table whose first columns are words and the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    # Columns of numbers never wrap: a number that is cut in two lines is read as two.
     for place, column in enumerate(columns):
         if place < left:
             table.add_column(column)

@@ -47,6 +47,7 @@ def first_samples(run: Run, k: int) -> First:
     """
     assert run.verdicts is not None, "counts have no samples"
     verified = run.verdicts.filter(pl.col("verdict").is_not_null()).select(*KEY)
+    # Complete: the last index of each problem is the number of its rows minus one, so none is missing before it.
     ends = verified.group_by("problem").agg(rows=pl.len(), last=pl.col("index").max().cast(pl.Int64))
     complete, fewest = (pl.col("last") + 1 == pl.col("rows")).all(), pl.col("rows").min()
     complete, fewest = ends.select(whole=complete, least=fewest).collect(engine="streaming").row(0)
@@ -77,6 +78,7 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, plac
     no_length = "" if length_P is not None else "its samples do not say how many tokens they have"
     if entropy_P is not None:
         return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
+    # Without a record in the draw: scores by the model that drew the run, and by no other.
     if run.own is None or run.own not in run.scores:
         bad = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
         why = f"{bad or 'no token entropies'}: {hint}"
@@ -106,6 +108,8 @@ def how_to_score(run: Run, place: str = "") -> str:
 
 @dataclass(frozen=True)
 class _Means:
+    """Means over the samples of each problem, as one table of samples has them; None where no problem has one."""
+
     entropy_P: Float | None
     length_P: Float | None
     samples: int
@@ -113,6 +117,9 @@ class _Means:
 
 
 def _means(frame: pl.LazyFrame, aligned: AlignedTally, r: int) -> _Means:
+    """Entropy per token and length of each problem, from a table with `tokens` and perhaps `entropy_raw`.
+
+    The mean over tokens comes first, then the mean over samples: a long sample weighs as much as a short one."""
     names = frame.collect_schema().names()
     if "tokens" not in names:
         return _Means(None, None, 0)
@@ -132,6 +139,7 @@ def _means(frame: pl.LazyFrame, aligned: AlignedTally, r: int) -> _Means:
         )
         .collect(engine="streaming")
     )
+    # In the order of the tally; `own` is the id that this run has for a problem.
     rows = aligned.problems.select("problem")
     named = by_problem.rename({"problem": "own"}).join(aligned.own[r], on="own")
     joined = rows.join(named, on="problem", how="left", maintain_order="left")
@@ -159,10 +167,12 @@ def scored_first(run: Run) -> pl.LazyFrame | None:
         counts = run.positions[run.own].filter(pl.col("kind") == SAMPLES)
         count = counts.group_by("problem").agg(count=pl.col("tokens").sum()).collect(engine="streaming")
         rank = pl.col("index").rank("ordinal").over("problem")
+        # Positions count samples scored whatever their verdict: by index these are the first so many.
         scores = (
             scores.with_columns(rank=rank).join(count.lazy(), on="problem").filter(pl.col("rank") <= pl.col("count"))
         )
     ends = scores.group_by("problem").agg(last=pl.col("index").max(), scored=pl.len())
+    # Samples that the run has up to the last scored one, against those that are scored.
     before = ends.join(scores.select(KEY) if run.samples is None else run.samples.select(KEY), on="problem")
     seen = (
         before.filter(pl.col("index") <= pl.col("last")).group_by("problem").agg(pl.col("scored").first(), n=pl.len())

@@ -235,6 +235,8 @@ def _usable(
 def _counted(
     right: pl.DataFrame, usable: pl.DataFrame, distinct: pl.DataFrame, other: str, rows: int
 ) -> dict[str, np.ndarray]:
+    """Per row: distinct completions, samples that the other's decoding excludes, and samples that have a weight."""
+
     def count(frame: pl.DataFrame) -> np.ndarray:
         return np.bincount(frame["row"].to_numpy(), minlength=rows)
 

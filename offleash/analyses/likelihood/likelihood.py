@@ -132,6 +132,7 @@ def likelihood(
         raise OffleashError("Both runs record their decoding. Leave out --decoding, --temperature and --top-p.")
     file = None if request.traces is None else read_traces(request.traces, _places(comparison), request.columns)
     wanted = [] if file is None else [wanted_by(law, file.traces, _own(comparison, r)) for r, law in enumerate(laws)]
+    # Without scoring nothing is loaded, but a model that the user named is still checked against the run's.
     work = ScoringWork(notes=tuple(check_models(None, laws)))
     if request.scoring:
         progress("counting what is to be scored")

@@ -22,7 +22,7 @@ from offleash.samplers.registry import open_sampler
 from offleash.scoring.score import Scoring, score_run
 from offleash.scoring.shards import Selection
 
-KEY = ["problem", "index"]
+KEY = ["problem", "index"]  # the identity of a sample
 
 
 @dataclass(frozen=True)

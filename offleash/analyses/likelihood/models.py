@@ -149,6 +149,7 @@ def scores_under(folder: Path, law: RunModel) -> ScoreFolder:
 
 
 def _drew(side: str, folder: Path, origin: Origin, given: ModelOverride) -> Model:
+    """The model that a run records as its origin, as it would be loaded to score: vLLM's weights by `hf:`."""
     try:
         model = model_of(origin.model)
     except OffleashError as error:

@@ -294,6 +294,7 @@ def _traces(detail: ProblemDetail, r: int, scores: pl.LazyFrame) -> pl.DataFrame
 
 
 def _spreads(side: str, model: str, kinds: dict[str, pl.DataFrame]) -> list[Spread]:
+    """Quartiles of perplexity by kind of sample and class."""
     out = []
     for kind, part in kinds.items():
         for (cell,), group in part.drop_nulls("perplexity").group_by("cls", maintain_order=True):

@@ -69,6 +69,7 @@ def _run_section(report: Likelihood, r: int) -> Json:
 
 
 def _traces_section(report: Likelihood) -> Json | None:
+    """What became of the rows of the file of traces; None without one."""
     if report.traces is None:
         return None
     file = report.traces.file
@@ -114,6 +115,7 @@ def _style_section(style: Style) -> Json:
 
 
 def _cross_section(cross: CrossSupport) -> Json:
+    """Readings by class, a row per problem, and the estimates from both runs together."""
     both = cross.both
     return {
         "reason": cross.reason or None,
@@ -245,6 +247,7 @@ def _certainty(rows: Sequence[CrossSupportRow]) -> str:
 
 
 def _leash(report: Likelihood) -> str:
+    """Both divergences in one sentence; empty where there are none."""
     names = dict(zip(("before", "after"), (law.run for law in report.laws), strict=True))
     divergences = []
     for divergence in report.leash.divergences:
@@ -262,6 +265,7 @@ def _external(report: Likelihood) -> list[str]:
     for group in report.groups:
         if group.own or group.benchmark != ALL_BENCHMARKS or group.cell not in "ESO":
             continue
+        # At equal lengths where the author's classes overlap in length.
         ratio = group.matched or group.log_ratio
         settled = ratio.interval.low > 0 or ratio.interval.high < 0
         known = np.isfinite([ratio.interval.low, ratio.interval.high]).all()
@@ -287,6 +291,7 @@ def _tables_alone(report: Likelihood) -> list[str]:
         ]
         each = ", ".join(f"{group.cell} {amount(group.log_ratio, '+.3g')}" for group in own)
         sentences.append(f"Of the correct samples of {name}, log {after} - log {before} per token by class: {each}.")
+    # The decoding is known, so something else is in the way (stop texts).
     if all(law.known for law in report.laws):
         return [*sentences, f"No cross-support and no length of the leash: {report.cross.reason}."]
     return [*sentences, "The tables show how likely both models find traces, by class. Cross-support and the length "
@@ -294,6 +299,7 @@ def _tables_alone(report: Likelihood) -> list[str]:
 
 
 def _traces_text(report: Likelihood) -> list[str]:
+    """Notes on rows of the file of traces that were left out or have no scores."""
     summary = report.traces
     if summary is None:
         return []

@@ -128,6 +128,7 @@ def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, detail: ProblemDetai
 
 
 def _scores(law: RunModel, by: RunModel) -> pl.LazyFrame:
+    """The stored scores of a run by one model, with columns named by the side of that model."""
     name = scores_under(law.folder, by).name
     there = name in scored_models(law.folder)
     scores = scan_scores(law.folder, name) if there else pl.LazyFrame(schema=SCORES)
@@ -157,6 +158,7 @@ def _law_sum(side: str, decoding: SamplingParams) -> pl.Expr:
 
 
 def _places(comparison: Comparison) -> pl.DataFrame:
+    """The row of each problem in the tally."""
     return (
         comparison.counted.problems.select("problem")
         .with_row_index("place")

@@ -47,6 +47,7 @@ def show_likelihood(console: Console, report: Likelihood) -> None:
 
 
 def _title(report: Likelihood) -> Text:
+    """The runs, classes and k; the model and decoding of each run; what was scored now."""
     change, (before, after) = report.comparison.change, report.laws
     title = Text.assemble((f"{clean(before.run)} → {clean(after.run)}", "bold"))
     cells = ", ".join(f"{cell} {count:,}" for cell, count in report.classes.items())
@@ -61,6 +62,7 @@ def _title(report: Likelihood) -> Text:
 
 
 def _perplexity(report: Likelihood) -> list[RenderableType]:
+    """A table per author: perplexity under both models by class, and the log-ratio per token."""
     groups = [group for group in report.groups if group.benchmark == ALL_BENCHMARKS]
     before, after = (clean(law.run) for law in report.laws)
     tables: list[RenderableType] = []
@@ -115,6 +117,7 @@ def _table() -> Table:
 
 
 def _cross(report: Likelihood) -> list[RenderableType]:
+    """The other model's chance on each E and S problem, the closest first, and the estimate from both runs."""
     cross = report.cross
     if cross.reason:
         return [Text(f"No cross-support: {clean(cross.reason)}.", style="yellow")]
@@ -129,6 +132,7 @@ def _cross(report: Likelihood) -> list[RenderableType]:
         if longer:
             table.add_column("own", justify="right", no_wrap=True)
         table.add_column("reading", no_wrap=True)
+        # The problems on which the other model was closest come first.
         shown = sorted(cross.rows, key=lambda row: (row.cell, -max(row.certain_bound, row.bound_95)))
         for row in shown[:MOST]:
             table.add_row(*_row(row, longer))
@@ -157,6 +161,7 @@ def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
 
 
 def _both(report: Likelihood, both: BothRuns) -> Text:
+    """The chance of a correct sample per run, from own samples and from both runs."""
     lines = []
     for law in report.laws:
         own, together = both.own[law.side], both.together[law.side]

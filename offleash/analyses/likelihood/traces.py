@@ -92,6 +92,7 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
 
 
 def _refuse_contradiction(path: Path, first: ExternalTrace, row: ExternalTrace) -> None:
+    """Refuse a trace that one row calls correct and another wrong."""
     if first.correct is not row.correct and None not in (first.correct, row.correct):
         raise OffleashError(
             f"{path}: rows {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is once "
@@ -254,6 +255,7 @@ def _claim(file: Path, law: RunModel, scorer: "Scorer") -> None:
 
 
 def _append(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Append rows to a file of scores."""
     text = "".join(json.dumps(row) + "\n" for row in rows)
     try:
         with file.open("a", encoding="utf-8") as opened:

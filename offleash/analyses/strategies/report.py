@@ -112,6 +112,7 @@ def count_text(value: float) -> str:
 
 
 def _support_text(strategies: StrategyComparison) -> str:
+    """How many strategies were kept, and how many resampling the run before would have kept."""
     change, retest = strategies.comparison.change, strategies.comparison.evidence.retest
     base, rl = clean(change.before), clean(change.after)
     reached = change.P + change.S
@@ -147,6 +148,7 @@ def _significant_text(strategies: StrategyComparison) -> str:
 
 
 def _richness_text(strategies: StrategyComparison) -> str:
+    """Strategies per problem at equal numbers of correct samples."""
     richness = strategies.richness[Basis.CORRECT]
     if richness is None:
         return "No problem has correct samples in both runs, so numbers of strategies cannot be compared fairly."
@@ -168,6 +170,7 @@ def _richness_text(strategies: StrategyComparison) -> str:
 
 
 def _novelty_text(strategies: StrategyComparison) -> str:
+    """The share of new strategies against that of a second draw of the run before."""
     novelty = strategies.novelty[Basis.CORRECT]
     if novelty is None or np.isnan(novelty.strategies.value) or np.isnan(novelty.strategies_redraw.value):
         return ""

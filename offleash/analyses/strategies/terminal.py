@@ -122,6 +122,7 @@ def _example(side: Sequence[Example], place: int, r: int) -> Text:
         return Text("")
     example = side[place]
     out = Text.assemble((example.strategy, "bold"), f"\n{example.problem}: {example.seen[r]:,} of {example.drawn[r]:,}")
+    # One-sided and of this strategy alone: the corrected counts are in the conclusion.
     out.append(f", p = {example.p:.2g}" if example.p >= 1e-4 else f", p = {example.p:.1e}")
     return out.append(f"\n{example.text}", style="dim")
 

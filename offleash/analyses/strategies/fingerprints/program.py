@@ -483,6 +483,7 @@ def reads_input(tree: ast.Module) -> bool:
 
 
 def _is_example(node: ast.stmt, own: dict[str, Definition]) -> bool:
+    """Whether a statement only shows the program's own functions on literals."""
     if isinstance(node, ast.Assert):  # it checks a result and changes none
         return any(_shows(expression, own) for expression in ast.walk(node.test))
     if not isinstance(node, ast.Expr):

@@ -241,10 +241,12 @@ def _left(tokens: list[Token], equal: int) -> tuple[list[Token], int]:
             taken, at = [Token("*", "*", 0, 0), *taken], before  # 3(4 + 5)
             continue
         sign = _past_words(tokens, before, -1)
+        # No operation before the operand: the expression begins here.
         if sign < 0 or tokens[sign].kind not in "+-*/^":
             return taken, begin
         further = _past_words(tokens, sign - 1, -1)
         if _operand_before(tokens, further) is None:
+            # A minus that touches its number and has no operand before it is a sign, else it is a dash of the text.
             alone = tokens[sign].kind == "-" and tokens[sign].end == tokens[begin].start
             return ([tokens[sign], *taken], sign) if alone else (taken, begin)
         taken, at = [tokens[sign], *taken], further
@@ -359,6 +361,7 @@ def _composed(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Ma
 
 
 def _quoting(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fraction]) -> Tree:
+    """A tree with earlier steps in the place of the numbers that are their results; it stops growing at LARGEST."""
     if isinstance(tree, Fraction):
         source = latest.get(tree)
         if source is None or (source.used and tree in given) or len(leaves(source.tree)) > LARGEST:

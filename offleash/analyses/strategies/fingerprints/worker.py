@@ -71,6 +71,7 @@ def results_of(judgement: Judgement) -> list[StrategyOrError] | None:
 
 @cache
 def _load(module: str, function: str) -> Read:
+    """The function of a fingerprint; loaded once per worker, whatever it costs to import."""
     if function:
         from offleash.plugins import called
 
