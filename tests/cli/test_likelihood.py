@@ -179,7 +179,7 @@ def test_imported_runs_need_their_models_named_and_say_what_is_missing_without_a
     assert {row["class"]: row["problem"] for row in told["cross_support"]["problems"]} == {"E": "p0", "S": "p1"}
     assert all(row["estimate"] > 0 for row in told["cross_support"]["problems"])
     assert len(told["leash"]["divergences"]) == 2
-    assert any("go unseen" in note for note in told["notes"])
+    assert any("go unnoticed" in note for note in told["notes"])
 
 
 def test_what_cannot_be_done_is_refused_with_the_next_step(tmp_path: Path, runs: tuple[str, str]) -> None:
