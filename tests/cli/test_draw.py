@@ -94,7 +94,7 @@ def test_what_cannot_be_drawn_is_refused_without_a_traceback(tmp_path: Path, wor
 def test_a_run_is_refused_before_its_model_is_loaded(tmp_path: Path, words: list[str]) -> None:
     assert offleash(*words, "-k", "8", "-o", tmp_path / "run").code == 0
     other = f"scripted:{tmp_path / 'not there.json'}"
-    refused(offleash(*words[:2], other, "-k", "8", "-o", tmp_path / "run"), "not there.json now", "-o")
+    refused(offleash(*words[:2], other, "-k", "8", "-o", tmp_path / "run"), "not there.json", "-o")
     problems = tmp_path / "problems.jsonl"
     problems.write_text(problems.read_text().replace("Which number is 3", "What number is 3"))
     refused(offleash(*words, "-k", "8", "-o", tmp_path / "run"), "'p3'", "Which number is 3", "What number is 3")
