@@ -54,7 +54,7 @@ def test_two_models_are_swept_and_what_is_told_is_described(world: Path, tmp_pat
     text = offleash(*asked)
     assert text.code == 0, text.err
     assert "…" not in text.out
-    for word in ("old → new", "at equal decoding", "Each at its own best decoding", "nothing was drawn"):
+    for word in ("old → new", "at equal decoding", "Each at its own best decoding", "all samples were drawn before"):
         assert word in " ".join(text.out.split())
     compared = offleash("compare", tmp_path / "runs/old/t0.7-p1", tmp_path / "runs/new/t1-p1")
     refused(compared, "--allow decoding")
@@ -113,7 +113,7 @@ def test_what_cannot_be_swept_is_refused_before_anything_is_drawn(world: Path, t
     refused(offleash(*words(world, "-k", "many", *into)), "Found -k many")
     alone = ("sweep", world / "problems.jsonl", f"scripted:{world}/old/model.json", *FEW, *into)
     refused(offleash(*alone, "--match"), "name two models")
-    refused(offleash(*alone[:3], alone[2], *FEW, *into), "The two models are the same")
+    refused(offleash(*alone[:3], alone[2], *FEW, *into), "Both models are scripted:")
     refused(offleash("sweep", world / "problems.jsonl", "old/model.json", *into), "hf:")
     (tmp_path / "file").write_text("")
     refused(offleash(*words(world, "-o", tmp_path / "file")), "is a file, and a sweep is a folder")
