@@ -16,14 +16,14 @@ install: .venv/.installed
 demo: install          ## train a small model with GRPO and measure what it can reach before and after; minutes, offline
 	$(BIN)/offleash demo
 
-test: install          ## everything a change must pass, under ten minutes on two cores
+test: install          ## everything a change must pass, under six minutes on two idle cores
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not hub and not real and not vllm" --ignore tests/browser
 
 test-readme: install   ## what a newcomer pastes: every command of the README in order, every Python block of the documents
 	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m tests.readme
 
 test-slow: install     ## the long simulations: coverage and size of every interval and test
-	$(BIN)/pytest -n 2 -m slow
+	OFFLEASH_TEST_FULL=1 $(BIN)/pytest -n 2 -m slow
 
 test-hub: install      ## the benchmarks' columns, read from the Hugging Face hub: needs network
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt -e '.[hub]'

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
 from offleash.logs.registry import FORMATS
+from tests.effort import examples
 from tests.logs.log_reading import FIXTURES, notes_text, read
 
 GOOD = '{"id": "a", "response": "x", "correct": true}\n'
@@ -151,7 +152,7 @@ def test_random_bytes_raise_nothing_else(data: bytes, start: bytes) -> None:
 
 
 @given(st.sampled_from(SMALL), st.floats(0, 1), st.booleans())
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_a_truncated_log_raises_nothing_else(path: Path, share: float, texts: bool) -> None:
     data = path.read_bytes()
     attempt(data[: int(share * len(data))], Options(texts=texts))
@@ -166,7 +167,7 @@ TEXTS = [path for path in SMALL if path.suffix in (".json", ".jsonl")]
 
 
 @given(st.sampled_from(TEXTS), st.data())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_a_log_with_a_field_of_any_other_kind_raises_nothing_else(path: Path, data: st.DataObject) -> None:
     text = path.read_text()
     whole = json.loads(text) if path.suffix == ".json" else [json.loads(line) for line in text.splitlines()]

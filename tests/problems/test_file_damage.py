@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from offleash.errors import OffleashError
 from offleash.problems.benchmarks import PROBLEMS
 from offleash.problems.read import read_problems
+from tests.effort import examples
 
 GOOD = '{"id": "a", "question": "1+1?", "answer": "2"}\n'
 
@@ -117,7 +118,7 @@ ROWS = [
 TEXTS = ["".join(json.dumps(row) + "\n" for row in ROWS).encode(), json.dumps(ROWS).encode(), parquet()]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_cut_or_change_of_a_file_is_read_or_refused_never_a_crash(data: st.DataObject) -> None:
     text = bytearray(data.draw(st.sampled_from(TEXTS)))
@@ -145,7 +146,7 @@ NAMES = ("id", "question", "answer", "choices", "images", "details", "guess", "v
          "answer_type", "contest_date", "task", "solution", "reward_model")  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(row=st.dictionaries(st.sampled_from(NAMES), JSON), name=st.sampled_from([None, *PROBLEMS]))
 def test_values_of_any_type_are_read_or_refused_never_a_crash(row: dict[str, object], name: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:

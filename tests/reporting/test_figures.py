@@ -30,6 +30,12 @@ def counts(tmp_path_factory: pytest.TempPathFactory) -> FigureInput:
     return counted(tmp_path_factory.mktemp("counts"), *spread(80, 64))
 
 
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> FigureInput:
+    """Two runs with their answers, compared once for all tests here."""
+    return answered(tmp_path_factory.mktemp("answers"))
+
+
 def drawn(name: str, told: FigureInput, paper: bool = False) -> Figure:
     found = figure(name, told, PAPER if paper else PAGE)
     assert isinstance(found, Figure), found
@@ -58,9 +64,9 @@ def plane_columns(told: FigureInput) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_drawn_or_says_what_would_make_it_possible(
-    name: str, paper: bool, tmp_path: Path, counts: FigureInput
+    name: str, paper: bool, counts: FigureInput, answers: FigureInput
 ) -> None:
-    for told in (counts, answered(tmp_path)):
+    for told in (counts, answers):
         found = figure(name, told, PAPER if paper else PAGE)
         assert found.name == name
         assert found.title.endswith("?")
@@ -299,8 +305,8 @@ def test_perplexities_are_quartiles_over_the_traces_of_each_class(tmp_path: Path
     assert drawn("perplexity", told).facets
 
 
-def test_the_means_of_both_entropies_are_marked(tmp_path: Path) -> None:
-    told = answered(tmp_path)
+def test_the_means_of_both_entropies_are_marked(answers: FigureInput) -> None:
+    told = answers
     alone = drawn("entropy", told)
     assert "offleash score" in alone.caption
     table = pl.DataFrame([{"problem": f"p{p}", "index": 0, "tokens": 4, "entropy_raw": 4.0 + p} for p in range(12)])
@@ -316,8 +322,8 @@ def test_the_means_of_both_entropies_are_marked(tmp_path: Path) -> None:
         assert big[name]["answer"] == pytest.approx(answers[:, r].mean(), rel=1e-4)
 
 
-def test_different_answers_and_guesses_are_those_of_the_comparison(tmp_path: Path) -> None:
-    told = answered(tmp_path)
+def test_different_answers_and_guesses_are_those_of_the_comparison(answers: FigureInput) -> None:
+    told = answers
     found = told.detail.distinct_KR
     assert found is not None
     last = {row["run"]: row["answers"] for row in rows(drawn("distinct", told).facets[0]) if row.get("k") == 16}
@@ -339,8 +345,8 @@ def test_the_best_split_stands_on_the_curve_between_its_ends(counts: FigureInput
     assert named[f"best: {split.best}"] == (split.best, max(curve.values()))
 
 
-def test_what_is_told_apart_by_colour_is_explained(tmp_path: Path) -> None:
-    told = answered(tmp_path)
+def test_what_is_told_apart_by_colour_is_explained(answers: FigureInput) -> None:
+    told = answers
     for name in ("passes", "plane", "support", "evidence", "accuracy", "distinct", "guessing"):
         for facet in drawn(name, told, paper=True).facets:
             assert vega(facet)["legends"], name

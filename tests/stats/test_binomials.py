@@ -22,6 +22,7 @@ from offleash.stats.binomials import (
     log_hypergeometric,
     log_miss,
 )
+from tests.effort import examples
 
 
 @st.composite
@@ -31,7 +32,7 @@ def counts(draw: st.DrawFn, most: int = 40) -> tuple[int, int, int]:
 
 
 @given(counts())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_a_miss_is_a_ratio_of_binomial_coefficients(case: tuple[int, int, int]) -> None:
     n, c, k = case
     exact = Fraction(comb(n - c, k), comb(n, k))
@@ -64,7 +65,7 @@ def test_a_miss_broadcasts_over_problems_and_budgets() -> None:
 
 
 @given(counts(), st.integers(-2, 45))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_the_hypergeometric_is_scipys(case: tuple[int, int, int], hits: int) -> None:
     n, c, k = case
     assert np.exp(log_hypergeometric(hits, n, c, k)) == pytest.approx(stats.hypergeom.pmf(hits, n, c, k), abs=1e-12)
@@ -136,7 +137,7 @@ def test_hypergeometric_tails_are_scipys(drawn: int) -> None:
 
 
 @given(counts(), st.integers(-2, 45))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_a_hypergeometric_tail_is_a_sum_of_fractions(case: tuple[int, int, int], hits: int) -> None:
     n, c, k = case
     ways = sum(comb(c, j) * comb(n - c, k - j) for j in range(max(hits, 0), min(c, k) + 1))

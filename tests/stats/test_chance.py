@@ -12,6 +12,7 @@ from offleash.data.tally import tally_of_counts
 from offleash.errors import OffleashError
 from offleash.stats.chance import exchange_null, lost_by_exchange, mcnemar, retest
 from offleash.stats.pass_at_k import pass_at_k
+from tests.effort import examples
 
 Case = tuple[np.ndarray, np.ndarray]
 
@@ -42,7 +43,7 @@ def dealt(drawn: np.ndarray, correct: np.ndarray, least: int, most: int) -> tupl
 
 
 @given(tiny(), st.sampled_from([(1, 0), (2, 0), (2, 1), (3, 1)]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_the_exchange_null_equals_enumeration_of_all_assignments(case: Case, threshold: tuple[int, int]) -> None:
     drawn, correct = case
     least, most = threshold

@@ -20,6 +20,7 @@ from offleash.stats.duplicates import (
     log_repeating,
     within_requests,
 )
+from tests.effort import examples
 
 LAWS = {
     "one answer": np.array([1.0]),
@@ -38,7 +39,7 @@ def labels(text: str) -> np.ndarray:
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=6), st.integers(2, 12), st.integers(2, 5), st.floats(0.05, 1))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_no_more_outcomes_are_expected_than_the_bound_says(weights: list[float], n: int, c: int, most: float) -> None:
     if c > n:
         return

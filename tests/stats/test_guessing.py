@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from offleash.stats.guessing import GuessFloor, guess_floor, guess_support, guess_test
+from tests.effort import examples
 
 CORRECT, WRONG, UNREAD = 0, 1, 2
 Row = tuple[int, int, int, int]  # problem, answer, count, verdict
@@ -56,7 +57,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Row], int, list[tuple[int, int]], list
 
 
 @given(worlds())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_floors_equal_a_plain_loop_over_pairs_of_problems(
     world: tuple[list[Row], int, list[tuple[int, int]], list[int] | None],
 ) -> None:

@@ -167,7 +167,7 @@ def test_studies_side_by_side_have_the_intervals_of_each_alone() -> None:
 @lengths()
 @pytest.mark.parametrize(("n", "k"), [(32, 32), (64, 8)], ids=["whole budget", "thinned"])
 @pytest.mark.parametrize("strata", [1, 3], ids=["one benchmark", "three benchmarks"])
-@pytest.mark.parametrize("problems", [30, 100, 500])
+@pytest.mark.parametrize("problems", [30, pytest.param(100, marks=pytest.mark.slow), 500])
 @pytest.mark.parametrize("world", list(WORLDS))
 def test_intervals_hold_the_value_of_the_population(
     world: str, problems: int, strata: int, n: int, k: int, studies: int
@@ -199,7 +199,7 @@ def hard_problems() -> World:
 
 
 @lengths()
-@pytest.mark.parametrize("problems", [30, 100, 500])
+@pytest.mark.parametrize("problems", [30, pytest.param(100, marks=pytest.mark.slow), 500])
 @pytest.mark.parametrize(("n", "k"), [(32, 32), (64, 8)], ids=["whole budget", "thinned"])
 @pytest.mark.parametrize("world", ["same model", "sharpened"])
 def test_intervals_of_pass_at_k_of_one_run_hold_it(world: str, n: int, k: int, problems: int, studies: int) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offleash.stats.pass_at_k import majority_at_k
+from tests.effort import examples
 
 answers = st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.booleans()), min_size=1, max_size=5).filter(
     lambda rows: sum(count for count, _, _ in rows) <= 11
@@ -27,7 +28,7 @@ def credit(subset: tuple[int, ...], correct: list[bool], votes: list[bool]) -> f
 
 
 @given(answers, st.data())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_majority_equals_enumeration_of_all_subsets(rows: list[tuple[int, bool, bool]], data: st.DataObject) -> None:
     count, correct, votes = ([row[i] for row in rows] for i in range(3))
     samples = [a for a, c in enumerate(count) for _ in range(c)]

@@ -14,6 +14,7 @@ from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.verifier import Case
 from offleash.verifying.cases import ExtractionOptions, judge_texts, problem_cases
 from offleash.verifying.verify import VerifyOptions, open_judge
+from tests.effort import examples
 
 NUMBERS = st.one_of(st.integers(0, 12), st.sampled_from([0, 1, 2, 10, 99, 100, 999_999_999]))
 
@@ -57,7 +58,7 @@ def agreed(numbers: list[int], target: int, text: str, **rules: bool) -> bool:
     return found is not None
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(st.one_of(written_steps(), mutated()), NUMBERS, st.booleans(), st.booleans())
 @example(([2, 2, 3], "2 + 2 = 4 , 4 + 2 = 6"), 6, True, True)  # used more often than given
 @example(([1, 2, 3, 5], "1 + 2 = 3 , 3 * 5 = 15 , 15 + 3 = 18"), 19, True, True)  # result and given number alike
@@ -76,7 +77,7 @@ def test_what_is_decide_steps_is_wrong_in_the_verifiers_own_words(
     agreed(steps[0], target, steps[1], all=all_, integers=integers)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(alphabet="0123456789+-*/=, \n", max_size=60), st.lists(st.integers(0, 9), min_size=1, max_size=4))
 def test_any_row_of_marks_is_left_to_the_verifier_or_wrong_for_it_too(text: str, numbers: list[int]) -> None:
     agreed(numbers, 7, text)

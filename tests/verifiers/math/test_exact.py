@@ -12,6 +12,7 @@ from offleash.verifiers.math.decide import decide_by_algebra
 from offleash.verifiers.math.exact import decide_exactly, plain_number
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.verifier import Case
+from tests.effort import examples
 from tests.verifiers.vectors import equality_vectors, rows
 
 INTEGERS = st.integers(-(10**9), 10**9)
@@ -41,7 +42,7 @@ def test_every_other_form_is_left_to_algebra(text: str) -> None:
     assert plain_number(text) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(WRITTEN, WRITTEN)
 def test_numbers_are_judged_as_algebra_judges_them(gold: str, answer: str) -> None:
     quick = decide_exactly(Case(answer, gold))
@@ -49,7 +50,7 @@ def test_numbers_are_judged_as_algebra_judges_them(gold: str, answer: str) -> No
         assert quick.verdict is decide_by_algebra(Case(answer, gold)).verdict
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(-999, 999), st.integers(-2, 2))
 def test_neighbours_are_judged_as_algebra_judges_them(number: int, step: int) -> None:
     for gold, answer in ((f"{number}", f"{number + step}.0"), (f"{number}/7", f"{number * 3 + step}/21")):
@@ -74,7 +75,7 @@ def test_they_never_differ_from_algebra_on_the_vectors_and_on_real_outputs() -> 
     assert decided > 200
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"), st.sampled_from("abeiABEIxXyzd"))
 def test_single_letters_are_judged_as_algebra_judges_them(gold: str, answer: str) -> None:
     quick = decide_exactly(Case(answer, gold))
@@ -87,7 +88,7 @@ MIXED = st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(1, 9)).map(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(MIXED, MIXED)
 def test_mixed_numbers_are_judged_as_algebra_judges_them(gold: str, answer: str) -> None:
     quick = decide_exactly(Case(answer, gold))
