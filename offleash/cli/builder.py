@@ -66,6 +66,7 @@ class VerbCommand(TyperCommand):
         if typed.get("help"):
             print(self.get_help(ctx))
             ctx.exit()
+        # typer would report these by its own names and in its own form
         for argument in self.declared.arguments:
             if argument.required and not typed.get(argument.keyword):
                 raise needs(self.verb, argument)
@@ -116,7 +117,10 @@ def _typed_value(value: Any) -> Any:
 
 
 def help_text(function: Callable[..., object]) -> str:
-    """The docstring without its Python part; examples keep their lines."""
+    """The docstring of a function as --help: without its Python part.
+
+    \\b on a line of its own keeps click from rewrapping what follows, so that examples keep their lines.
+    """
     text = cleandoc(function.__doc__ or "").partition(IN_PYTHON)[0].rstrip()
     return text.replace("\n\nExamples:\n", "\n\n\b\nExamples:\n")
 
@@ -202,15 +206,17 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
         ours = {"progress": shown, "announce": warn, "command": command_line(), "each": _each(as_json)}
         python = {name: value for name, value in ours.items() if name in declared.python_only}
         result = function(*arguments, **values, **python)
+    # rows of a file were printed one by one as they came; printing them again would double the output
     streamed = "each" in python and result.lines
     if as_json and not streamed:
         for document in result.to_dict() if result.lines else [result.to_dict()]:
             print_json(document)
     elif not as_json:
         result.show()
-    if hasattr(result, "serve"):
+    if hasattr(result, "serve"):  # `view`: its address is printed above, and it runs until Ctrl-C
         result.serve()
         (warn if as_json else print)("Stopped; nothing was changed.")
+    # last, so that what was found is printed even where, say, a figure could not be written
     if result.trouble is not None:
         raise result.trouble
     if not result.ok:

@@ -18,6 +18,7 @@ from offleash.cpus import limit_threads
 from offleash.errors import OffleashError
 from offleash.version import __version__
 
+# The overview's first line; below it the verbs, from the table of cli/verbs.py alone.
 ABOUT = "Did RL widen what a language model can solve, or only sharpen it? Start with demo, compare or study."
 HELP = ("-h", "--help")
 
@@ -85,6 +86,11 @@ def guarded(command: Callable[[], object]) -> None:
 
 
 def _run(command: Callable[[], object], ended: list[int]) -> None:
+    """Run a command and turn its errors into messages and exit codes.
+
+    1 is left to results that are not `ok`, 2 is what a user can fix, 70 (EX_SOFTWARE) a bug of ours, 130 Ctrl-C, 128 and
+    its number any other signal, 141 a closed pipe.
+    """
     try:
         command()
     except OffleashError as error:
@@ -104,7 +110,7 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
         print(f"offleash: {error.filename or 'the system'}: {error.strerror or error}.", file=sys.stderr)
         sys.exit(2)
     except Exception as error:
-        if os.environ.get("OFFLEASH_TRACEBACK"):
+        if os.environ.get("OFFLEASH_TRACEBACK"):  # a traceback helps only those who can read our code
             raise
         print(
             f"offleash: internal error, please report it ({type(error).__name__}: {error}). "

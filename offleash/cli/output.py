@@ -62,5 +62,5 @@ def warn(text: str) -> None:
 
 
 def command_line() -> str:
-    """The words of this command, quoted so that they can be typed again."""
+    """The words of this command, quoted so that they can be typed again: reports say what made them."""
     return shlex.join(["offleash", *sys.argv[1:]])

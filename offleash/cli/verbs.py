@@ -28,6 +28,7 @@ class Verb:
         return loaded
 
 
+# Sections of the overview in the order in which a newcomer needs them; `make docs` writes docs/cli.md in it too.
 API, LAB = "offleash.api", "offleash.lab.verbs"
 SECTIONS: dict[str, tuple[Verb, ...]] = {
     "Start here": (

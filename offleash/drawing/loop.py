@@ -139,6 +139,7 @@ class DrawLoop:
             workers.submit([self._request(chunk) for chunk in batch])
 
     def _request(self, chunk: Chunk) -> Request:
+        """The request of a chunk. Whether more of its problem may follow says if its cache is worth keeping."""
         problem, first, size = chunk
         prompt, images = self._prompts[problem]
         more_expected = first + size < self._schedule.k
@@ -178,6 +179,7 @@ class DrawLoop:
             workers.forget(drawn.request.problem)
 
     def _chunk_done(self, request: Request, hits: int, workers: SamplerWorkers) -> None:
+        """Tell the schedule, and the sampler where the problem is closed by it."""
         if self._schedule.done(request.problem, request.size, hits):
             workers.forget(request.problem)
 

@@ -145,6 +145,7 @@ def stored_decoding(decoding: SamplingParams) -> dict[str, object]:
 
 
 def _grid(origin: Origin) -> Chunks:
+    """The grid that a run was started with: a later version may have another default, and must not use it here."""
     grid = origin.chunks
     return Chunks(first=int(grid["first"]), growth=float(grid["growth"]), largest=int(grid["largest"]))
 

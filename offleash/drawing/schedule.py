@@ -133,6 +133,7 @@ class Schedule:
         """
         while admit and self._samples < batch_size * idle and self._waiting:
             self._make_ready(self._waiting.popleft())
+        # a fair share, so that the last chunks of a run are spread over all workers instead of queueing for one
         share = min(batch_size, math.ceil(self._samples / max(1, idle)))
         batch: list[Chunk] = []
         taken = 0

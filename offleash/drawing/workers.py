@@ -115,6 +115,7 @@ class SamplerWorkers:
         return late
 
     def _work(self) -> None:
+        """The loop of a thread; it must never die silently, or the draw would wait for it for ever."""
         while (given := self._batches.get()) is not None:
             error: BaseException | None = None
             try:

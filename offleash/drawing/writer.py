@@ -97,6 +97,7 @@ class Writer:
         self._finish(shard)
 
     def _finish(self, shard: _Shard) -> None:
+        """Write the verdicts of a shard once none is missing: readers take a shard of verdicts for complete."""
         if not shard.left:
             assert self._verifier is not None, "only what is judged has verdicts"
             self._run.write_verdicts(self._verifier, pl.concat(shard.frames), shard=shard.name)

@@ -116,7 +116,7 @@ def test_what_cannot_be_swept_is_refused_before_anything_is_drawn(world: Path, t
     refused(offleash(*alone[:3], alone[2], *FEW, *into), "Both models are scripted:")
     refused(offleash("sweep", world / "problems.jsonl", "old/model.json", *into), "hf:")
     (tmp_path / "file").write_text("")
-    refused(offleash(*words(world, "-o", tmp_path / "file")), "is a file, and a sweep is a folder")
+    refused(offleash(*words(world, "-o", tmp_path / "file")), "A sweep is a folder of runs")
     refused(offleash(*words(world, "--figure", tmp_path / "file" / "x.svg", *into)), "is a file", "with --figure")
     for label in ("..", ".", "a b ü", "a/b"):
         named = f"{label}=scripted:{world}/old/model.json"
