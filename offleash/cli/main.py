@@ -88,8 +88,8 @@ def guarded(command: Callable[[], object]) -> None:
 def _run(command: Callable[[], object], ended: list[int]) -> None:
     """Run a command and turn its errors into messages and exit codes.
 
-    1 is left to results that are not `ok`, 2 is what a user can fix, 70 (EX_SOFTWARE) a bug of ours, 130 Ctrl-C, 128 and
-    its number any other signal, 141 a closed pipe.
+    1 is left to results that are not `ok`; 2 is what a user can fix, 70 (EX_SOFTWARE) a bug of ours, 130 Ctrl-C, 128 +
+    number any other signal, 141 a closed pipe.
     """
     try:
         command()

@@ -313,10 +313,12 @@ def paper_budget(problems: pl.DataFrame) -> int:
 
 
 def _holds(folder: str, *names: str) -> bool:
+    """Whether a local folder has one of these files; False for names on the hub."""
     return any((Path(folder).expanduser() / name).is_file() for name in names)
 
 
 def _of_benchmark(name: str) -> int:
+    """The budget of one benchmark; of Reasoning Gym that of the task, where the paper has a figure of it."""
     if name in ABOUT_MATHS:
         return MATHS
     if name in PROBLEMS and PROBLEMS[name].paper is not None:

@@ -256,6 +256,7 @@ def overlap(spans: Sequence[Span]) -> Span | None:
 
 
 def _gaps(spans: Sequence[Span], end: int) -> Iterator[Span]:
+    """Gaps between spans, which may overlap and come in any order; the last one ends at `end`."""
     reach = 0
     for left, right in sorted(spans):
         if left > reach:
