@@ -5,6 +5,8 @@ python -m tests.words identifiers --sample 200    names at random (--seed for ot
 python -m tests.words comments --sample 30        comments that stand for themselves
 python -m tests.words dense --sample 20           the functions with the most code and the fewest words
 python -m tests.words share                       share of lines that are docstrings or comments, folder by folder
+
+tests/test_words.py uses the same lists to keep private vocabulary out of the identifiers.
 """
 
 import argparse

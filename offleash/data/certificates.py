@@ -149,7 +149,7 @@ def read_terms(path: Path) -> CertificateSettings:
         )
     except (KeyError, ValueError, TypeError):
         raise OffleashError(
-            f"{path / RUN_FILE} is damaged: it lacks what a certificate depends on; restore it, or certify anew."
+            f"{path / RUN_FILE} is damaged: it lacks what a certificate depends on; restore it, or run certify again."
         ) from None
 
 

@@ -49,7 +49,7 @@ def middle(text: str, letters: int) -> str:
     return f"{text[:head]}…{text[len(text) - (letters - head - 1) :]}"
 
 
-def one_line(text: str, letters: int) -> str:
+def single_line(text: str, letters: int) -> str:
     """The beginning of a text on one line, made visible."""
     return visible(clipped(" ".join(text[: 4 * letters].split()), letters))
 

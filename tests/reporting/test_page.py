@@ -14,7 +14,7 @@ from offleash.comparing.compare import Comparison
 from offleash.comparing.question import question
 from offleash.comparing.runs import compare_inputs
 from offleash.comparing.sentences import chance_rates
-from offleash.render.escape import one_line, script_json, visible
+from offleash.render.escape import script_json, single_line, visible
 from offleash.render.page import own_script, style
 from offleash.reporting.figures import subject
 from offleash.reporting.page.problems import chosen, order
@@ -55,7 +55,7 @@ def test_no_text_ends_a_script_block_or_changes_in_it(text: str) -> None:
 def test_what_cannot_be_seen_is_made_visible(text: str) -> None:
     shown = visible(text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", shown)
-    assert "\n" not in one_line(text, 40)
+    assert "\n" not in single_line(text, 40)
 
 
 def test_the_classes_of_problems_are_those_of_the_tiles(one: Comparison) -> None:

@@ -11,7 +11,7 @@ from itertools import zip_longest
 import numpy as np
 
 from offleash.comparing.per_problem import ProblemDetail
-from offleash.render.escape import middle, one_line, script_json
+from offleash.render.escape import middle, script_json, single_line
 from offleash.render.json import Json
 from offleash.reporting.samples import SampleStore, problem_documents
 
@@ -123,10 +123,10 @@ def table(detail: ProblemDetail, held: set[int]) -> Json:
     tally, problems = detail.tally, detail.problems
     searched, k = letters(problems.height), detail.comparison.change.k
     more = not ((tally.drawn_PR == k) | tally.stopped_PR).all()
-    benchmarks = [one_line(str(name), NAME) for name in tally.benchmark_P]
+    benchmarks = [single_line(str(name), NAME) for name in tally.benchmark_P]
     return {
-        "problem": [one_line(middle(name, NAME), NAME) for name in problems["problem"].to_list()],
-        "text": [one_line(text or "", searched) for text in problems["question"].to_list()],
+        "problem": [single_line(middle(name, NAME), NAME) for name in problems["problem"].to_list()],
+        "text": [single_line(text or "", searched) for text in problems["question"].to_list()],
         "benchmark": benchmarks if len(set(benchmarks)) > 1 else None,
         "class": "".join(detail.class_P.tolist()),
         "correct": [tally.correct_PR[:, r].tolist() for r in range(2)],

@@ -88,7 +88,7 @@ def _read_text(read: Read, problem: SolvedProblem, text: str) -> StrategyOrError
     except RecursionError:
         return None, "nested too deeply"
     except Exception as error:  # a crash says something about the fingerprint, not about the sample
-        return None, _in_one_line(error)
+        return None, _error_line(error)
 
 
 def _probe_source(function: str) -> Judgement:
@@ -99,10 +99,10 @@ def _probe_source(function: str) -> Judgement:
     except MemoryError:
         raise
     except Exception as error:  # whatever the user's module raises while it is imported
-        return Judgement(Verdict.FAILED, _in_one_line(error))
+        return Judgement(Verdict.FAILED, _error_line(error))
 
 
-def _in_one_line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """An exception as one line of at most 300 characters; our own messages need no name of a class before them."""
     from offleash.plugins import PluginError
 
