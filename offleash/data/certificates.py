@@ -131,8 +131,8 @@ def refuse_drawing_into(path: Path) -> None:
     """Refuse a certificate as the place of a draw."""
     if is_certificate(path):
         raise OffleashError(
-            f"{path} is a certificate: it holds completions and their probabilities, and takes no samples; choose "
-            "another folder with -o."
+            f"{path} is a certificate: it holds completions and their probabilities, not samples. Choose another "
+            "folder with -o."
         )
 
 
@@ -149,7 +149,7 @@ def read_terms(path: Path) -> CertificateSettings:
         )
     except (KeyError, ValueError, TypeError):
         raise OffleashError(
-            f"{path / RUN_FILE} is damaged: it lacks what a certificate depends on; restore it, or run certify again."
+            f"{path / RUN_FILE} is damaged: settings of the certificate are missing. Restore it, or certify again."
         ) from None
 
 
@@ -157,7 +157,7 @@ def open_certificate(path: Path, name: str | None = None, verifier: str | None =
     """A certificate folder as tables, with the verdicts of one verifier."""
     terms, problems = read_terms(path), read_problems(path)
     if not any((path / "expansions").glob(SHARD)):
-        raise OffleashError(f"{path} holds no certified problem yet; run its `offleash certify` to the end.")
+        raise OffleashError(f"{path} has no certified problems yet. Resume its `offleash certify`.")
     chosen = _verifier(path, verifier)
     expansions = scan_shards(path / "expansions", EXPANSIONS).collect()
     verdicts = scan_shards(path / "judged" / chosen, VERDICTS).select("problem", "index", "verdict")
@@ -177,8 +177,8 @@ def open_certificate(path: Path, name: str | None = None, verifier: str | None =
     if short.height:
         problem, stored, written = short.select("problem", "found", "completions").row(0)
         raise OffleashError(
-            f"{path}: problem {problem!r} has {stored} completions and {written} were written; a shard was changed or "
-            "removed. Restore it, or delete its shard in 'expansions' and certify again."
+            f"{path}: problem {problem!r} has {stored} completions, but {written} were written. Restore its shard in "
+            "'expansions', which was changed or removed; or delete it and certify again."
         )
     label = name or str(read_facts(path).get("name") or path.name)
     return Certificate(label, problems, terms, chosen, table.drop("found"), completions)
@@ -219,7 +219,7 @@ def joined(name: str, certificates: list[Certificate]) -> Certificate:
     twice = problems.filter(pl.col("problem").is_duplicated())
     if twice.height:
         raise OffleashError(
-            f"{name!r}: problem {twice['problem'][0]!r} is in two of the certificates; name one of them."
+            f"{name!r}: problem {twice['problem'][0]!r} is in two of the certificates. Give only one of them."
         )
     _same(name, "model", (certificate.terms.origin.model for certificate in certificates))
     _same(name, "vocabulary", (certificate.terms.vocabulary for certificate in certificates))
@@ -239,7 +239,7 @@ def joined(name: str, certificates: list[Certificate]) -> Certificate:
 def _same(name: str, what: str, values: Iterable[str]) -> None:
     distinct = list(dict.fromkeys(values))
     if len(distinct) > 1:
-        raise OffleashError(f"{name!r} has certificates of different {what} ({', '.join(distinct)}); name one of them.")
+        raise OffleashError(f"The certificates of {name!r} differ in {what} ({', '.join(distinct)}). Give one of them.")
 
 
 def _verifier(path: Path, wanted: str | None) -> str:
@@ -255,10 +255,10 @@ def _verifier(path: Path, wanted: str | None) -> str:
         versions = known
         if len({name.partition("@")[0] for name in known}) > 1:
             raise OffleashError(
-                f"{path} has verdicts of several verifiers: {', '.join(known)}; choose with --verdicts."
+                f"{path} has verdicts from several verifiers: {', '.join(known)}. Choose one with --verdicts."
             )
     if not versions:
-        raise OffleashError(f"{path} has no verdicts yet; run its `offleash certify` again.")
+        raise OffleashError(f"{path} has no verdicts yet. Resume its `offleash certify`.")
     return max(
         versions,
         key=lambda name: [(int(word), "") if word.isdigit() else (-1, word) for word in re.findall(r"\d+|\D+", name)],

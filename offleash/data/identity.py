@@ -104,7 +104,7 @@ def refuse_differences(place: Path, holds: str, pairs: Sequence[SettingDifferenc
     """
     if pairs:
         lines = "\n".join(f"  {name}: stored {_shown(old)}, requested {_shown(new)}" for name, old, new in pairs)
-        raise OffleashError(f"{place} holds {holds} made with other settings:\n{lines}\n{step}")
+        raise OffleashError(f"{place} holds {holds} made with different settings:\n{lines}\n{step}")
 
 
 def resume_step(verb: str) -> str:

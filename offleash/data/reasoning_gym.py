@@ -64,7 +64,7 @@ def decoded(value: Json) -> object:
         return {key: decoded(item) for key, item in value.items()}
     kind, content = value[TAG], value.get("of")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise OffleashError(f"An encoded value is of the kind {kind!r}. Known: {', '.join(sorted(KINDS))}.")
+        raise OffleashError(f"An encoded value has the unknown type {kind!r}. Known: {', '.join(sorted(KINDS))}.")
     return KINDS[kind](content)
 
 
@@ -78,12 +78,12 @@ def _foreign(value: object) -> Json:
         plain = getattr(value, "tolist", None)
         if callable(plain):
             return encoded(plain())
-    raise OffleashError(f"A {type(value).__module__}.{type(value).__name__} cannot be kept in JSON: {value!r:.80}.")
+    raise OffleashError(f"A {type(value).__module__}.{type(value).__name__} cannot be stored as JSON: {value!r:.80}.")
 
 
 def _items(content: Json) -> list[object]:
     if not isinstance(content, list):
-        raise OffleashError(f"An encoded collection holds {content!r:.80} where a list belongs.")
+        raise OffleashError(f"An encoded collection should hold a list; found {content!r:.80}.")
     return [decoded(item) for item in content]
 
 

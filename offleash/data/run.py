@@ -91,25 +91,25 @@ def _number(value: object) -> bool:
 # What a value must be, by the name of its type. A check by hand, not pydantic: importing that takes 0.12 s, a third of
 # all that comparing two run folders needs, and these fifteen fields would not become shorter by it.
 FIELD_TYPES: dict[str, Callable[[object], bool]] = {
-    "a whole number": _whole,
-    "a whole number or null": lambda value: value is None or _whole(value),
+    "an integer": _whole,
+    "an integer or null": lambda value: value is None or _whole(value),
     "a number": _number,
-    "a text": lambda value: isinstance(value, str),
-    "a text or null": lambda value: value is None or isinstance(value, str),
-    "a list of texts": lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
+    "a string": lambda value: isinstance(value, str),
+    "a string or null": lambda value: value is None or isinstance(value, str),
+    "a list of strings": lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
     "true or false": lambda value: isinstance(value, bool),
 }
-BUDGET = dict.fromkeys(("k", "until"), "a whole number or null")
+BUDGET = dict.fromkeys(("k", "until"), "an integer or null")
 DRAW = {
-    **dict.fromkeys(("model", "key", "prompts"), "a text"),
-    "seed": "a whole number",
+    **dict.fromkeys(("model", "key", "prompts"), "a string"),
+    "seed": "an integer",
     "thinking": "true or false",
-    "template": "a text or null",
+    "template": "a string or null",
 }
 DECODING = {
     **dict.fromkeys(("temperature", "top_p", "min_p"), "a number"),
-    **dict.fromkeys(("top_k", "max_tokens"), "a whole number"),
-    "stop": "a list of texts",
+    **dict.fromkeys(("top_k", "max_tokens"), "an integer"),
+    "stop": "a list of strings",
 }
 CHUNKS = dict.fromkeys(("first", "growth", "largest"), "a number")
 NESTED = {"decoding": DECODING, "chunks": CHUNKS}  # sections of `draw`
@@ -145,15 +145,15 @@ def read_facts(path: Path) -> dict[str, object]:
     except FileNotFoundError:
         raise OffleashError(f"{path} is not a run folder: it has no {RUN_FILE}.") from None
     except (ValueError, UnicodeDecodeError) as error:
-        raise OffleashError(f"{path / RUN_FILE} is damaged ({error}); restore it or import the logs again.") from None
+        raise OffleashError(f"{path / RUN_FILE} is damaged ({error}). Restore it or import the logs again.") from None
     if not isinstance(document, dict) or "schema" not in document:
         raise OffleashError(
-            f"{path / RUN_FILE} is damaged: it has no schema version; restore it or import the logs again."
+            f"{path / RUN_FILE} is damaged: it has no schema version. Restore it or import the logs again."
         )
     if document["schema"] != SCHEMA:
         raise OffleashError(
-            f"{path} was written with schema version {document['schema']!r} and this offleash reads version {SCHEMA}; "
-            "use the offleash version named under 'versions' in its run.json, or import the logs again."
+            f"{path} was written with schema version {document['schema']!r}, but this offleash reads version {SCHEMA}. "
+            "Use the offleash version named under 'versions' in its run.json, or import the logs again."
         )
     _check(path, "budget", document.get("budget") or {}, BUDGET)
     return dict(document)
@@ -179,7 +179,7 @@ def origin_in(document: Mapping[str, object], path: Path) -> Origin | None:
     names = [field.name for field in fields(Origin)]
     known = section if isinstance(section, dict) else {}
     if not known.keys() >= set(names) or not all(isinstance(known[name], dict) for name in ("about", *NESTED)):
-        raise OffleashError(f"{path / RUN_FILE} is damaged: its section 'draw' lacks what a draw writes; restore it.")
+        raise OffleashError(f"{path / RUN_FILE} is damaged: settings are missing from its section 'draw'. Restore it.")
     _check(path, "draw", known, DRAW)
     for name, types in NESTED.items():
         _check(path, f"draw.{name}", known[name], types)
@@ -189,11 +189,11 @@ def origin_in(document: Mapping[str, object], path: Path) -> Origin | None:
 def _check(path: Path, place: str, section: object, types: Mapping[str, str]) -> None:
     """Refuse a section of a run.json with a value of another type; fields that are missing pass."""
     if not isinstance(section, dict):
-        raise OffleashError(f"{path / RUN_FILE}: {place} is {section!r} and should be an object; restore it.")
+        raise OffleashError(f"{path / RUN_FILE}: {place} should be an object; found {section!r}. Restore it.")
     for name, expected in types.items():
         if name in section and not FIELD_TYPES[expected](section[name]):
             raise OffleashError(
-                f"{path / RUN_FILE}: {place}.{name} is {section[name]!r} and should be {expected}; restore it."
+                f"{path / RUN_FILE}: {place}.{name} should be {expected}; found {section[name]!r}. Restore it."
             )
 
 
@@ -204,5 +204,5 @@ def _write(path: Path, document: Mapping[str, object]) -> None:
         temporary.replace(path / RUN_FILE)
     except OSError as error:
         raise OffleashError(
-            f"{path / RUN_FILE} could not be written ({error.strerror}); free some disk space."
+            f"{path / RUN_FILE} could not be written ({error.strerror}). Check disk space and permissions."
         ) from None

@@ -126,7 +126,7 @@ def is_run(path: Path) -> bool:
     if (path / RUN_FILE).is_file():
         return True
     if (path / PROBLEMS_FILE).is_file() and ((path / _LOCK).exists() or (path / "verdicts").is_dir()):
-        raise OffleashError(f"{path} is a run folder whose import did not finish; remove it and import again.")
+        raise OffleashError(f"{path} is a run folder whose import did not finish. Remove it and import again.")
     return False
 
 
@@ -159,7 +159,7 @@ def claim_run(path: Path) -> Iterator[RunFolder]:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OffleashError(f"{path} cannot be made ({error.strerror}); choose another folder with -o.") from None
+        raise OffleashError(f"{path} cannot be created ({error.strerror}). Choose another folder with -o.") from None
     with _locked(path):
         for leftover in path.rglob(f"*{WRITING}"):
             leftover.unlink()
@@ -169,7 +169,7 @@ def claim_run(path: Path) -> Iterator[RunFolder]:
 def refuse_other_folder(path: Path) -> None:
     """Refuse a path in which no run is and none may begin."""
     if path.is_file():
-        raise OffleashError(f"{path} exists and is a file; a run is a folder: choose another name with -o.")
+        raise OffleashError(f"{path} is a file, but a run is a folder. Choose another name with -o.")
     own = (_LOCK, RUN_FILE + WRITING)  # left by a draw that was killed before it began
     if path.is_dir() and not is_run(path) and any(entry.name not in own for entry in path.iterdir()):
         raise _not_empty(path)
@@ -220,8 +220,8 @@ def _checked_problems(path: Path, document: Mapping[str, object]) -> pl.DataFram
     problems = _problems(path / PROBLEMS_FILE)
     if document.get("problem_set") != problem_set_hash(problems):
         raise OffleashError(
-            f"{path / PROBLEMS_FILE} does not hold the {document.get('problems')} problems that {RUN_FILE} names; "
-            "it was changed or cut. Restore it or import the logs again."
+            f"{path / PROBLEMS_FILE} does not hold the {document.get('problems')} problems that {RUN_FILE} lists: "
+            "it was changed or truncated. Restore it or import the logs again."
         )
     return problems
 
@@ -249,7 +249,7 @@ def _verifier(path: Path, wanted: str | None) -> str | None:
         return max(versions, key=_version)
     if len(known) > 1 and (len(names) > 1 or not all("@" in name for name in known)):
         raise OffleashError(
-            f"{path} has verdicts of several verifiers: {', '.join(known)}; choose one with --verdicts."
+            f"{path} has verdicts from several verifiers: {', '.join(known)}. Choose one with --verdicts."
         )
     return max(known, key=_version, default=None)
 
@@ -272,15 +272,15 @@ def _problems(file: Path) -> pl.DataFrame:
         problems = pl.read_parquet(file)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise OffleashError(
-            f"{file} cannot be read ({first_line(error)}); restore it or import the logs again."
+            f"{file} cannot be read ({first_line(error)}). Restore it or import the logs again."
         ) from None
     if "problem" not in problems.columns:
-        raise OffleashError(f"{file} has no column 'problem'; restore it or import the logs again.")
+        raise OffleashError(f"{file} has no column 'problem'. Restore it or import the logs again.")
     return as_problems(problems)
 
 
 def _not_empty(path: Path) -> OffleashError:
-    return OffleashError(f"{path} exists and is not empty; choose another folder with -o, or remove it first.")
+    return OffleashError(f"{path} exists and is not empty. Choose another folder with -o, or remove it first.")
 
 
 @contextlib.contextmanager
@@ -293,6 +293,6 @@ def _locked(path: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise OffleashError(
-                f"Another process is writing to {path}; wait for it or choose another folder."
+                f"Another process is writing to {path}. Wait for it to finish, or choose another folder."
             ) from None
         yield

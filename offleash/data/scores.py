@@ -96,14 +96,14 @@ def read_about(run: Path, name: str) -> dict[str, object] | None:
     except FileNotFoundError:
         if any(file.parent.glob(SHARD)):
             raise OffleashError(
-                f"{file.parent} holds scores and no {ABOUT}, so nothing says which model gave them; delete the folder "
-                "and score again."
+                f"{file.parent} has scores but no {ABOUT}, so it is unknown which model computed them. Delete the "
+                "folder and score again."
             ) from None
         return None
     except ValueError as error:
-        raise OffleashError(f"{file} is damaged ({error}); delete {file.parent} and score again.") from None
+        raise OffleashError(f"{file} is damaged ({error}). Delete {file.parent} and score again.") from None
     if not isinstance(document, dict):
-        raise OffleashError(f"{file} is damaged (no object); delete {file.parent} and score again.")
+        raise OffleashError(f"{file} is damaged (not a JSON object). Delete {file.parent} and score again.")
     return document
 
 
@@ -116,7 +116,9 @@ def write_about(run: Path, name: str, document: Mapping[str, object]) -> None:
         temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         temporary.replace(file)
     except OSError as error:
-        raise OffleashError(f"{file} could not be written ({error.strerror}); free some disk space.") from None
+        raise OffleashError(
+            f"{file} could not be written ({error.strerror}). Check disk space and permissions."
+        ) from None
 
 
 def same_model(first: Mapping[str, object], second: Mapping[str, object]) -> bool:

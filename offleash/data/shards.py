@@ -58,7 +58,7 @@ def write_atomically(file: Path, frame: pl.DataFrame) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)  # on a full disk every byte counts
         raise OffleashError(
-            f"{file} could not be written ({first_line(error)}); what was written before is good."
+            f"{file} could not be written ({first_line(error)}). Check disk space; earlier shards are intact."
         ) from None
 
 
@@ -71,7 +71,7 @@ def scan_shards(folder: Path, schema: dict[str, pl.DataType], only: str = SHARD)
     """All shards of a folder as one table, read lazily; a shard that is cut off or of other columns is named."""
     files = sorted(folder.glob(only))
     if not files:
-        raise OffleashError(f"{folder} holds no shards; the run has no samples yet.")
+        raise OffleashError(f"{folder} has no shards: the run has no samples yet.")
     for file in files:
         check_schema(file, schema)
     return pl.scan_parquet(files, schema=schema, missing_columns="insert", extra_columns="ignore")
@@ -85,20 +85,20 @@ def check_schema(file: Path, schema: dict[str, pl.DataType]) -> None:
         raise damaged(file, error) from None
     missing = [column for column in schema if column not in columns and column not in LATER]
     if missing:
-        raise OffleashError(f"{file} lacks the columns {missing}; it was not written by this version of offleash.")
+        raise OffleashError(f"{file} lacks the columns {missing}. It was not written by this version of offleash.")
     changed = [column for column in schema if column in columns and columns[column] != schema[column]]
     if changed:
         raise OffleashError(
-            f"{file}: column {changed[0]!r} is {columns[changed[0]]} and should be {schema[changed[0]]}; the shard "
-            "was edited. Restore it or import the logs again."
+            f"{file}: column {changed[0]!r} should be {schema[changed[0]]}; found {columns[changed[0]]}. The shard "
+            "was edited: restore it or import the logs again."
         )
 
 
 def damaged(file: Path, error: BaseException) -> OffleashError:
     """What to say of a shard that cannot be read."""
-    held = "draw (or import) again: it adds what is missing" if file.parent.name == "samples" else "command again"
+    again = "draw (or import) again to add what is missing" if file.parent.name == "samples" else "command again"
     return OffleashError(
-        f"{file} is damaged or cut off ({first_line(error)}); restore it, or: rm {file}, then the same {held}."
+        f"{file} is damaged or truncated ({first_line(error)}). Restore it, or rm {file} and run the same {again}."
     )
 
 
@@ -154,7 +154,7 @@ def _note(folder: Path, row: dict[str, str | int]) -> None:
             os.fsync(opened.fileno())
     except OSError as error:
         raise OffleashError(
-            f"{notes} could not be written ({error.strerror}); what was written before is good."
+            f"{notes} could not be written ({error.strerror}). Check disk space; earlier shards are intact."
         ) from None
 
 
@@ -169,9 +169,9 @@ def read_beside(file: Path, schema: dict[str, pl.DataType], again: str) -> pl.Da
         check_schema(file, schema)
         return as_table(pl.read_parquet(file), schema)
     except DAMAGE as error:
-        raise OffleashError(f"{file} is damaged ({first_line(error)}); delete it and {again}.") from None
+        raise OffleashError(f"{file} is damaged ({first_line(error)}). Delete it and {again}.") from None
     except OffleashError as error:
-        raise OffleashError(f"{str(error).partition(';')[0]}; delete it and {again}.") from None
+        raise OffleashError(f"{str(error).partition('. ')[0]}. Delete it and {again}.") from None
 
 
 def write_beside(file: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType], key: Sequence[str] = KEY) -> None:

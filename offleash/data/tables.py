@@ -111,6 +111,6 @@ def entries(columns: dict[str, list[object]]) -> pl.DataFrame:
     """A frame of entries from the columns a reader has; the others are null."""
     height = len(next(iter(columns.values()), []))
     unknown = columns.keys() - ENTRIES.keys()
-    assert not unknown, f"not columns of entries: {unknown}"
+    assert not unknown, f"unknown columns: {unknown}"
     filled = {name: columns.get(name) or [None] * height for name in ENTRIES}
     return pl.DataFrame(filled, schema=ENTRIES, strict=False)

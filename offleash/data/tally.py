@@ -111,8 +111,8 @@ def tally_of_counts(
     if wrong.size:
         p, r = wrong[0]
         raise OffleashError(
-            f"Problem {p} of run {runs[r]!r} has {correct[p, r]} correct of {drawn[p, r]} drawn; "
-            "correct must lie between 0 and drawn."
+            f"Problem {p} of run {runs[r]!r} has {correct[p, r]} correct of {drawn[p, r]} drawn. "
+            "Correct must be between 0 and drawn."
         )
     problems, zeros = correct.shape[0], np.zeros_like(correct)
     head = int(drawn.min(initial=drawn.max(initial=0)))

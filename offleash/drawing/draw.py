@@ -49,11 +49,11 @@ class DrawRequest:
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= MOST_SAMPLES:
-            raise OffleashError(f"k is a number of samples per problem from 1 to {MOST_SAMPLES:,}; found -k {self.k}.")
+            raise OffleashError(f"k must be 1 to {MOST_SAMPLES:,} samples per problem; found -k {self.k}.")
         if self.until < 0:
-            raise OffleashError(f"--until is a number of successes, 1 or more; found --until {self.until}.")
+            raise OffleashError(f"--until must be 1 success or more; found --until {self.until}.")
         if self.seed < 0:
-            raise OffleashError(f"A random seed is a whole number, 0 or more; found --seed {self.seed}.")
+            raise OffleashError(f"The random seed must be 0 or more; found --seed {self.seed}.")
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def refuse_copies(decoding: SamplingParams, k: int) -> None:
     """Refuse greedy decoding with k above 1: all samples would be one text, and pass@k the same for every k."""
     if decoding.temperature == 0 and k > 1:
         raise OffleashError(
-            f"At temperature 0 all {k:,} samples of a problem would be the same text; give --temperature 1, or -k 1."
+            f"At temperature 0, all {k:,} samples of a problem would be identical. Use --temperature 1, or -k 1."
         )
 
 
@@ -280,14 +280,14 @@ def check_model(model: Model) -> None:
         settings_of(model)
         lacking = [name for name in ("torch", "transformers") if find_spec(name) is None]
         if lacking:
-            raise OffleashError(f"hf: needs {lacking[0]}, which is not installed; {EXTRAS['hf']}.")
+            raise OffleashError(f"hf: needs {lacking[0]}, which is not installed. Run {EXTRAS['hf']}.")
     if model.sampler == "hf" or not _holds(model.name, "config.json", "params.json"):
         check_folder(model.name)
     adapter = Path(model.adapter).expanduser()
     local = model.adapter.startswith((".", "/", "~")) or model.adapter.count("/") > 1 or adapter.exists()
     if model.adapter and local and not _holds(model.adapter, "adapter_config.json"):
-        what = "holds no adapter_config.json" if adapter.is_dir() else "is no folder"
-        raise OffleashError(f"{model.adapter} {what}; an adapter is a folder that PEFT saved, or a name on the hub.")
+        what = "has no adapter_config.json" if adapter.is_dir() else "is not a folder"
+        raise OffleashError(f"{model.adapter} {what}. Give a folder saved by PEFT, or a name on the hub.")
 
 
 def budget(k: int | str, problems: pl.DataFrame) -> int:
@@ -297,7 +297,7 @@ def budget(k: int | str, problems: pl.DataFrame) -> int:
     try:
         return int(k)
     except ValueError:
-        raise OffleashError(f"k is a number of samples per problem, or 'paper'; found -k {k}.") from None
+        raise OffleashError(f"k must be a number of samples per problem, or 'paper'; found -k {k}.") from None
 
 
 def paper_budget(problems: pl.DataFrame) -> int:
@@ -306,8 +306,8 @@ def paper_budget(problems: pl.DataFrame) -> int:
     if len(set(budgets.values())) > 1:
         listed = ", ".join(f"{name or 'without a benchmark'} {k:,}" for name, k in budgets.items())
         raise OffleashError(
-            f"The paper's budgets differ between these benchmarks ({listed}); draw each into a folder of its own. "
-            "`offleash compare 'runs/base-*' 'runs/rl-*'` takes them together."
+            f"The paper's budgets differ between these benchmarks ({listed}). Draw each into its own folder: "
+            "`offleash compare 'runs/base-*' 'runs/rl-*'` combines them."
         )
     return next(iter(budgets.values()), LARGEST)
 

@@ -49,11 +49,11 @@ DOUBTED = 3  # requests, all of one text each, before `doubt` says so: fewer hap
 COPIES = 3  # impossible copies in a run before it is stopped: one may be an accident of how tokens become text
 
 _ADVICE = (
-    "Likely causes: a server that returns copies of one choice, ignores the seed or reuses it, or sorts its choices. "
-    "Request one choice at a time (--set n=1 for endpoint:), or use another server, and draw into a new folder: "
-    "what was drawn stays in this one, and may hold copies."
+    "Likely causes: the server returns copies of one choice, ignores or reuses the seed, or sorts its choices. "
+    "Request one choice at a time (--set n=1 for endpoint:) or use another server, and draw into a new folder: "
+    "the samples already in this one may be copies."
 )
-_OR_ELSE = "If the samples are sound, the log-probabilities are not those they were drawn with."
+_OR_ELSE = "If the samples are fine, their log-probabilities are not those of the distribution they were drawn from."
 
 
 class Duplicates:
@@ -81,9 +81,9 @@ class Duplicates:
         if self._requests < DOUBTED or self._uniform < self._requests:
             return None
         return (
-            f"{self._name}: in each of {self._requests} requests without log-probabilities all samples have the same "
-            "text, at a temperature above 0. A model that has only one answer does that, and so does a server that "
-            "returns copies: if a server answered, try --set n=1 on a few problems."
+            f"{self._name}: in each of {self._requests} requests without log-probabilities, all samples have the same "
+            "text, at a temperature above 0. Either the model has only one answer, or a server returns copies: "
+            "if you draw from a server, try --set n=1 on a few problems."
         )
 
     def add(self, request: Request, samples: Sequence[Sample]) -> None:
@@ -129,26 +129,28 @@ class Duplicates:
         self._across = self._across.after(across_requests(first, second))
         if self._within.log >= -LIMIT:
             most, size = max((_most(labels), len(labels)) for labels in (first, second))
-            what = f"{most} of the {size} samples of one request have the same text, and another request gave others"
+            what = (
+                f"{most} of the {size} samples of one request have the same text, and those of another request do not"
+            )
             raise self._alike(request, what, self._within.log)
         if self._across.log >= -LIMIT:
             both = min(len(first), len(second))
             same = int((first[:both] == second[:both]).sum())
-            what = f"{same} of {both} samples of one request have the text of the same choice of another request"
+            what = f"{same} of {both} samples of one request have the same text as that choice of another request"
             raise self._alike(request, what, self._across.log)
 
     def _repeated(self, request: Request, problem: "_Problem") -> OffleashError:
         count, log_p, log_chance = problem.worst
         return OffleashError(
             f"{self._name}: problem {request.problem!r} has {count} identical samples of {problem.drawn}, each of "
-            f"probability {_power(log_p)}: independent samples do that with a chance below {_power(log_chance)}. "
+            f"probability {_power(log_p)}: for independent samples, the chance of that is below {_power(log_chance)}. "
             f"{_ADVICE} {_OR_ELSE}"
         )
 
     def _alike(self, request: Request, what: str, evidence: float, or_else: str = "") -> OffleashError:
         return OffleashError(
-            f"{self._name}: samples repeat by request. Of problem {request.problem!r} {what}; over the run so far, "
-            f"independent samples agree like this with a chance below {_power(-evidence)}. {_ADVICE}{or_else}"
+            f"{self._name}: samples of a request are not independent. In problem {request.problem!r}, {what}; over the "
+            f"run so far, the chance of that is below {_power(-evidence)} for independent samples. {_ADVICE}{or_else}"
         )
 
     def _forget(self) -> None:

@@ -63,7 +63,7 @@ def fsck(folder: Path, progress: Progress = silent) -> FsckReport:
     """
     if not folder.is_dir() or not is_run(folder):
         raise OffleashError(
-            f"{folder} is no run folder: it has no run.json. Name a folder that `draw` or `import` made."
+            f"{folder} is not a run folder: it has no run.json. Give a folder made by `draw` or `import`."
         )
     inspection = _Inspection(folder)
     findings = [*inspection.facts(), *inspection.samples(progress), *inspection.verdicts(), *inspection.leftovers()]
@@ -131,7 +131,7 @@ class _Inspection:
                     spans[problem].append((left, right))
             for problem, some in spans.items():
                 if (twice := overlap(some)) is not None:
-                    what = f"verdicts of {verifier} on sample {twice[0]} of problem {problem!r} are there twice"
+                    what = f"{verifier} has two verdicts on sample {twice[0]} of problem {problem!r}"
                     yield FsckFinding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
                     break
 
@@ -139,7 +139,7 @@ class _Inspection:
         """Files that a kill left half written; harmless, since no reader looks at them."""
         for file in sorted(self._folder.rglob(f"*{WRITING}")):
             yield FsckFinding(
-                f"{file} was being written when its process ended; the next writer removes it", wrong=False
+                f"{file} was still being written when its process ended; the next write removes it", wrong=False
             )
 
     def _shard(
@@ -149,7 +149,7 @@ class _Inspection:
         if seal is not None and (actual := checksum(shard)) != seal.blake2b:
             self._bad = True
             yield FsckFinding(
-                f"{shard} was changed: its checksum is {actual}, and was {seal.blake2b} when written", redo
+                f"{shard} was changed: its checksum is {actual}, but was {seal.blake2b} when written", redo
             )
             return
         frame, trouble = _read(shard, SAMPLES)
@@ -162,7 +162,7 @@ class _Inspection:
         if self._problems is not None:
             strangers = sorted(set(frame["problem"].unique()) - self._problems)
             if strangers:
-                yield FsckFinding(f"{shard} has samples of {strangers[0]!r}, which is no problem of the run", redo)
+                yield FsckFinding(f"{shard} has samples of {strangers[0]!r}, which is not a problem of this run", redo)
         keys = frame.select("problem", "index", "seed").sort("problem", "index")
         if (copies := keys.height - keys.select("problem", "index").n_unique()) > 0:
             yield FsckFinding(f"{shard} holds {copies:,} samples twice", redo)
@@ -175,7 +175,7 @@ class _Inspection:
             wrong = _wrong_seed(keys, spans, self._origin.key)
             if wrong is not None:
                 yield FsckFinding(
-                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has another seed than its own", redo
+                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it", redo
                 )
 
     def _twice(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
@@ -190,9 +190,9 @@ class _Inspection:
                     reach, last = right, name
         for (first, second), first_shared in shared.items():
             problem, left = next(iter(first_shared.items()))
-            more = f", and samples of {len(first_shared) - 1:,} more of its problems" if len(first_shared) > 1 else ""
-            what = f"sample {left} of problem {problem!r} is in {first} and in {second}{more}"
-            yield FsckFinding(what, f"rm the one that was copied; if in doubt both, then: {self._again()}")
+            more = f", as are samples of {many(len(first_shared) - 1, 'more problem')}" if len(first_shared) > 1 else ""
+            what = f"sample {left} of problem {problem!r} is in both {first} and {second}{more}"
+            yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._again()}")
 
     def _gone(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
         """Shards that were sealed and are not there; a resumed draw marks them as gone and draws them again."""
@@ -201,14 +201,14 @@ class _Inspection:
         folder = self._folder / "samples"
         for name, rows in noted.items():
             if not (folder / name).is_file():
-                yield FsckFinding(f"{folder / name} was written with {rows:,} samples and is gone", self._again())
+                yield FsckFinding(f"{folder / name} is missing: {rows:,} samples were written to it", self._again())
 
     def _unfinished(self) -> Iterator[FsckFinding]:
         """A note where the budget is not reached; with `until` that cannot be known without judging."""
         lacking = self._lacking()
         if lacking and not self._bad:
             budgeted = (self._budget.k or 0) * len(self._problems or ())
-            what = f"not finished: {lacking:,} of the {budgeted:,} samples of its budget are missing"
+            what = f"not finished: {lacking:,} of the {budgeted:,} budgeted samples are missing"
             yield FsckFinding(what, self._again(), wrong=False)
 
     def _lacking(self) -> int | None:
@@ -227,7 +227,7 @@ class _Inspection:
             if missing:
                 left, right = missing[0]
                 count = sum(high - low for low, high in missing)
-                what = f"problem {problem!r} lacks {count:,} samples below its last, first {left} to {right - 1}"
+                what = f"problem {problem!r} lacks {count:,} samples before its last, from {left} to {right - 1} on"
                 yield FsckFinding(what, self._again())
 
     def _lone(self, frame: pl.DataFrame) -> int:
@@ -242,7 +242,7 @@ class _Inspection:
         """The step that restores what is missing."""
         if self._origin is None:
             return f"offleash verify {self._folder}" if verify else "import the logs again"
-        return f"the same offleash draw into {self._folder} again, which draws what is missing"
+        return f"run the same offleash draw into {self._folder} again, which draws what is missing"
 
 
 def _read(shard: Path, schema: dict[str, pl.DataType]) -> tuple[pl.DataFrame | None, str]:
@@ -278,7 +278,7 @@ def _some(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
         else:
             more += 1
     if more:
-        yield FsckFinding(f"and {more:,} more of this kind")
+        yield FsckFinding(f"and {more:,} more like this")
 
 
 def fsck_document(runs: Sequence[FsckReport]) -> dict[str, object]:
@@ -308,7 +308,7 @@ def fsck_text(report: FsckReport) -> str:
     state = "good" if report.good else f"{many(wrong, 'fault')}"
     lines = [f"{report.folder}: {many(report.samples, 'sample')} in {many(report.shards, 'shard')}: {state}"]
     if report.unsealed:
-        lines.append(f"  {many(report.unsealed, 'shard')} without a checksum, read in full and good")
+        lines.append(f"  {many(report.unsealed, 'shard')} without a checksum, read in full: good")
     for finding in report.findings:
         lines.append(f"  {'wrong' if finding.wrong else 'note'}: {finding.what}")
         if finding.next_step:

@@ -12,7 +12,7 @@ TRUNCATED_SHARE = 0.2  # truncated samples are mostly unread, so a larger share 
 def estimate_text(estimate: DrawEstimate) -> str:
     """What is about to be drawn and what is already there, printed before the first request."""
     drawing = estimate.drawing
-    stop = f", each stopped at {drawing.until} successes by {estimate.verifier}" if drawing.until else ""
+    stop = f", each stopped after {drawing.until} successes judged by {estimate.verifier}" if drawing.until else ""
     lines = [
         f"Drawing {many(estimate.problems, 'problem')} from {drawing.model} into {estimate.folder}: "
         f"up to {drawing.k:,} samples per problem{stop}, at most {estimate.most:,} samples.",
@@ -21,7 +21,7 @@ def estimate_text(estimate: DrawEstimate) -> str:
     if estimate.samples:
         need = "needs" if estimate.settled == 1 else "need"
         lines.append(
-            f"  Resuming with {many(estimate.samples, 'sample')}; {many(estimate.settled, 'problem')} {need} no more."
+            f"  Resuming from {many(estimate.samples, 'sample')}; {many(estimate.settled, 'problem')} {need} no more."
         )
     return "\n".join(lines)
 
@@ -70,11 +70,13 @@ def summary_text(summary: DrawSummary, alone: bool = True) -> str:
             f"{summary.peak_memory_mb:,.0f} MB",
         ]
     if summary.tokens:
-        lines.append(f"  {many(summary.tokens, 'token')}; {many(summary.truncated, 'sample')} cut at the token limit")
+        lines.append(
+            f"  {many(summary.tokens, 'token')}; {many(summary.truncated, 'sample')} truncated at the token limit"
+        )
     if summary.truncated > TRUNCATED_SHARE * summary.samples:
         lines.append(
-            f"  warning: {summary.truncated:,} of {many(summary.samples, 'sample')} were cut at --max-tokens: raise it "
-            "(into another folder), since truncated samples mostly end unread"
+            f"  warning: {summary.truncated:,} of {many(summary.samples, 'sample')} were truncated at --max-tokens. "
+            "Raise it and draw into another folder: truncated samples mostly end up unread"
         )
     if summary.reached is not None:
         settled = many(summary.settled, "problem")
@@ -85,9 +87,9 @@ def summary_text(summary: DrawSummary, alone: bool = True) -> str:
         reasons = "; ".join(f"{reason} ({count:,})" for reason, count in list(summary.reasons.items())[:REASONS])
         verb = "is" if summary.missing == 1 else "are"
         lines.append(
-            f"  {many(summary.missing, 'sample')} {verb} missing: {many(summary.failed, 'request')} failed: {reasons}. "
-            "Run the same command again to retry. A prompt that is too long needs fewer --max-tokens or another model; "
-            "an image needs a model with vision."
+            f"  {many(summary.missing, 'sample')} {verb} missing because {many(summary.failed, 'request')} failed: "
+            f"{reasons}. Run the same command again to retry. If a prompt is too long, lower --max-tokens or use "
+            "another model; images need a vision model."
         )
     elif alone:
         step = f"compare {summary.folder} OTHER" if summary.verifier else f"verify {summary.folder}"

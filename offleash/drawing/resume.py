@@ -24,7 +24,7 @@ from offleash.samplers.chat_template import opens_reasoning
 from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 
-OTHER_GOLD = "Other gold answers need no new samples: offleash verify RUN --problems PROBLEMS."
+OTHER_GOLD = "If only gold answers changed, no new samples are needed: offleash verify RUN --problems PROBLEMS."
 PROBE = "What is 1 + 1?"  # rendered by every chat template, so that its hash identifies the template
 
 
@@ -73,13 +73,13 @@ def with_prompts(problems: pl.DataFrame) -> pl.DataFrame:
     """Problems with a prompt each (the question where there is no other), and ids that are unique."""
     frame = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
     if not frame.height:
-        raise OffleashError("There are no problems to draw from; name a benchmark or a file with problems.")
+        raise OffleashError("There are no problems to draw from. Give a benchmark or a file of problems.")
     twice = frame.filter(pl.col("problem").is_duplicated())
     if twice.height:
-        raise OffleashError(f"Two problems have the id {twice['problem'][0]!r}; give each its own.")
+        raise OffleashError(f"Two problems have the id {twice['problem'][0]!r}. Give each its own id.")
     without = frame.filter(pl.col("prompt").is_null())
     if without.height:
-        raise OffleashError(f"Problem {without['problem'][0]!r} has no prompt; give it a question.")
+        raise OffleashError(f"Problem {without['problem'][0]!r} has no prompt. Give it a question.")
     return frame
 
 
@@ -155,9 +155,7 @@ def _document(value: object) -> object:
 
 
 def _imported(folder: Path) -> OffleashError:
-    return OffleashError(
-        f"{folder} holds imported samples, and a draw cannot add to them. Choose another folder with -o."
-    )
+    return OffleashError(f"{folder} holds imported samples, which a draw cannot add to. Choose another folder with -o.")
 
 
 def _hash(text: str) -> str:
@@ -200,7 +198,7 @@ def read_stored_samples(run: RunFolder, verifier: str | None) -> StoredSamples:
     for problem, parts in spans.items():
         if (twice := overlap(parts)) is not None:
             raise OffleashError(
-                f"{run.path} holds sample {twice[0]} of problem {problem!r} twice; see: offleash fsck {run.path}"
+                f"{run.path} holds sample {twice[0]} of problem {problem!r} twice. Run: offleash fsck {run.path}"
             )
     problems = {problem: StoredProblem(tuple(sorted(parts)), hits[problem]) for problem, parts in spans.items()}
     return StoredSamples(problems, samples, tokens, truncated)

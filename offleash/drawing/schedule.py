@@ -39,7 +39,9 @@ class Chunks:
 
     def __post_init__(self) -> None:
         if self.first < 1 or self.largest < 1 or not 1 < self.growth <= 16:
-            raise OffleashError(f"A chunk holds 1 sample or more and rounds grow; found {self}.")
+            raise OffleashError(
+                f"A chunk must hold 1 sample or more, and growth must be above 1 and at most 16; found {self}."
+            )
 
     def round_end(self, drawn: int) -> int:
         """Where the round ends that follows the first `drawn` samples of a problem."""

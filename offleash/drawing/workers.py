@@ -132,14 +132,14 @@ class SamplerWorkers:
             request = left.pop((drawn.request.problem, drawn.request.first), None)
             if request is None:
                 raise OffleashError(
-                    f"{self._sampler.about.sampler} answered a request that was not made, or twice: sample "
-                    f"{drawn.request.first} of problem {drawn.request.problem!r}. This is a fault of the sampler."
+                    f"{self._sampler.about.sampler} answered a request twice, or one that was never sent: sample "
+                    f"{drawn.request.first} of problem {drawn.request.problem!r}. This is a bug in the sampler."
                 )
             self.events.put(checked(request, drawn))
             if self._stopping.is_set():
                 return
         for request in left.values():
-            self.events.put(SampleChunk(request, error="the sampler did not answer"))
+            self.events.put(SampleChunk(request, error="the sampler returned nothing"))
 
 
 def checked(request: Request, drawn: SampleChunk) -> SampleChunk:
@@ -149,9 +149,7 @@ def checked(request: Request, drawn: SampleChunk) -> SampleChunk:
     samples = sorted(drawn.samples, key=lambda sample: sample.index)
     indices = [sample.index for sample in samples]
     if indices != list(range(request.first, request.first + request.size)):
-        return SampleChunk(
-            request, error=f"the sampler gave {len(indices)} samples where {request.size} were asked for"
-        )
+        return SampleChunk(request, error=f"the sampler returned {len(indices)} samples instead of {request.size}")
     return SampleChunk(request, tuple(_writable(sample) for sample in samples))
 
 

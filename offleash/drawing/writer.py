@@ -71,7 +71,9 @@ class Writer:
             with file.open("a", encoding="utf-8") as opened:
                 opened.write(json.dumps(row) + "\n")
         except OSError as error:
-            raise OffleashError(f"{file} could not be written ({error.strerror}); free some disk space.") from None
+            raise OffleashError(
+                f"{file} could not be written ({error.strerror}). Check disk space and permissions."
+            ) from None
 
     def write_due(self) -> None:
         """Write a shard where one is full or its time has come."""
@@ -99,7 +101,7 @@ class Writer:
     def _finish(self, shard: _Shard) -> None:
         """Write the verdicts of a shard once none is missing: readers take a shard of verdicts for complete."""
         if not shard.left:
-            assert self._verifier is not None, "only what is judged has verdicts"
+            assert self._verifier is not None, "only judged samples have verdicts"
             self._run.write_verdicts(self._verifier, pl.concat(shard.frames), shard=shard.name)
 
 

@@ -87,7 +87,7 @@ def test_what_cannot_be_drawn_is_refused_without_a_traceback(tmp_path: Path, wor
     refused(offleash(*words, "-k", "8", "--verifier", "maths", "--until", "2", *run), "Did you mean 'math'")
     refused(offleash(*words[:2], "script:x", "-k", "8", *run), "Did you mean 'scripted:'")
     refused(offleash(*words[:2], f"scripted:{tmp_path / 'no.json'}", "-k", "8", *run), "cannot be read")
-    refused(offleash("fsck", tmp_path / "none"), "no run folder")
+    refused(offleash("fsck", tmp_path / "none"), "not a run folder")
     assert not (tmp_path / "run" / "run.json").exists()
 
 
@@ -119,7 +119,7 @@ def test_a_model_and_a_decoding_are_made_of_the_words_of_the_command_line() -> N
 def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "base.json").write_text('{"problems": {"*": {"one two three": 0.5, "four": 0.5}}}')
     cut = offleash(*words, "-k", "40", "-o", tmp_path / "cut", "--max-tokens", "1")
-    assert "of 280 samples were cut at --max-tokens: raise it" in cut.out
+    assert "of 280 samples were truncated at --max-tokens. Raise it" in cut.out
     whole = offleash(*words, "-k", "40", "-o", tmp_path / "whole", "--max-tokens", "3")
     assert "--max-tokens" not in whole.out
     problems_file(tmp_path / "problems.jsonl", 1)
@@ -129,7 +129,10 @@ def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) ->
 
 
 def test_a_folder_that_is_no_run_is_named_for_what_it_is(tmp_path: Path, words: list[str]) -> None:
-    refused(offleash(*words, "-k", "5", "-o", tmp_path / "problems.jsonl"), "problems.jsonl exists and is a file")
+    refused(
+        offleash(*words, "-k", "5", "-o", tmp_path / "problems.jsonl"),
+        "problems.jsonl is a file, but a run is a folder",
+    )
     folder = certificate(tmp_path / "certificate", {"p0": [((1,), "correct", 0.5)]}, {"p0": 0.1})
     refused(offleash(*words, "-k", "5", "-o", folder), "is a certificate", "choose another folder with -o")
     refused(offleash("fsck", folder), "is a certificate")

@@ -78,8 +78,8 @@ def test_what_can_be_checked_is_checked_before_anything_is_drawn(
         (f"hf:{empty}", "holds no model"),
         (f"hf:{tmp_path / 'nowhere'}", "no folder"),
         (f"vllm:{empty}", "holds no model"),
-        (f"vllm:org/name+{empty}", "holds no adapter_config.json"),
-        (f"hf:org/name+{tmp_path / 'nowhere'}", "is no folder"),
+        (f"vllm:org/name+{empty}", "has no adapter_config.json"),
+        (f"hf:org/name+{tmp_path / 'nowhere'}", "is not a folder"),
     ):
         refused(offleash(*words[:3], model, *words[4:], *more), said)
     refused(offleash(*words, *more, "--set", "daley=1"), "Did you mean 'delay'")
@@ -121,7 +121,7 @@ def test_problems_that_cannot_be_drawn_are_left_out_of_the_comparison(tmp_path: 
         assert found.code == 1, found.err
         assert sum(found.json["support"][cell] for cell in "PESO") == pytest.approx(2)
         assert "the model reads 64" in found.err
-        assert "needs fewer --max-tokens or another model" in found.err
+        assert "lower --max-tokens or use another model" in found.err
 
 
 def test_a_study_of_real_models_runs_from_end_to_end(tmp_path: Path) -> None:

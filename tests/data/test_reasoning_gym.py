@@ -56,7 +56,7 @@ def test_numbers_that_are_no_floats_stay_exact() -> None:
 
 
 def test_what_json_cannot_carry_is_refused() -> None:
-    with pytest.raises(OffleashError, match="object cannot be kept"):
+    with pytest.raises(OffleashError, match="object cannot be stored"):
         encoded(object())
     with pytest.raises(OffleashError, match="kind 'code'"):
         decoded({"!": "code", "of": "print()"})

@@ -201,12 +201,12 @@ def test_every_shard_of_samples_is_sealed_and_no_name_is_used_twice(tmp_path: Pa
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        ("budget.k", "x", r"run\.json: budget\.k is 'x' and should be a whole number or null; restore it"),
-        ("budget.until", 1.5, r"budget\.until is 1\.5"),
-        ("budget", [1], r"budget is \[1\]"),
-        ("draw.decoding.temperature", "hot", r"draw\.decoding\.temperature is 'hot' and should be a number"),
-        ("draw.seed", None, r"draw\.seed is None"),
-        ("draw.chunks.first", True, r"draw\.chunks\.first is True"),
+        ("budget.k", "x", r"run\.json: budget\.k should be an integer or null; found 'x'\. Restore it"),
+        ("budget.until", 1.5, r"budget\.until should be an integer or null; found 1\.5"),
+        ("budget", [1], r"budget should be an object; found \[1\]"),
+        ("draw.decoding.temperature", "hot", r"draw\.decoding\.temperature should be a number; found 'hot'"),
+        ("draw.seed", None, r"draw\.seed should be an integer; found None"),
+        ("draw.chunks.first", True, r"draw\.chunks\.first should be a number; found True"),
     ],
 )
 def test_a_wrong_value_in_the_run_file_is_named_with_its_place(

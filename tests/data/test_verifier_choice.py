@@ -47,7 +47,7 @@ def test_a_folder_of_exactly_that_name_wins(tmp_path: Path) -> None:
 
 def test_two_verifiers_must_be_chosen_from_in_any_version(tmp_path: Path) -> None:
     path = judged(tmp_path / "run", "math@1", "math@2", "string@1")
-    with pytest.raises(OffleashError, match=r"math@1, math@2, string@1; choose one with --verdicts"):
+    with pytest.raises(OffleashError, match=r"math@1, math@2, string@1\. Choose one with --verdicts"):
         open_run(path)
     assert open_run(path, verifier="math").verifier == "math@2"
 

@@ -139,7 +139,7 @@ def test_one_request_a_problem_without_probabilities_is_let_pass_and_doubted() -
     assert watch.doubt is not None
     assert "30 requests" in watch.doubt
     assert "without log-probabilities" in watch.doubt
-    assert "if a server answered, try --set n=1" in watch.doubt
+    assert "if you draw from a server, try --set n=1" in watch.doubt
     fine = Duplicates(SamplingParams(), "endpoint:here")
     requests_until_stopped(MODE, 64, False, problems=30, rounds=1, watch=fine)
     assert fine.doubt is None
@@ -177,7 +177,7 @@ def test_the_message_says_what_was_found_what_it_means_and_what_to_do() -> None:
     assert requests_until_stopped(tails, 16, True, problems=9, rounds=1, watch=watch) is not None
     with pytest.raises(OffleashError, match="16 of the 16 samples of one request") as told:
         watch.add(request(9, 0, 16), samples(tails(np.random.default_rng(0), 16)))
-    for part in ("endpoint:here", "chance below 1e-", "--set n=1", "the log-probabilities are not those"):
+    for part in ("endpoint:here", "is below 1e-", "--set n=1", "log-probabilities are not those"):
         assert part in str(told.value)
     rng = np.random.default_rng(0)
     for fault, what in ((copies, "32 of the 32 samples"), (reused, "32 of 32 samples")):

@@ -100,7 +100,7 @@ def test_a_line_that_a_kill_cut_off_does_not_spoil_the_next(run: Path, original:
 def test_a_copied_shard_is_found(run: Path) -> None:
     shutil.copy(shard(run), shard(run, 77))
     found = fsck(run)
-    assert "is in 000001.parquet and in 000077.parquet, and samples of" in wrong(found)
+    assert "is in both 000001.parquet and 000077.parquet, as are samples of" in wrong(found)
     assert sum("is in 000001" in finding.what for finding in found.findings) == 1
 
 
@@ -127,7 +127,7 @@ def test_a_run_that_is_not_finished_is_told_and_is_no_fault(tmp_path: Path) -> N
     found = fsck(tmp_path / "run")
     assert found.good
     (finding,) = found.findings
-    assert finding.what == f"not finished: {140 - found.samples} of the 140 samples of its budget are missing"
+    assert finding.what == f"not finished: {140 - found.samples} of the 140 budgeted samples are missing"
 
 
 def test_a_deleted_shard_leaves_gaps_and_verdicts_without_samples(run: Path, original: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_seed_that_is_not_the_runs_is_found(run: Path) -> None:
         seed=pl.when(pl.int_range(pl.len()) == 3).then(pl.lit(5, pl.UInt64)).otherwise("seed")
     )
     frame.write_parquet(shard(run))
-    assert "another seed than its own" in wrong(fsck(run))
+    assert "a seed that this run did not give it" in wrong(fsck(run))
 
 
 def test_facts_and_problems_that_do_not_fit_are_found(run: Path) -> None:
@@ -163,7 +163,7 @@ def test_samples_of_a_strange_problem_and_wrong_columns_are_found(run: Path) -> 
     (run / "samples" / CHECKSUMS).unlink()
     frame = pl.read_parquet(shard(run))
     frame.with_columns(problem=pl.lit("stranger") + pl.col("problem")).write_parquet(shard(run))
-    assert "which is no problem of the run" in wrong(fsck(run))
+    assert "which is not a problem of this run" in wrong(fsck(run))
     frame.with_columns(index=pl.lit(None, pl.UInt32)).write_parquet(shard(run))
     assert "without a problem or an index" in wrong(fsck(run))
     frame.drop("text").write_parquet(shard(run))
@@ -178,14 +178,14 @@ def test_verdicts_that_are_damaged_or_there_twice_are_found(run: Path) -> None:
     assert "offleash verify" in wrong(fsck(run))
     verdicts.write_bytes(content)
     (verifier / "000099.parquet").write_bytes(content)
-    assert "are there twice" in wrong(fsck(run))
+    assert "has two verdicts on sample" in wrong(fsck(run))
 
 
 def test_leftovers_of_a_kill_are_told_and_are_no_fault(run: Path) -> None:
     (run / "samples" / "000009.parquet.writing").write_bytes(b"PAR1")
     found = fsck(run)
     assert found.good
-    assert "the next writer removes it" in found.findings[0].what
+    assert "the next write removes it" in found.findings[0].what
 
 
 def test_an_imported_run_can_be_checked_too(tmp_path: Path) -> None:
@@ -193,5 +193,5 @@ def test_an_imported_run_can_be_checked_too(tmp_path: Path) -> None:
     assert fsck(folder).good
     (folder / "samples" / "000000.parquet").write_bytes(b"")
     assert "import the logs again" in wrong(fsck(folder))
-    with pytest.raises(OffleashError, match="no run folder"):
+    with pytest.raises(OffleashError, match="not a run folder"):
         fsck(tmp_path)

@@ -275,7 +275,7 @@ def test_means_are_over_traces_then_problems_and_pooled_over_tokens() -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda folder: (folder / "about.json").unlink(), "nothing says which model"),
+        (lambda folder: (folder / "about.json").unlink(), "unknown which model"),
         (lambda folder: (folder / "about.json").write_text("{"), "about.json is damaged"),
         (lambda folder: (folder / "000000.parquet").write_bytes(b"PAR1"), "000000.parquet is damaged"),
     ],
