@@ -112,7 +112,7 @@ def _parquet_head(path: Path) -> Head:
     with damage(path):
         first = pl.scan_parquet(path, glob=False).head(1).collect()
     if first.is_empty():
-        raise OffleashError(f"{path} has the columns {', '.join(first.columns)} and no rows.")
+        raise OffleashError(f"{path} has the columns {', '.join(first.columns)} but no rows.")
     return Head(path, Container.PARQUET, tuple(first.columns), first.row(0, named=True))
 
 
@@ -144,8 +144,8 @@ def _object_head(path: Path, line: str, kind: FileKind) -> Head:
 
 def _csv_head(path: Path, line: str, kind: FileKind, repairs: Repairs | None) -> Head:
     if "\x00" in line or "\ufffd" in line or not any(mark in line for mark in SEPARATORS):
-        containers = "JSON, JSONL, CSV, Parquet nor zip" if kind.archives else "JSON, JSONL, CSV nor Parquet"
-        raise OffleashError(f"{path} is neither {containers}: it begins with {shown(line[:40])}. Is it {kind.what}?")
+        containers = "JSON, JSONL, CSV, Parquet or zip" if kind.archives else "JSON, JSONL, CSV or Parquet"
+        raise OffleashError(f"{path} is not {containers}: it begins with {shown(line[:40])}. Is it {kind.what}?")
     records = csv_records(path, kind, repairs)
     _, header = next(records)
     repeated = {name for name in header if header.count(name) > 1}
@@ -153,7 +153,7 @@ def _csv_head(path: Path, line: str, kind: FileKind, repairs: Repairs | None) ->
         raise OffleashError(f"{path}: the header has the column {min(repeated)!r} more than once. Rename one of them.")
     first = next(records, None)
     if first is None:
-        raise OffleashError(f"{path} has the columns {', '.join(header)} and no rows.")
+        raise OffleashError(f"{path} has the columns {', '.join(header)} but no rows.")
     return Head(path, Container.CSV, tuple(header), dict(zip(header, first[1], strict=True)))
 
 

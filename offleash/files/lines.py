@@ -71,10 +71,10 @@ class Repairs:
         """Every repair; the lines with bad bytes, which may be thousands, are one note."""
         if not self.replaced:
             return self.notes
-        where = f"{path.name}: {self.replaced} lines, the first is line {self.first_replaced}"
+        where = f"{path.name}: {self.replaced} lines (first: line {self.first_replaced})"
         return [
             *self.notes,
-            Note(f"{where}, are not valid UTF-8; the bad bytes were replaced by U+FFFD.", self.replaced),
+            Note(f"{where} are not valid UTF-8; the bad bytes were replaced by U+FFFD.", self.replaced),
         ]
 
 
@@ -114,7 +114,7 @@ def jsonl_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
         text = f"{path.name}: the last line, row {last}, is cut off or not JSON and was left out."
         repairs.notes.append(Note(text, 1, left_out=True))
     if empty and repairs is None:
-        raise OffleashError(f"{path} is empty. {kind.empty or f'It should hold one row {kind.example} per line.'}")
+        raise OffleashError(f"{path} is empty. {kind.empty or f'It should hold one {kind.example} per line.'}")
 
 
 def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
@@ -241,13 +241,13 @@ def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None
 def reading(path: Path, kind: FileKind = LOG) -> Iterator[None]:
     """Errors of the file system, of compression and of UTF-16, as ones a user can act on."""
     if "\x00" in str(path):  # a ValueError of open()
-        raise OffleashError(f"{str(path)!r} is not the name of a file. {kind.missing}")
+        raise OffleashError(f"{str(path)!r} is not a valid file name. {kind.missing}")
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise OffleashError(f"{path}: the gzip file is cut off or damaged ({error}). Copy it again.") from None
     except UnicodeDecodeError as error:
-        raise OffleashError(f"{path} starts as UTF-16 and is not ({error.reason}). Save it as UTF-8.") from None
+        raise OffleashError(f"{path} starts like UTF-16 but is not ({error.reason}). Save it as UTF-8.") from None
     except (FileNotFoundError, NotADirectoryError):
         raise OffleashError(f"There is no file {path}. {kind.missing}") from None
     except IsADirectoryError:

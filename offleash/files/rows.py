@@ -52,8 +52,8 @@ class Row:
         if name not in self.values:
             keys = ", ".join(map(str, self.values))[:100] or "nothing"
             raise OffleashError(
-                f"{self.where}: there is no {name!r}; found {keys}. A row is {example}; "
-                f"other names: --map {role}=COLUMN."
+                f"{self.where} has no {name!r}; found {keys}. A row should be {example}; "
+                f"to read another column, use --map {role}=COLUMN."
             )
         return self.values[name]
 
@@ -70,7 +70,7 @@ class Row:
         value = self.values.get(name)
         number = whole_of(value)
         if number is None and text_of(value) is not None:
-            self.wrong(f"{name!r} is {shown(value)}, not a whole number")
+            self.wrong(f"{name!r} is {shown(value)}, not an integer")
         return number
 
     def number_of(self, name: str) -> float | None:
@@ -102,7 +102,7 @@ class Row:
         name = self.text(*names)
         if name is None and question is None:
             keys = " nor ".join([*(repr(name) for name in names), "a question"])
-            self.wrong(f"it has neither {keys} to know the problem by")
+            self.wrong(f"it has neither {keys} to identify the problem by")
         return name if name is not None else question_hash(question or "")
 
     def same_length(self, lists: Mapping[str, Sized | None]) -> None:

@@ -114,7 +114,7 @@ def _cut(path: Path, columns: tuple[str, ...], block: str, separator: str, befor
 
 def _uneven(path: Path, number: int, fields: int, width: int) -> OffleashError:
     return OffleashError(
-        f"{path}: row {number} has {fields} fields and the header {width}. Quote fields that hold a separator."
+        f"{path}: row {number} has {fields} fields, but the header has {width}. Quote fields that contain a separator."
     )
 
 

@@ -36,7 +36,7 @@ def parse_argument(text: str) -> Argument:
     name, path_text = _split_name(text)
     if name and name != printable_name(name):
         raise OffleashError(
-            f"The name {name!r} of {path_text!r} has line ends or control characters. Give a name on one line."
+            f"The name {name!r} of {path_text!r} has line breaks or control characters. Give a name on one line."
         )
     path = Path(path_text).expanduser()
     # A run folder before a folder: it holds Parquet files that would be read as logs otherwise.
@@ -47,7 +47,7 @@ def parse_argument(text: str) -> Argument:
     if path.is_file():
         return Argument(name or _stem(path), (path,), given=bool(name))
     if path.exists():
-        raise OffleashError(f"{path_text!r} is a pipe or a device, and a log is read twice. Save it to a file first.")
+        raise OffleashError(f"{path_text!r} is a pipe or a device, but a log is read twice. Save it to a file first.")
     matches = sorted((Path(match) for match in glob.glob(os.fspath(path), recursive=True)), key=_natural)  # noqa: PTH207
     if not matches:
         raise OffleashError(f"{path_text!r} is not a file, folder or run folder, and no file matches it.{_near(path)}")

@@ -53,13 +53,13 @@ def import_logs(
     options = options or LoadOptions(Options(texts=True))
     named = parse_argument(argument)
     if any(is_run(path) for path in named.paths):
-        raise OffleashError(f"{argument} is a run folder already. Give the logs of another tool.")
+        raise OffleashError(f"{argument} is already a run folder. Give the logs of another tool.")
     if options.options.split_by is not None:
         raise OffleashError("import writes one run. Leave out --split-by, or split the file first.")
     parts, logs = read_parts(named, options, progress)
     if logs[0].counts:
         raise OffleashError(
-            f"{argument} holds counts, not samples: there is nothing to import. Give it to `offleash compare` as it is."
+            f"{argument} holds counts, not samples: there is nothing to import. Pass it directly to `offleash compare`."
         )
     problems, rows, notes = gather(parts, named.name)
     # Which entry of which file has which index: the second reading gives the same entries in the same order.

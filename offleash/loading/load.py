@@ -28,8 +28,8 @@ from offleash.progress import Progress, silent
 TRAINING = {"trl", "verl"}  # formats written by a trainer, one file per step
 # How to get verdicts for a log that has none, after the format's own hint.
 UNJUDGED = (
-    "`compare` judges them with --verifier NAME (for example --verifier math); for other verbs, offleash import LOGS "
-    "-o RUN, then offleash verify RUN. A column of verdicts is named with --map verdict=COLUMN."
+    "`compare` judges them with --verifier NAME (for example --verifier math); for other commands, run offleash import "
+    "LOGS -o RUN, then offleash verify RUN. If a column holds verdicts, name it with --map verdict=COLUMN."
 )
 SHORT = 4096  # bytes: below, files of verdicts without texts can be equal by chance
 
@@ -70,7 +70,7 @@ def load_options(
     )
     if typed and inputs and not logs_among:
         raise OffleashError(
-            f"{typed} is for logs, and these are run folders, which have their own columns. Leave it out, or name logs."
+            f"{typed} is for logs, but these are run folders, which have their own columns. Leave it out, or give logs."
         )
     return options
 
@@ -85,11 +85,12 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
         progress: Called with a line per frame read.
     """
     if not inputs:
-        raise OffleashError("Name at least one run: a run folder, a log file, a folder of logs or a quoted glob.")
+        raise OffleashError("Give at least one run: a run folder, a log file, a folder of logs or a quoted glob.")
     for run_input in inputs:
         if not isinstance(run_input, str | Path | Run | pl.DataFrame):
             raise OffleashError(
-                f"A run is a path, a loaded run or a polars frame, not a {type(run_input).__name__}: {run_input!r:.60}."
+                f"A run must be a path, a loaded run or a polars frame; found a {type(run_input).__name__}: "
+                f"{run_input!r:.60}."
             )
     options = options or LoadOptions()
     parsed = iter(
@@ -161,11 +162,11 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
         logs[0].notes.append(twice)
     if not parts:
         shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
-        raise OffleashError(f"No log of a known format for {argument.name!r}: found {shown}. See `offleash formats`.")
+        raise OffleashError(f"No log of a known format in {argument.name!r}; found {shown}. See `offleash formats`.")
     if skipped:
         logs[0].notes.append(Note(f"files that are not logs were skipped: {', '.join(skipped[:5])}", len(skipped)))
     if len({log.counts for log in logs}) > 1:
-        raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples. Name them as two runs.")
+        raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples. Give them as two runs.")
     return parts, logs
 
 
@@ -301,8 +302,8 @@ def _twice(paths: Sequence[Path]) -> Note | None:
         if other is path or path.read_bytes() != other.read_bytes():
             continue
         if key[0] < SHORT:
-            return Note(f"{path.name} and {other.name} have the same content: leave one out unless that is by chance")
+            return Note(f"{path.name} and {other.name} have the same content: leave one out unless it is a coincidence")
         raise OffleashError(
-            f"{path} and {other} have the same content, so its samples would be counted twice. Leave one out."
+            f"{path} and {other} have the same content, so their samples would be counted twice. Leave one out."
         )
     return None

@@ -60,7 +60,9 @@ def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataF
     # From here on a problem has one id in all files.
     shared = everything.group_by("problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
     if shared:
-        notes.append(Note(f"{shared} problems are in several of the {len(parts)} files: their samples add up (seeds)"))
+        notes.append(
+            Note(f"{shared} problems are in several of the {len(parts)} files: their samples are pooled (seeds)")
+        )
     if "sample" in everything.columns:
         everything, repeat_notes = _without_repeats(everything, parts)
         notes += repeat_notes
@@ -106,7 +108,7 @@ def _ordered_by_row(part: FilePart, notes: list[Note]) -> FilePart:
     if part.rows.height == part.rows["problem"].n_unique():
         return part  # one sample per problem: the same number in each is right
     number = part.rows["sample"][0]
-    notes.append(Note(f"{part.path.name}: every row has sample number {number}; the rows are numbered instead"))
+    notes.append(Note(f"{part.path.name}: every row has sample number {number}; rows are numbered in order instead"))
     return FilePart(part.path, part.problems, part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
 
 
@@ -121,7 +123,7 @@ def _identify_by_text(part: FilePart, notes: list[Note]) -> FilePart:
     label = part.problems.select("problem", "hash").join(first, on="hash").select("problem", "label")
     rows = part.rows.join(label, on="problem", maintain_order="left").drop("problem").rename({"label": "problem"})
     kept = part.problems.unique("hash", keep="first", maintain_order=True)
-    repeats = f"every row has its own id while {texts.n_unique()} texts repeat"
+    repeats = f"every row has its own id, but only {texts.n_unique()} texts are distinct"
     text = f"{part.path.name}: {repeats}; problems are matched by text"
     notes.append(Note(text, part.rows.height))
     return FilePart(part.path, kept, rows.select(part.rows.columns))
@@ -168,8 +170,8 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.
         lines = clash.filter(same)["row"].to_list()
         raise OffleashError(
             f"{parts[first['part']].path}: sample {first['sample']} of problem {first['problem']!r} is in rows "
-            f"{', '.join(map(str, lines[:5]))} with different contents. If that column is not the number of the "
-            "sample, use --map sample= to number the rows in their order."
+            f"{', '.join(map(str, lines[:5]))} with different contents. If that column is not the sample "
+            "number, use --map sample= to number the rows in order."
         )
     kept = rows.filter(~numbered | pl.struct(key).is_first_distinct())
     extra = repeated.filter(~pl.struct(key).is_first_distinct()).group_by("part").len().sort("part").rows()
@@ -182,7 +184,7 @@ def _check_ids(problems: pl.DataFrame, parts: Sequence[FilePart]) -> None:
     lost = problems.filter(pl.col("problem").str.contains("\ufffd", literal=True))
     if lost.height:
         raise OffleashError(
-            f"{parts[0].path}: the id {lost['problem'][0]!r} holds bytes that are not UTF-8; different problems would "
+            f"{parts[0].path}: the id {lost['problem'][0]!r} has bytes that are not UTF-8, so different problems would "
             "look the same. Save the file as UTF-8."
         )
 

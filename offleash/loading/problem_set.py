@@ -71,7 +71,7 @@ def _read(
     path = Path(name)
     if source is not None and path.exists():
         raise OffleashError(
-            f"--from gives a local copy of a benchmark, and {name} is a file already. Leave out --from."
+            f"--from names a local copy of a benchmark, but {name} is already a file. Leave out --from."
         )
     if source is not None or (isinstance(name, str) and not _is_path(name)):
         raise _nowhere(str(name))
@@ -82,7 +82,7 @@ def _counted(read: ProblemSet, benchmark: Benchmark) -> ProblemSet:
     """The problems of a local copy, with a note where their number is not the benchmark's."""
     if benchmark.paper is None or benchmark.share is not None or read.frame.height == benchmark.paper:
         return read
-    sizes = f"{benchmark.name} has {benchmark.paper} problems in the paper, this copy {read.frame.height}"
+    sizes = f"{benchmark.name} has {benchmark.paper} problems in the paper and {read.frame.height} in this copy"
     return replace(read, notes=(*read.notes, Note(f"{sizes}: is it the right file?")))
 
 
@@ -103,9 +103,9 @@ def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
     from offleash.problems.reasoning_gym import generate
 
     if size is not None and size < 1:
-        raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
+        raise OffleashError(f"--size must be 1 or more; found --size {size}.")
     if seed < 0:
-        raise OffleashError(f"A seed is 0 or more; found --problem-seed {seed}.")
+        raise OffleashError(f"--problem-seed must be 0 or more; found --problem-seed {seed}.")
     kind, _, rest = name.partition(":")
     if kind == countdown.NAME:
         return countdown.generate(rest or "test", size or countdown.USUAL, seed)
@@ -141,12 +141,12 @@ STREAM = 0x0FF1  # keeps this generator apart from other uses of the same seed
 def sampled(frame: pl.DataFrame, size: int, seed: int, name: str) -> pl.DataFrame:
     """`size` problems drawn at random without replacement, in the order of the set."""
     if size < 1:
-        raise OffleashError(f"A sample holds at least one problem; found --size {size}.")
+        raise OffleashError(f"--size must be 1 or more; found --size {size}.")
     if seed < 0:
-        raise OffleashError(f"A seed is 0 or more; found --problem-seed {seed}.")
+        raise OffleashError(f"--problem-seed must be 0 or more; found --problem-seed {seed}.")
     if size > frame.height:
         raise OffleashError(
-            f"{name} has {frame.height} problems, fewer than --size {size}. Ask for at most {frame.height}."
+            f"{name} has {frame.height} problems, fewer than --size {size}. Use --size {frame.height} or less."
         )
     places = np.random.default_rng([seed, STREAM]).choice(frame.height, size=size, replace=False)
     return frame[np.sort(places)]

@@ -69,7 +69,7 @@ def _frames(log: Log, head: Head, options: Options, chosen: dict[str, str]) -> I
         yield _frame(columns, log)
     log.notes += repairs.all_notes(head.path)
     if not seen:
-        raise OffleashError(f"{head.path} was read as counts and holds no problem.")
+        raise OffleashError(f"{head.path} was read as counts, but has no problems.")
 
 
 def _frame(columns: dict[str, list[object]], log: Log) -> pl.DataFrame:
@@ -92,11 +92,11 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place
     problem = row.problem(chosen["problem"], question=text("question"))
     place = (split, text("benchmark"), problem)
     if place in seen:
-        row.wrong(f"problem {problem!r} was already counted in row {seen[place]}; add the two rows up or rename one")
+        row.wrong(f"problem {problem!r} was already counted in row {seen[place]}; add up the two rows or rename one")
     seen[place] = row.number
     n, c = _count(row, chosen["n"]), _count(row, chosen["c"])
     if c > n:
-        row.wrong(f"{c} correct ({chosen['c']}) of {n} samples ({chosen['n']})")
+        row.wrong(f"it has {c} correct ({chosen['c']}) but only {n} samples ({chosen['n']})")
     return {
         "problem": problem,
         "question": text("question"),
@@ -114,7 +114,7 @@ def _count(row: Row, name: str) -> int:
     value = row.values.get(name)
     count = whole_of(value)
     if count is None or count < 0:
-        row.wrong(f"{name!r} is {shown(value)}; a count is a whole number from 0")
+        row.wrong(f"{name!r} is {shown(value)}; a count must be an integer, 0 or more")
     return count
 
 

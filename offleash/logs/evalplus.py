@@ -25,8 +25,8 @@ KEYS = {"task_id", "solution"}
 KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}  # a table with more is read by its column names
 TESTS = ("base", "plus")
 HINT = (
-    "These are samples before their evaluation: run evalplus.evaluate and read its eval_results.json; or import them "
-    "and run `offleash verify RUN --problems humaneval`, which knows the base tests."
+    "These samples have not been evaluated: run evalplus.evaluate and read its eval_results.json; or import them "
+    "and run `offleash verify RUN --problems humaneval`, which has the base tests."
 )
 
 
@@ -60,7 +60,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     log = Log("evalplus", f"EvalPlus {tests} tests", iter(()))
     log.frames = converted(log, rows, path, options, convert)
     if plus:
-        log.notes.append(Note(f"{path.name}: the verdict is that of the {tests} tests (--filter base or plus)."))
+        log.notes.append(Note(f"{path.name}: verdicts are those of the {tests} tests (--filter base or plus)."))
     return log
 
 

@@ -75,7 +75,7 @@ def converted(
         yield frame_of(chunk, options, log.notes)
     log.notes += [*judge.notes(), *closing()]
     if not total:
-        raise OffleashError(f"{path} was read as {log.format} and holds no sample.")
+        raise OffleashError(f"{path} was read as {log.format}, but has no samples.")
 
 
 def frame_of(chunk: list[Entry], options: Options, notes: list[Note]) -> pl.DataFrame:
@@ -97,7 +97,7 @@ def replace_surrogates(columns: dict[str, list[object]], notes: list[Note]) -> N
         for position, value in enumerate(values):
             if isinstance(value, str) and (valid := _valid(value)) != value:
                 values[position], touched = valid, touched + 1
-    notes.append(Note(f"{touched} texts hold half of a surrogate pair; it was replaced by U+FFFD.", touched))
+    notes.append(Note(f"{touched} texts contain half of a surrogate pair, which was replaced by U+FFFD.", touched))
 
 
 def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> None:
@@ -106,7 +106,7 @@ def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> N
     if unused:
         raise OffleashError(
             f"--map {unused[0]}={options.columns[unused[0]]} is not used: the file is read as {format_name}, which "
-            f"knows its own columns. Read it with --log-format generic to name the columns by hand."
+            f"knows its own columns. Read it with --log-format generic to name the columns yourself."
         )
 
 

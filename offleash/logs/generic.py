@@ -54,7 +54,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 def _check(head: Head, chosen: Mapping[str, str]) -> None:
     if "problem" not in chosen and "question" not in chosen:
         raise OffleashError(
-            f"{head.path}: no column names the problem. Columns: {', '.join(head.columns[:40])}. "
+            f"{head.path}: no column identifies the problem. Columns: {', '.join(head.columns[:40])}. "
             "Give it with --map problem=COLUMN (an id) or --map question=COLUMN (its text)."
         )
     if "text" not in chosen and "verdict" not in chosen:
@@ -83,7 +83,7 @@ def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str
             yield frame_of(converted_rows, options, log.notes)
     log.notes += [*judge.notes(), *repairs.all_notes(head.path)]
     if not total:
-        raise OffleashError(f"{head.path} was read as generic and holds no sample.")
+        raise OffleashError(f"{head.path} was read as generic, but has no samples.")
 
 
 def _plain(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.DataFrame | None:
@@ -190,7 +190,7 @@ def parquet_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, 
         yield frame
     log.notes += judge.notes()
     if not total:
-        raise OffleashError(f"{head.path} was read as {log.format} and holds no sample.")
+        raise OffleashError(f"{head.path} was read as {log.format}, but has no samples.")
 
 
 def renamed(raw: pl.DataFrame, options: Options, chosen: Mapping[str, str]) -> pl.DataFrame:
@@ -287,7 +287,7 @@ def _numbers(values: pl.Series, rows: pl.Series, kind: pl.DataType, head: Head) 
         value, row = plain_values.filter(bad)[0], rows.filter(bad)[0]
         raise OffleashError(
             f"{head.path}: row {row}: {values.name!r} is {shown(value)}, not a number. "
-            "Correct it, or --map another column."
+            "Correct it, or choose another column with --map."
         )
     return read
 
@@ -302,7 +302,7 @@ def _problems(raw: pl.DataFrame, columns: Mapping[str, pl.Series], rows: pl.Seri
         hashed = questions.replace_strict(seen, hashes, default=None, return_dtype=pl.String)
         problems = problems.cast(pl.String).fill_null(hashed)
     if problems.null_count():
-        _missing(head, rows, problems, "neither an id nor a question to know the problem by")
+        _missing(head, rows, problems, "neither an id nor a question to identify the problem by")
     return problems
 
 

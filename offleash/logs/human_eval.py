@@ -16,7 +16,7 @@ from offleash.logs.own_verdicts import VerdictReader
 KEYS = {"task_id", "completion"}
 KNOWN = KEYS | {"result", "passed", "completion_id"}
 HINT = (
-    "These are samples before their evaluation: import them and run `offleash verify RUN --problems humaneval`, or run "
+    "These samples have not been evaluated: import them and run `offleash verify RUN --problems humaneval`, or run "
     "evaluate_functional_correctness and read its _results.jsonl."
 )
 

@@ -58,7 +58,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     )
     if header.get("status") != "success":
         state = text_of(header.get("status")) or "not finished"
-        log.notes.append(Note(f"{path.name}: the run is marked {state!r}; samples may be missing."))
+        log.notes.append(Note(f"{path.name}: the run has status {state!r}; samples may be missing."))
     return log
 
 
@@ -92,10 +92,12 @@ class _Scorers:
         if len(self.names) > 1:
             others = ", ".join(name for name in self.names if name != self.wanted)
             notes.append(
-                Note(f"{self.path.name}: the verdict is that of {self.wanted}; also there: {others} (--filter NAME).")
+                Note(
+                    f"{self.path.name}: verdicts are those of {self.wanted}; also available: {others} (--filter NAME)."
+                )
             )
         if self.broken:
-            what = f"{self.broken} samples ended in an error of the run (first: {self.first_broken}) and were left out."
+            what = f"{self.broken} samples ended in an error (first: {self.first_broken}) and were left out."
             notes.append(Note(f"{self.path.name}: {what}", self.broken, left_out=True))
         return notes
 

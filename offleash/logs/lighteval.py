@@ -22,7 +22,7 @@ from offleash.logs.own_verdicts import VerdictReader
 NEW = {"doc", "model_response", "metric"}
 OLD = {"full_prompt", "example", "predictions", "metrics"}
 HINT = (
-    "lighteval scores a document, not each of its samples: judge them with --verifier math; "
+    "lighteval scores each document, not each of its samples: judge them with --verifier math; "
     "or run it with one sample under several seeds and merge the "
     "files, as in `offleash compare 'base/**/details_*.parquet' 'rl/**/details_*.parquet'`."
 )
@@ -51,7 +51,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
         log.verifier, log.unverified_hint = None, HINT
     elif len(names) > 1:
         others = ", ".join(name for name in names if name != metric)
-        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also there: {others} (--filter NAME)."))
+        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also available: {others} (--filter NAME)."))
     return log
 
 

@@ -16,7 +16,7 @@ from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"question_id", "output_list", "code_list"}
 HINT = (
-    "This is the output before its evaluation: import it and run `offleash verify RUN --problems livecodebench_v6`, or "
+    "This output has not been evaluated: import it and run `offleash verify RUN --problems livecodebench_v6`, or "
     "run lcb_runner with --evaluate and read its _eval_all.json."
 )
 

@@ -39,7 +39,7 @@ OTHER = KEYS | {
 # A prompt in `arguments` holds the chat template of one model; the document's own text is the same for two models.
 QUESTIONS = ("question", "problem", "query", "prompt", "input", "problem_statement", "instruction", "text", "ctx")
 HINT = (
-    "lm-eval scores a document, not each of its repeats: judge them with --verifier math; "
+    "lm-eval scores each document, not each of its repeats: judge them with --verifier math; "
     "or run it with `repeats: 1` under several --seed and merge the "
     "files, as in `offleash compare 'base/samples_TASK_*.jsonl' 'rl/samples_TASK_*.jsonl'`."
 )
@@ -66,7 +66,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     log = row_log("lm_eval", head, options, convert, "lm-eval", maps=("verdict",), closing=filters.notes)
     if len(names) > 1:
         others = ", ".join(names[1:])
-        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also there: {others} (--map verdict=NAME)."))
+        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also available: {others} (--map verdict=NAME)."))
     decoding = _decoding(head.first)
     log.facts |= {"decoding": decoding} if decoding else {}
     if metric is None or len(_texts(head.first)) > 1:
@@ -97,7 +97,8 @@ class _Filters:
         if not others:
             return []
         text = (
-            f"{self.path.name}: read by the filter {wanted!r}; the same samples are also there by {', '.join(others)}"
+            f"{self.path.name}: read with filter {wanted!r}; the same samples are also available with "
+            f"{', '.join(others)}"
         )
         return [Note(f"{text} (--filter NAME).", sum(self.seen[name] for name in others))]
 

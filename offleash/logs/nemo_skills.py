@@ -25,7 +25,7 @@ KEYS = {"generation", "expected_answer"}
 # In order of preference: exact rules before a judge model.
 MARKS = ("symbolic_correct", "is_correct", "judgement")
 JUDGEMENT = re.compile(r"judgement:\W*(yes|no)", re.IGNORECASE)
-HINT = "These are samples before their evaluation: judge them with --verifier math, or run `ns eval` and read that."
+HINT = "These samples have not been evaluated: judge them with --verifier math, or run `ns eval` and read its output."
 
 
 def recognise(head: Head) -> bool:
@@ -51,7 +51,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     log.unverified_hint = "" if mark else HINT
     if len(marks) > 1:
         others = ", ".join(other for other in marks if other != mark)
-        log.notes.append(Note(f"{path.name}: the verdict is {mark}; also there: {others} (--filter NAME)."))
+        log.notes.append(Note(f"{path.name}: the verdict is {mark}; also available: {others} (--filter NAME)."))
     return log
 
 

@@ -102,14 +102,14 @@ class VerdictReader:
         notes = []
         if self.empty:
             text = (
-                f"{self.path.name}: {self.empty} rows hold no sample (first row {self.first_empty}) and were left out."
+                f"{self.path.name}: {self.empty} rows have no sample (first: row {self.first_empty}) and were left out."
             )
             notes.append(Note(text, self.empty, left_out=True))
         if self.shared:
             notes.append(
                 Note(
-                    f"{self.path.name}: {self.shared} samples share one verdict per problem, which says nothing about "
-                    "each; they are kept as unverified.",
+                    f"{self.path.name}: {self.shared} samples share one verdict per problem, which does not say which "
+                    "of them are correct; they are kept as unverified.",
                     self.shared,
                 )
             )
@@ -117,12 +117,12 @@ class VerdictReader:
             notes.append(
                 Note(
                     f"{self.path.name}: {self.partial} scores are above 0 and below the threshold {self.threshold:g}; "
-                    "partial credit counts as wrong. --threshold changes the bar.",
+                    "partial credit counts as wrong. Change the threshold with --threshold.",
                     self.partial,
                 )
             )
         if self.above:
-            text = f"{self.path.name}: {self.above} scores are above 1; correct is {self.threshold:g} or more"
+            text = f"{self.path.name}: {self.above} scores are above 1; {self.threshold:g} or more counts as correct"
             notes.append(Note(f"{text} (--threshold).", self.above))
         if self.missing:
             notes.append(
@@ -137,7 +137,7 @@ class VerdictReader:
     def not_a_mark(self, value: object, row: int) -> OffleashError:
         """The refusal of a value that is not a verdict in any log we know."""
         return OffleashError(
-            f"{self.path}: row {row}: the verdict is {shown(value)}. A verdict is true or false, 0 or 1, a score, or a "
+            f"{self.path}: row {row}: the verdict is {shown(value)}. It must be true or false, 0 or 1, a score, or a "
             f"word such as correct, incorrect, passed, failed. --map verdict=NAME reads it from another column."
         )
 

@@ -18,7 +18,7 @@ from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"idx", "question", "gt", "code", "pred"}
-HINT = "The file has no score: judge its samples with --verifier math, or run evaluate.py of Qwen2.5-Math on it."
+HINT = "The file has no scores: judge its samples with --verifier math, or run Qwen2.5-Math's evaluate.py on it."
 
 
 def recognise(head: Head) -> bool:

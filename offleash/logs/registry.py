@@ -94,7 +94,7 @@ def _unrecognised(head: Head) -> OffleashError:
     shown = ", ".join(head.columns[:20]) + (", ..." if len(head.columns) > 20 else "")
     return OffleashError(
         f"{head.path} is {head.container.value} with the {what} {shown or '(none)'} in row 1; no known format has "
-        f"these. Nearest: {', '.join(_nearest(head))}. Name the columns by hand with --map problem=COLUMN "
+        f"these. Closest: {', '.join(_nearest(head))}. Name the columns with --map problem=COLUMN "
         "--map verdict=COLUMN, force a format with --log-format NAME, or see `offleash formats`."
     )
 

@@ -60,7 +60,7 @@ class _Errors:
         """How many were left out, known only after the last row."""
         if not self.count:
             return []
-        what = f"{self.count} rollouts ended in an error of the run (first row {self.first}) and were left out."
+        what = f"{self.count} rollouts ended in an error (first: row {self.first}) and were left out."
         return [Note(f"{self.path.name}: {what}", self.count, left_out=True)]
 
 
@@ -92,7 +92,7 @@ def _traced(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
     if row.values.get("errors") or trace.get("errors"):
         return errors.leave_out(row)
     if not trace:
-        row.wrong(f"it has {len(traces)} agents; only rollouts of one agent can be read")
+        row.wrong(f"it has {len(traces)} agents; only single-agent rollouts can be read")
     data = fields_of(row.fields("task").get("data"))
     question = chat_text(data.get("prompt"), "user")
     about = Row(row.path, row.number, data)

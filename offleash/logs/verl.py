@@ -40,7 +40,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
     log = row_log("verl", head, options, convert, f"verl {mark}", maps=("verdict",), closing=steps.notes)
     if mark != "score":
-        log.notes.append(Note(f"{path.name}: the verdict is {mark}; score is kept beside it (--map verdict=NAME)."))
+        log.notes.append(Note(f"{path.name}: the verdict is {mark}; score is also available (--map verdict=NAME)."))
     return log
 
 

@@ -79,7 +79,7 @@ PROBLEMS: dict[str, Benchmark] = {
     # Expressions as answers: compared by `math`, which knows equal forms.
     "math500": Benchmark(
         name="math500",
-        about="500 problems of MATH",
+        about="500 problems from MATH",
         hub="HuggingFaceH4/MATH-500",
         split="test",
         columns={"problem": "unique_id", "question": "problem", "gold": "answer"},
@@ -91,7 +91,7 @@ PROBLEMS: dict[str, Benchmark] = {
     ),
     "minerva": Benchmark(
         name="minerva",
-        about="undergraduate science and mathematics of OpenCourseWare",
+        about="undergraduate science and mathematics from OpenCourseWare",
         hub="math-ai/minervamath",
         split="test",
         columns={"question": "question", "gold": "answer"},
@@ -129,7 +129,7 @@ PROBLEMS: dict[str, Benchmark] = {
     # 433 is a tenth of 4,326. Which tenth the paper took is not known, so ours is a seeded sample of that size.
     "simpleqa": Benchmark(
         name="simpleqa",
-        about="short questions of fact, judged by a model; the paper took a tenth",
+        about="short factual questions, judged by a model; the paper used a tenth",
         hub="basicv8vc/SimpleQA",
         split="test",
         columns={"question": "problem", "gold": "answer"},
@@ -182,7 +182,7 @@ PROBLEMS: dict[str, Benchmark] = {
     ),
     "scibench": Benchmark(
         name="scibench",
-        about="textbook problems of physics, chemistry and mathematics, with units",
+        about="textbook problems in physics, chemistry and mathematics, with units",
         hub="xw27/scibench",
         split="train",
         columns={"question": "problem_text", "gold": "answer_number"},
@@ -224,7 +224,7 @@ PROBLEMS: dict[str, Benchmark] = {
     # Not in the paper, but in most logs of code models.
     "humaneval": Benchmark(
         name="humaneval",
-        about="functions to be completed, with unit tests",
+        about="functions to complete, with unit tests",
         hub="openai/openai_humaneval",
         split="test",
         columns={"problem": "task_id", "question": "prompt", "gold": "canonical_solution"},
@@ -235,7 +235,7 @@ PROBLEMS: dict[str, Benchmark] = {
     ),
     "mbpp": Benchmark(
         name="mbpp",
-        about="short programs by description, with assertions",
+        about="short programs from descriptions, with assertions",
         hub="google-research-datasets/mbpp",
         config="full",
         split="test",
@@ -321,7 +321,7 @@ def show_benchmarks(console: "Console", rows: Sequence[Mapping[str, object]]) ->
         table.add_row(*("" if cell is None else str(cell) for cell in cells), "yes" if row["checked"] else "no")
     console.print(table)
     console.print(
-        "paper: problems in arXiv:2507.14843. checked: whether id and columns were seen on the hub itself.\n"
-        "Files (JSONL, JSON, CSV, Parquet) are given by their path; reasoning_gym:TASK:hard is the hard setting.",
+        "paper: problems in arXiv:2507.14843. checked: whether id and columns were verified on the hub.\n"
+        "Files (JSONL, JSON, CSV, Parquet) are named by path; reasoning_gym:TASK:hard is the hard setting.",
         soft_wrap=True,
     )

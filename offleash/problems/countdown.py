@@ -91,7 +91,7 @@ def numbers_of(part: str, rng: random.Random) -> list[int]:
 def generate(part: str, size: int, seed: int) -> pl.DataFrame:
     """`size` different problems that can be solved; a longer set of the same seed begins with the shorter one."""
     if part not in PARTS:
-        raise unknown(f"part of {NAME}", part, PARTS)
+        raise unknown(f"{NAME} part", part, PARTS)
     rows = [
         {
             "problem": f"{NAME}-{'-'.join(map(str, numbers))}-{target}",
@@ -104,7 +104,7 @@ def generate(part: str, size: int, seed: int) -> pl.DataFrame:
         for _, (numbers, target) in zip(range(size), _different(part, seed, size), strict=False)
     ]
     if len(rows) < size:
-        raise OffleashError(f"{NAME}:{part} gave only {len(rows)} different problems. Use --size {len(rows)} or fewer.")
+        raise OffleashError(f"{NAME}:{part} has only {len(rows)} different problems. Use --size {len(rows)} or fewer.")
     return as_problems(pl.DataFrame(rows))
 
 

@@ -96,7 +96,7 @@ def _choice(fields: Fields, choices: tuple[str, ...]) -> Derived:
     right = letter(fields.gold, None, choices)
     if right is None:
         raise OffleashError(
-            f"there is no answer beside the choices {shown(list(choices))}. Fill in the right letter or text."
+            f"there are choices {shown(list(choices))} but no answer. Fill in the correct letter or text."
         )
     return Derived(fields.question, right, {"choices": list(choices)}, "choice", 1 / len(choices), "choice")
 
@@ -175,7 +175,7 @@ def _contest(fields: Fields, row: Row, starter: str | None, metadata: object) ->
     entry = about.get("func_name") if isinstance(about, dict) else None
     called = bool(entry) or any(test.get("testtype") == "functional" for test in public)
     if called and not entry:
-        raise OffleashError("its tests call a function, and metadata has no func_name.")
+        raise OffleashError("its tests call a function, but metadata has no func_name.")
     details: dict[str, object] = {
         "kind": "call" if called else "stdin",
         "tests": [{"input": test.get("input"), "output": test.get("output")} for test in public],

@@ -81,10 +81,10 @@ def fetch(
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        raise OffleashError(f"{benchmark.source} was not fetched within {wait:g} seconds. {local(benchmark)}") from None
+        raise OffleashError(f"{benchmark.source} was not downloaded in {wait:g} seconds. {local(benchmark)}") from None
     if done.returncode == 0 and path.exists():
         return
-    why = "The hub cannot be reached, and its cache does not have" if offline else "The hub did not give"
+    why = "The hub cannot be reached, and its cache does not have" if offline else "The hub did not return"
     reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
     raise OffleashError(f"{why} {benchmark.source} ({reason}). {local(benchmark)}")
 
@@ -93,8 +93,8 @@ def local(benchmark: Benchmark) -> str:
     """The next step without the hub, for errors."""
     wanted = ", ".join(benchmark.columns.values())
     return (
-        f"With a local copy: offleash problems {benchmark.name} --from FILE (JSONL, JSON, CSV or Parquet "
-        f"with the columns {wanted}, or under usual names such as id, question, answer)."
+        f"To use a local copy: offleash problems {benchmark.name} --from FILE (JSONL, JSON, CSV or Parquet "
+        f"with the columns {wanted}, or usual names such as id, question, answer)."
     )
 
 

@@ -94,17 +94,17 @@ def _address(value: object, folder: Path) -> str:
     if isinstance(value, bytes):
         return address(value)
     if not isinstance(value, str):
-        raise OffleashError(f"an image is {shown(value)}; give its bytes, its path or its data: address.")
+        raise OffleashError(f"an image is {shown(value)}; give its bytes, its path or a data: URL.")
     if value.startswith("data:"):
         return value
     if "://" in value:
         raise OffleashError(
-            f"the image {shown(value)} is on the network, where it may change. Download it and give its path."
+            f"the image {shown(value)} is a URL, whose content may change. Download it and give its path."
         )
     try:
         return address((folder / value).read_bytes())
     except (OSError, ValueError) as error:
-        raise OffleashError(f"the image {shown(value)} cannot be read beside the file ({error}).") from None
+        raise OffleashError(f"the image {shown(value)} cannot be read, relative to the file ({error}).") from None
 
 
 # Rows to problems, by a file's own columns or by the derivation of its benchmark.
@@ -122,7 +122,7 @@ STYLES = {"choice": "choice", "number": "number", "string": "tagged", "countdown
 PROBLEM_FILE = FileKind(
     what="a file of problems",
     example='{"question": ..., "answer": ...}',
-    empty="Was the file written to its end?",
+    empty="Was writing it interrupted?",
     written_floats=True,
     sparse=True,
 )
@@ -232,7 +232,7 @@ def _chance(value: object) -> float | None:
     """A guess floor: at 1 every answer would be right, and nothing could be learned from the problem."""
     chance = number_of(value, "guess floor")
     if chance is not None and not 0 <= chance < 1:
-        raise OffleashError(f"the guess floor is {chance:g}; it is a chance, at least 0 and below 1.")
+        raise OffleashError(f"the guess floor is {chance:g}; it must be a probability, at least 0 and below 1.")
     return chance
 
 
@@ -262,7 +262,7 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
     chosen = _columns(path, known, columns or {}, benchmark.columns if benchmark else {})
     if "question" not in chosen:
         raise OffleashError(
-            f"{path} has the columns {', '.join(known[:20])}; none of them is known as a question. "
+            f"{path} has the columns {', '.join(known[:20])}; none of them is recognized as the question. "
             "Name it with --map question=COLUMN."
         )
     kept = [row for row in rows if benchmark is None or benchmark.keep is None or benchmark.keep(row.values)]
@@ -282,7 +282,7 @@ def _columns(path: Path, known: Sequence[str], mapped: Columns, hub: Columns) ->
     """Role -> column: as --map says, else the hub's own names where the file has them, else the usual ones."""
     for role, column in mapped.items():
         if role not in PROBLEM_COLUMNS:
-            raise unknown("column to map", role, PROBLEM_COLUMNS)
+            raise unknown("--map name", role, PROBLEM_COLUMNS)
         if column:
             require_column(column, known, path, f"--map {role}={column}")
     if {"question", "problem"} <= {name.strip().lower() for name in known}:
@@ -302,8 +302,8 @@ def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark
         number, earlier = problems.setdefault(problem.problem, (row.number, problem))
         if earlier != problem:
             raise OffleashError(
-                f"{path}: rows {number} and {row.number} are both called {shown(problem.problem)} and differ. "
-                "Give each problem its own id, or use --map problem= (nothing after the sign) to number them."
+                f"{path}: rows {number} and {row.number} have the same id {shown(problem.problem)} but differ. "
+                "Give each problem its own id, or use --map problem= (nothing after the =) to number them."
             )
     return list(problems.values())
 
@@ -339,7 +339,7 @@ def text_of(value: object, what: str) -> str | None:
         return text_of(value[0], what)
     if isinstance(value, list) and not value:
         return None
-    raise OffleashError(f"the {what} is {shown(value)}, not a text or a number. Write it as one text.")
+    raise OffleashError(f"the {what} is {shown(value)}, not a string or a number. Write it as one string.")
 
 
 def question_text(value: object, what: str) -> str | None:
@@ -351,7 +351,7 @@ def question_text(value: object, what: str) -> str | None:
     if roles not in (["user"], ["system", "user"]):
         raise OffleashError(
             f"the {what} is a conversation with the turns {', '.join(roles)}; only one user message, with or without a "
-            "system message, is supported. Write it as one text."
+            "system message, is supported. Write it as one string."
         )
     parts = [_content(content, what) for _, content in turns]
     return "\n\n".join(part for part in parts if part) or None
@@ -367,7 +367,7 @@ def gold_of(value: object) -> tuple[str | None, dict[str, object]]:
     inner = [name for name in ("ground_truth", "target", "answer", "value") if name in known]
     if not inner:
         raise OffleashError(
-            f"the answer is {shown(value)}, not a text or a number. Name another with --map gold=COLUMN."
+            f"the answer is {shown(value)}, not a string or a number. Name another column with --map gold=COLUMN."
         )
     return text_of(known[inner[0]], "answer"), {}
 
@@ -380,7 +380,7 @@ def choices_of(value: object) -> tuple[str, ...]:
     if isinstance(value, dict):
         value = value["text"] if isinstance(value.get("text"), list) else list(value.values())
     if not isinstance(value, list):
-        raise OffleashError(f"the choices are {shown(value)}, not a list of texts. Write them as a JSON list.")
+        raise OffleashError(f"the choices are {shown(value)}, not a list of strings. Write them as a JSON list.")
     texts = tuple(text_of(choice, "choice") or "" for choice in value)
     if not 2 <= len(texts) <= len(ascii_uppercase):
         raise OffleashError(f"there are {len(texts)} choices; a question has 2 to {len(ascii_uppercase)}.")
@@ -409,7 +409,7 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
         return letters[place]
     raise OffleashError(
         f"the answer {shown(gold)} is none of the {len(choices)} choices: give its letter ({letters[0]} to "
-        f"{letters[-1]}), its text, or its place counted from 0."
+        f"{letters[-1]}), its text, or its index from 0."
     )
 
 

@@ -75,7 +75,7 @@ def generate(task: str, size: int, seed: int, level: str = "easy") -> pl.DataFra
     rows = _rows_from_a_process(task, size, seed, level) if apart else _rows(task, size, seed, level)
     if len(rows) < size:
         raise OffleashError(
-            f"{task} at level {level!r} gave only {len(rows)} different questions in {size * SPARE} draws. "
+            f"{task} at level {level!r} has only {len(rows)} different questions in {size * SPARE} draws. "
             f"Use --size {len(rows)} or fewer."
         )
     return as_problems(pl.DataFrame(rows, infer_schema_length=None))
@@ -91,7 +91,7 @@ def _check_bounds(task: str, size: int, seed: int) -> None:
     if not 0 < size * SPARE <= STRIDE:
         raise OffleashError(f"A Reasoning Gym set has 1 to {STRIDE // SPARE} problems; found --size {size}.")
     if seed < 0:  # the library's generator drops the sign: -1 would draw what 1 draws
-        raise OffleashError(f"A Reasoning Gym seed is 0 or more; found {seed}.")
+        raise OffleashError(f"A Reasoning Gym seed must be 0 or more; found {seed}.")
     # pool_matrix seeds NumPy, which takes 32 bits
     if task == "pool_matrix" and library_seed(seed, size * SPARE) >= 2**32:
         largest = (2**32 - size * SPARE) // STRIDE
@@ -118,7 +118,7 @@ def _rows_from_a_process(task: str, size: int, seed: int, level: str) -> list[Ro
     done = subprocess.run(command, env=settled, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise OffleashError(f"Drawing {size} problems of {task} failed: {last}")
+        raise OffleashError(f"Generating {size} problems of {task} failed: {last}")
     rows: list[Row] = json.loads(done.stdout)
     return rows
 

@@ -58,5 +58,5 @@ def test_numbers_that_are_no_floats_stay_exact() -> None:
 def test_what_json_cannot_carry_is_refused() -> None:
     with pytest.raises(OffleashError, match="object cannot be stored"):
         encoded(object())
-    with pytest.raises(OffleashError, match="kind 'code'"):
+    with pytest.raises(OffleashError, match="type 'code'"):
         decoded({"!": "code", "of": "print()"})

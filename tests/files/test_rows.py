@@ -74,7 +74,7 @@ def test_every_verb_names_a_missing_file_and_a_folder(reader: str, tmp_path: Pat
         (tmp_path, "is a folder"),
         (written(tmp_path, b"x") / "below", "There is no file"),
         (tmp_path / ("n" * 300), "cannot be read"),
-        (Path("a\0b.jsonl"), "not the name of a file"),
+        (Path("a\0b.jsonl"), "not a valid file name"),
     ]:
         with pytest.raises(OffleashError, match=message):
             READERS[reader](path)

@@ -57,7 +57,7 @@ def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
     refused(offleash("import", log, "-o", tmp_path / "run"), "exists")
     refused(offleash("import", log, "-o", log), "exists")
     refused(offleash("import", log, "-o", "/proc/nowhere/run"), "cannot be created")
-    refused(offleash("import", tmp_path / "run", "-o", tmp_path / "other"), "run folder already")
+    refused(offleash("import", tmp_path / "run", "-o", tmp_path / "other"), "already a run folder")
 
 
 def test_run_folders_that_number_other_problems_alike_are_not_merged(tmp_path: Path) -> None:

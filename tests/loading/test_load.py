@@ -82,7 +82,7 @@ def test_short_files_of_verdicts_may_be_the_same_by_chance(tmp_path: Path) -> No
         (tmp_path / f"s{seed}.csv").write_text("id,correct\na,1\nb,0\n")
     (run,) = load(f"{tmp_path}/s*.csv")
     assert any("same content" in note.text for note in run.notes)
-    assert any("samples add up" in note.text for note in run.notes)
+    assert any("samples are pooled" in note.text for note in run.notes)
 
 
 def test_markers_beside_the_logs_are_skipped(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_printed_benchmark_is_read_again_as_that_benchmark(tmp_path: Path) -> 
 
 def test_a_file_needs_no_copy(tmp_path: Path) -> None:
     file = copy_of(tmp_path, 3)
-    with pytest.raises(OffleashError, match=r"--from gives a local copy of a benchmark, and .* is a file already"):
+    with pytest.raises(OffleashError, match=r"--from names a local copy of a benchmark, but .* is already a file"):
         load_problems(file, source="nope.jsonl")
     with pytest.raises(OffleashError, match="no benchmark or file"):
         load_problems("nowhere.jsonl", source=file)

@@ -40,7 +40,7 @@ def test_counts_read_the_same_from_csv_jsonl_and_parquet(tmp_path: Path, n: str,
         ("a,,1", "row 2: 'n' is None"),
         (",8,1", "row 2: it has neither 'problem'"),
         ("b,8,1\nb,8,2", "row 3: problem 'b' was already counted in row 2"),
-        ("a,8", "row 2 has 2 fields and the header 3"),
+        ("a,8", "row 2 has 2 fields, but the header has 3"),
     ],
 )
 def test_what_cannot_be_a_count_is_refused_with_its_row(tmp_path: Path, row: str, message: str) -> None:

@@ -43,12 +43,12 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "truncated array": (f"[{GOOD}, {GOOD[:-8]}".encode(), "row 2 of the array is cut off"),
     "empty array": (b"[]", "empty JSON array"),
     "truncated object": ((FIXTURES / "inspect/tiny_sums.json").read_bytes()[:-300], "cut off or not JSON"),
-    "binary": (bytes(range(256)), "neither JSON, JSONL, CSV, Parquet nor zip"),
-    "prose": (b"Dear all\nhere are the results\n", "neither JSON, JSONL, CSV, Parquet nor zip"),
-    "header alone": (b"problem,correct\n", "the columns problem, correct and no rows"),
+    "binary": (bytes(range(256)), "not JSON, JSONL, CSV, Parquet or zip"),
+    "prose": (b"Dear all\nhere are the results\n", "not JSON, JSONL, CSV, Parquet or zip"),
+    "header alone": (b"problem,correct\n", "the columns problem, correct but no rows"),
     "column twice": (b"problem,correct,correct\na,1,1\n", "'correct' more than once"),
-    "too few fields": (b"problem,correct\na,1\nb\n", "row 3 has 1 fields and the header 2"),
-    "too many fields": (b"problem,correct\na,1\nb,1,1\n", "row 3 has 3 fields and the header 2"),
+    "too few fields": (b"problem,correct\na,1\nb\n", "row 3 has 1 fields, but the header has 2"),
+    "too many fields": (b"problem,correct\na,1\nb,1,1\n", "row 3 has 3 fields, but the header has 2"),
     "open quote": (b'problem,correct\na,1\n"b,1\n', "row 3 is not CSV"),
     "UTF-16 cut in half": ("id,correct\na,1\n".encode("utf-16")[:-1], "UTF-16"),
     "unknown verdict": (f'{GOOD}{{"id": "a", "response": "x", "correct": "perhaps"}}\n'.encode(), "row 2.*'perhaps'"),
@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         b'{"id": "a", "responses": ["x", "y"], "correct": [true]}\n',
         "row 1.*differ in length: text 2, verdict 1",
     ),
-    "no sample": (b'{"id": "a", "responses": []}\n', "was read as generic and holds no sample"),
+    "no sample": (b'{"id": "a", "responses": []}\n', "was read as generic, but has no samples"),
     "no problem": (f'{GOOD}{{"response": "x", "correct": true}}\n'.encode(), "row 2 has neither an id"),
     "no problem in CSV": (b"problem,correct\na,1\n,1\n", "row 3 has neither an id"),
     "sample that is no number": (
@@ -113,7 +113,7 @@ def test_bad_bytes_are_replaced_and_counted(tmp_path: Path) -> None:
     bad = GOOD.encode().replace(b"x", b"\xff")
     log, frame = read(write_log(tmp_path, GOOD.encode() + bad + bad))
     assert frame["text"].to_list() == ["x", "\ufffd", "\ufffd"]
-    assert "2 lines, the first is line 2, are not valid UTF-8" in notes_text(log)
+    assert "2 lines (first: line 2) are not valid UTF-8" in notes_text(log)
 
 
 def test_half_a_surrogate_pair_is_replaced_and_told(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_inspect_says_model_and_decoding() -> None:
 
 def test_inspect_takes_the_scorer_that_was_asked_for() -> None:
     log, frame = read(EVAL, Options(filter="includes", texts=False))
-    assert "that of includes; also there: match" in notes_text(log)
+    assert "those of includes; also available: match" in notes_text(log)
     assert verdicts(frame) == {"correct": 7, "wrong": 5}
     with pytest.raises(OffleashError, match=r"no scorer 'include'\. Did you mean 'includes'"):
         read(EVAL, Options(filter="include"))

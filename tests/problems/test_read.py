@@ -162,7 +162,7 @@ def test_images_become_data_addresses_and_part_of_the_hash(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("image", "message"),
-    [("https://x.org/a.png", "on the network"), ("none.png", "cannot be read"), (7, "give its bytes")],
+    [("https://x.org/a.png", "is a URL"), ("none.png", "cannot be read"), (7, "give its bytes")],
 )
 def test_images_that_cannot_be_kept_are_refused(tmp_path: Path, image: object, message: str) -> None:
     with pytest.raises(OffleashError, match=f"row 1: .*{message}"):
@@ -189,7 +189,7 @@ def test_two_problems_of_one_id_are_refused_and_can_be_numbered(tmp_path: Path) 
     path = write_rows(
         tmp_path, {"id": 1, "question": "1+1?", "answer": "2"}, {"id": 1, "question": "1+2?", "answer": "3"}
     )
-    with pytest.raises(OffleashError, match="rows 1 and 2 are both called '1' and differ"):
+    with pytest.raises(OffleashError, match="rows 1 and 2 have the same id '1' but differ"):
         read_problems(path)
     assert read_problems(path, columns={"problem": ""}).frame["problem"].to_list() == ["mine-0", "mine-1"]
 
