@@ -51,7 +51,7 @@ COPIES = 3  # impossible copies in a run before it is stopped: one may be an acc
 _ADVICE = (
     "Likely causes: the server returns copies of one choice, ignores or reuses the seed, or sorts its choices. "
     "Request one choice at a time (--set n=1 for endpoint:) or use another server, and draw into a new folder: "
-    "the samples already in this one may be copies."
+    "what was drawn stays in this one, and may be copies."
 )
 _OR_ELSE = "If the samples are fine, their log-probabilities are not those of the distribution they were drawn from."
 

@@ -33,8 +33,8 @@ def kind_of(path: Path) -> str:
     kind = path.suffix.lower()
     if kind not in WRITERS:
         raise OffleashError(
-            f"A figure is written as .png, .svg or .pdf, and {path.name!r} ends in none of them; "
-            f"choose one, for example {path.stem + '.pdf'!r}."
+            f"{path.name!r} does not end in .png, .svg or .pdf. "
+            f"Choose another name, for example {path.stem + '.pdf'!r}."
         )
     return kind
 

@@ -19,13 +19,15 @@ def check_place(path: Path, endings: tuple[str, ...] = (), option: str = "") -> 
     another = _another(option)
     try:
         if path.is_dir():
-            raise OffleashError(f"{path} is a folder; name a file in it, for example {path / 'report.html'}.")
+            raise OffleashError(f"{path} is a folder. Name a file in it, for example {path / 'report.html'}.")
         if endings and path.suffix.lower() not in endings:
-            raise OffleashError(f"{path} ends in {path.suffix!r}, and a page in {endings[0]!r}; choose another name.")
+            raise OffleashError(
+                f"{path} ends in {path.suffix!r}, but a page ends in {endings[0]!r}. Choose another name."
+            )
         if path.exists() and not path.is_file():
-            raise OffleashError(f"{path} is a pipe or a device; a report is written to a file: {another}.")
+            raise OffleashError(f"{path} is a pipe or a device, but a report needs a file. {another}.")
         if path.exists() and not os.access(path, os.W_OK):
-            raise OffleashError(f"{path} cannot be written (permission denied); {another}.")
+            raise OffleashError(f"{path} cannot be written (permission denied). {another}.")
         _try_folder(path, another)
     except OSError as error:
         raise _unwritable(path, error, another) from None
@@ -62,7 +64,7 @@ def _try_folder(path: Path, another: str) -> None:
         missing.append(folder)
         folder = folder.parent
     if not folder.is_dir():
-        raise OffleashError(f"{path} cannot be written: {folder} is a file; {another}.")
+        raise OffleashError(f"{path} cannot be written: {folder} is a file. {another}.")
     made: list[Path] = []
     try:
         for created in reversed(missing):
@@ -77,11 +79,11 @@ def _try_folder(path: Path, another: str) -> None:
 
 
 def _another(option: str) -> str:
-    return f"choose another place with {option}" if option else "choose another place"
+    return f"Choose another path with {option}" if option else "Choose another path"
 
 
 def _unwritable(path: Path, error: OSError, another: str) -> OffleashError:
-    return OffleashError(f"{path} cannot be written ({(error.strerror or str(error)).lower()}); {another}.")
+    return OffleashError(f"{path} cannot be written ({(error.strerror or str(error)).lower()}). {another}.")
 
 
 def _umask() -> int:

@@ -86,9 +86,9 @@ def expander_of(sampler: Sampler) -> Expander:
 
     assert isinstance(sampler, HuggingFace)
     if sampler.network is None:
-        reason = f"it runs by transformers' generate ({sampler.why_generate})"
-        step = "leave out --set engine=generate" if sampler.why_generate == "as requested" else "draw samples instead"
-        raise OffleashError(f"hf:{sampler.about.model} cannot be expanded: {reason}; {step}.")
+        reason = f"it runs through transformers' generate ({sampler.why_generate})"
+        step = "Leave out --set engine=generate" if sampler.why_generate == "as requested" else "Draw samples instead"
+        raise OffleashError(f"hf:{sampler.about.model} cannot be expanded: {reason}. {step}.")
     return _SharedPrefixExpander(sampler.loaded, sampler.network, sampler.prompt_encoder, sampler.limits)
 
 
@@ -96,8 +96,8 @@ def refuse_sampler(name: str) -> None:
     """Refuse samplers that give samples but no distributions, before a model is loaded."""
     if name != "hf":
         raise OffleashError(
-            f"Exact support needs the probability of every next token, and {name}: gives only samples; "
-            "name the model as hf:PATH, or draw samples with `offleash draw`."
+            f"Exact support needs the probability of every next token, but {name}: gives only samples. "
+            "Name the model as hf:PATH, or draw samples with `offleash draw`."
         )
 
 
@@ -128,7 +128,7 @@ class _SharedPrefixExpander:
         tokens, error = self.prompt_encoder.encode(request)
         left = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
         if not error and left < 1:
-            error = f"the prompt has {len(tokens)} tokens and the model reads {self.loaded.context}"
+            error = f"the prompt has {len(tokens)} tokens, but the model's context is {self.loaded.context}"
         if error:
             return Expansion(error=error)
         decoding, before = replace(decoding, max_tokens=min(left, decoding.max_tokens)), self.network.forwarded
@@ -166,5 +166,5 @@ class _SharedPrefixExpander:
 def _check_mass(kept: float, cut: float) -> None:
     """Every prefix was kept or cut exactly once: the two masses must add up to 1."""
     if not np.isfinite(kept + cut):
-        raise OffleashError("The model gave probabilities that are not numbers (NaN). Try --set dtype=float32.")
+        raise OffleashError("The model returned NaN probabilities. Try --set dtype=float32.")
     assert abs(kept + cut - 1) < TOLERANCE, f"kept {kept} and cut {cut} do not add up to 1: a prefix was lost"

@@ -47,11 +47,11 @@ def model_of(text: str, settings: Mapping[str, str] | None = None, raw: bool = F
     './adapter'
     """
     if not isinstance(text, str):
-        raise OffleashError(f"A model is named by a text such as hf:PATH, not by a {type(text).__name__}.")
+        raise OffleashError(f"A model must be a string such as hf:PATH; found a {type(text).__name__}.")
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in SAMPLERS:
         if Path(text).is_dir():
-            raise OffleashError(f"{text!r} is a folder. Name the engine before it: hf:{text} or vllm:{text}.")
+            raise OffleashError(f"{text!r} is a folder. Put the engine before it: hf:{text} or vllm:{text}.")
         if prefix in ("http", "https"):
             raise OffleashError(f"{text!r} is an address. Write endpoint:{text}.")
         known = [f"{name}:" for name in SAMPLERS]
@@ -61,7 +61,7 @@ def model_of(text: str, settings: Mapping[str, str] | None = None, raw: bool = F
             else OffleashError(f"{text!r} names no engine. Write hf:{text} or vllm:{text}; known: {', '.join(known)}.")
         )
     if not rest:
-        raise OffleashError(f"{text!r} names no model; write {prefix}:PATH, for example {prefix}:./checkpoints/rl.")
+        raise OffleashError(f"{text!r} names no model. Write {prefix}:PATH, for example {prefix}:./checkpoints/rl.")
     if prefix in ("hf", "vllm"):
         name, revision, adapter = _parts(rest)
         return Model(prefix, name, revision, adapter, dict(settings or {}), raw)
@@ -74,7 +74,8 @@ def open_sampler(model: Model) -> Sampler:
         module = import_module(SAMPLERS[model.sampler])
     except ImportError as error:
         raise OffleashError(
-            f"{model.sampler}: needs more than is installed ({error}); {EXTRAS.get(model.sampler, 'install it')}."
+            f"{model.sampler}: needs a package that is not installed ({error}). "
+            f"Run {EXTRAS.get(model.sampler, 'pip install')}."
         ) from None
     sampler: Sampler = module.open_sampler(model)
     return sampler
@@ -86,7 +87,7 @@ def _parts(text: str) -> tuple[str, str, str]:
         return text, "", ""
     head, plus, adapter = text.partition("+")
     if plus and not adapter:
-        raise OffleashError(f"{text!r} ends in '+'; write PATH+ADAPTER with the folder or hub name of a PEFT adapter.")
+        raise OffleashError(f"{text!r} ends in '+'. Write PATH+ADAPTER with the folder or hub name of a PEFT adapter.")
     if Path(head).exists():
         return head, "", adapter
     match = re.fullmatch(r"(.+)@([^@/]+)", head)

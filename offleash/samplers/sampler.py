@@ -31,11 +31,11 @@ class SamplingParams:
             ("top_k", self.top_k >= 0, "0 (all tokens) or more"),
             ("min_p", 0 <= self.min_p < 1, "0 or more and below 1"),
             ("max_tokens", self.max_tokens >= 1, "1 or more"),
-            ("stop", all(self.stop), "a text that is not empty"),
+            ("stop", all(self.stop), "strings that are not empty"),
         )
         for name, valid, expected in checks:
             if not valid:
-                raise OffleashError(f"{name} is {expected}; found {getattr(self, name)!r}.")
+                raise OffleashError(f"{name} must be {expected}; found {getattr(self, name)!r}.")
 
     @property
     def plain(self) -> bool:

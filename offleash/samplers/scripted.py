@@ -112,7 +112,7 @@ class Scripted:
         answers = problems.get(request.problem) or problems.get(ANY)
         if answers is None:
             raise OffleashError(
-                f"{self._about.model} says nothing of problem {request.problem!r}; add it, or '*' for all others."
+                f"{self._about.model} has no entry for problem {request.problem!r}. Add it, or '*' for all others."
             )
         sampled_T = truncate(answers.chance_T, decoding)
         seed_N = sample_seeds(request.seed, request.first, request.size)
@@ -177,19 +177,19 @@ def read_script(file: Path) -> Script:
         content = file.read_bytes()
         document = json.loads(content, object_pairs_hook=_each_once)
     except OSError as error:
-        raise OffleashError(f"{file} cannot be read ({error.strerror}); write scripted:FILE.json.") from None
+        raise OffleashError(f"{file} cannot be read ({error.strerror}). Write scripted:FILE.json.") from None
     except ValueError as error:
-        raise OffleashError(f"{file} is no JSON ({error}).") from None
+        raise OffleashError(f"{file} is not JSON ({error}).") from None
     if not isinstance(document, dict) or not isinstance(document.get("problems"), dict) or not document["problems"]:
-        raise OffleashError(f'{file} holds no script: {{"problems": {{"<id or *>": {{"<text>": probability}}}}}}.')
+        raise OffleashError(f'{file} is not a script {{"problems": {{"<id or *>": {{"<text>": probability}}}}}}.')
     for name in document:
         if name not in KEYS:
             raise unknown(f"key of the script {file}", name, KEYS)
     tokens, template = document.get("tokens") or {}, document.get("template", "{prompt}")
     if not isinstance(tokens, dict) or not all(type(count) is int and count > 0 for count in tokens.values()):
-        raise OffleashError(f"{file}: tokens are whole numbers from 1 by text; found {json.dumps(tokens)[:80]}.")
+        raise OffleashError(f"{file}: tokens must be integers, 1 or more, by text; found {json.dumps(tokens)[:80]}.")
     if not isinstance(template, str) or "{prompt}" not in template:
-        raise OffleashError(f"{file}: a template is a text with {{prompt}} in it; found {template!r}.")
+        raise OffleashError(f"{file}: a template must be a string with {{prompt}} in it; found {template!r}.")
     problems = {name: _distribution(file, name, row) for name, row in document["problems"].items()}
     return Script(problems, tokens, template, blake2b(content, digest_size=8).hexdigest())
 
@@ -199,7 +199,7 @@ def _distribution(file: Path, problem: str, row: object) -> ScriptedAnswers:
         raise OffleashError(f"{file}: problem {problem!r} has no texts with probabilities; found {row!r}.")
     for text, chance in row.items():
         if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 <= chance <= 1:
-            raise OffleashError(f"{file}: problem {problem!r}, text {text!r}: {chance!r} is no probability.")
+            raise OffleashError(f"{file}: problem {problem!r}, text {text!r}: {chance!r} is not a probability.")
     chance_T = np.array(list(row.values()), dtype=np.float64)
     if abs(chance_T.sum() - 1) > TOLERANCE:
         raise OffleashError(f"{file}: the probabilities of problem {problem!r} sum to {chance_T.sum():.6g}, not to 1.")
@@ -212,7 +212,7 @@ def _behaviour(settings: Mapping[str, str]) -> Behaviour:
             raise unknown("setting of scripted:", name, SETTINGS)
     copies = settings.get("copies", "no")
     if copies not in ("yes", "no"):
-        raise OffleashError(f"copies is yes or no; found --set copies={copies}.")
+        raise OffleashError(f"copies must be yes or no; found --set copies={copies}.")
     return Behaviour(
         delay=_number(settings, "delay", 0.0, 0, 3600),
         copies=copies == "yes",
@@ -229,7 +229,7 @@ def _number(settings: Mapping[str, str], name: str, default: float, low: float, 
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise OffleashError(f"{name} is a number from {low:g} to {high:g}; found --set {name}={text}.")
+        raise OffleashError(f"{name} must be a number from {low:g} to {high:g}; found --set {name}={text}.")
     return value
 
 
@@ -238,6 +238,6 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     entries: dict[str, object] = {}
     for key, value in pairs:
         if key in entries:
-            raise OffleashError(f"The script says {key!r} twice in one object; leave one out.")
+            raise OffleashError(f"The script has the key {key!r} twice in one object. Remove one of them.")
         entries[key] = value
     return entries

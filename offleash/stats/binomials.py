@@ -275,8 +275,8 @@ def _log_factorials(terms: list[tuple[Integer, int]]) -> Float:
 def _size(largest: int) -> int:
     if largest > 2 * MOST:
         raise OffleashError(
-            f"A problem has {largest:,} samples in all runs together; offleash counts up to {MOST:,} per run. "
-            "Is that column the number of samples?"
+            f"A problem has {largest:,} samples over all runs; offleash supports up to {MOST:,} per run. "
+            "Check that this column is the number of samples."
         )
     return max(1 << 15, 1 << largest.bit_length())
 

@@ -161,8 +161,8 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     if extrapolated:
         if (pair.drawn_PR[:, BEFORE] != k).any() or pair.stopped_PR[:, BEFORE].any():
             raise OffleashError(
-                f"A redraw at k={k} needs {2 * k} samples of every problem, or plain records of exactly {k}; "
-                f"use k={int(have_P.min()) // 2}."
+                f"A redraw at k={k} needs {2 * k} samples per problem, or exactly {k} without early stopping. "
+                f"Use k={int(have_P.min()) // 2}."
             )
         new_P = _next_draw(pair.correct_PR[:, BEFORE])
     else:

@@ -218,7 +218,7 @@ def common_budget(pair: Tally) -> int:
     """
     have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
     if not have_PR.size or have_PR.min() == 0:
-        raise OffleashError("A problem has no samples in one of the runs; leave it out before comparing.")
+        raise OffleashError("A problem has no samples in one of the runs. Leave it out before comparing.")
     return int(have_PR.min())
 
 
@@ -243,8 +243,8 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
     """
     if (pair.until_R > 0).any():
         raise OffleashError(
-            f"Rule {rule.value!r} needs every sample of the budget, and {pair.runs} stopped at the "
-            f"{pair.until_R.max()}-th success; use rule 'seen', or draw without --until."
+            f"Rule {rule.value!r} needs every sample of the budget, but {pair.runs} stopped at "
+            f"success {pair.until_R.max()}. Use rule 'seen', or draw without --until."
         )
     n, c = np.full_like(pair.drawn_PR, k), _first(pair, rule, k)
     if rule is Rule.ABOVE:
@@ -255,7 +255,7 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
         columns = [posterior(n[:, r], c[:, r], float(epsilon(k, zeta)), zeta) for r in range(n.shape[1])]
         return np.stack(columns, axis=1)
     raise OffleashError(
-        "Rule 'certified' needs exact certificates, and these runs have samples; use rule 'seen' or 'confident', or "
+        "Rule 'certified' needs exact certificates, but these runs have samples. Use rule 'seen' or 'confident', or "
         "make certificates with `offleash certify PROBLEMS MODEL -o CERT` and compare those."
     )
 
@@ -268,12 +268,12 @@ def _first(pair: Tally, rule: Rule, k: int) -> Integer:
     if pair.head != k or (pair.head_PR[longer] < 0).any():
         p, r = np.argwhere(longer)[0]
         mismatch = (
-            f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r} and k is {k}"
+            f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r}, but k is {k}"
         )
         if pair.per is Per.PROBLEM:
             step = f"tally the runs at that k first, with at={k}"
         else:  # the order of the samples of an answer is not kept
             whole = ", or leave out --at" if (pair.drawn_PR == pair.drawn_PR[0, 0]).all() else ""
             step = f"per {pair.per.value}, use --rule seen{whole}; or use --per problem"
-        raise OffleashError(f"{mismatch}: rule {rule.value!r} needs the same number of samples everywhere; {step}.")
+        raise OffleashError(f"{mismatch}. Rule {rule.value!r} needs the same number of samples everywhere: {step}.")
     return pair.head_PR

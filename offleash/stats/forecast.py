@@ -140,7 +140,8 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
     n, unreached = int(drawn.min()), correct == 0
     if drawn.max() > n:
         notes.append(
-            f"samples per problem differ ({n} to {drawn.max()}): n is the smallest, each problem continues from its own"
+            f"samples per problem differ ({n} to {drawn.max()}): n is the smallest, and each problem continues from "
+            "its own"
         )
     fits: tuple[Mixture, ...] = ()
     newly = np.nan
@@ -149,18 +150,18 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
         notes.append("every problem is reached: a larger budget can add nothing")
         bounds = [_coverage(drawn, correct, budgets)]
     elif unreached.all():
-        notes.append("no problem is reached: low is 0, high the 95% bound 3(k-n)/n problems (rule of three)")
+        notes.append("no problem is reached: low is 0, high is the 95% bound 3(k-n)/n problems (rule of three)")
         bounds = [np.zeros(budgets.size), _rule_of_three(drawn, budgets)]
     elif n < FEWEST:
         newly = _newly(correct)
-        notes.append(f"{n} samples per problem do not show how rates spread: a forecast needs {FEWEST}")
+        notes.append(f"{n} samples per problem are too few to estimate the spread of rates: a forecast needs {FEWEST}")
         bounds = [np.where(budgets <= n, _coverage(drawn, correct, budgets), np.nan)]
     else:
         newly = _newly(correct)
         fits = _fits(drawn, correct)
         bounds = [bound for fit in fits for bound in _carried(drawn, correct, budgets, fit)]
         notes.append(
-            "a range of models that the data do not rule out: beta-binomial, with problems never reached or not"
+            "range over models that the data do not rule out: beta-binomial, with or without problems never reached"
         )
     low, high = (_rising(budgets, bound) for bound in (np.fmin.reduce(bounds), np.fmax.reduce(bounds)))
     beyond = (budgets > FARTHEST * n) | (budgets < 1)

@@ -90,7 +90,7 @@ def above(drawn: ArrayLike, correct: ArrayLike, tau: float) -> State:
         array([0, 1], dtype=int8)
     """
     if not 0 <= tau < 1:
-        raise OffleashError(f"tau is a rate, at least 0 and below 1; found {tau}.")
+        raise OffleashError(f"tau must be a rate, at least 0 and below 1; found {tau}.")
     return np.where(np.asarray(correct) > tau * np.asarray(drawn) + 1e-9, IN, OUT).astype(np.int8)
 
 
@@ -292,7 +292,7 @@ class CellSums:
         missing = wanted[~np.isin(wanted, self.k_K)]
         if missing.size:
             raise OffleashError(
-                f"k={missing[0]} is not among the budgets summed, 1 to {self.k_K[-1]}; choose one that is."
+                f"k={missing[0]} is not among the budgets computed, 1 to {self.k_K[-1]}. Choose one of them."
             )
         return np.searchsorted(self.k_K, wanted).astype(np.int64)
 
@@ -382,7 +382,7 @@ def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
         p, r = np.argwhere(short)[0]
         raise OffleashError(
             f"k={k_K.max()} is more than the {tally.drawn_PR[p, r]} samples of problem {str(tally.problem_P[p])!r} "
-            f"in {tally.runs[r]!r}; compare at a smaller k, or leave that problem out."
+            f"in {tally.runs[r]!r}. Compare at a smaller k, or leave that problem out."
         )
     reach = reach_PRK(tally, k_K)
     a_PK, b_PK = reach[:, BEFORE], reach[:, AFTER]

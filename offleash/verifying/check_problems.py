@@ -94,7 +94,8 @@ def check(
         chosen = name or values["verifier"]
         if chosen is None:
             raise OffleashError(
-                f"Problem {shown(values['problem'])}, row {row}, names no verifier. Name one for all: --verifier math."
+                f"Problem {shown(values['problem'])} (row {row}) names no verifier. Choose one for all: --verifier "
+                "math."
             )
         if verifier(chosen).isolation is Isolation.REMOTE:
             _count(unchecked, "not checked: asks a model")
@@ -185,7 +186,7 @@ def _fault(trial: _Trial, kind: Verifier, judgement: Judgement) -> Fault:
         next_step = "correct the gold answer, or choose another verifier with --verifier"
     else:
         happened = f"the corruption {shown(trial.case.answer)} is accepted"
-        next_step = f"a wrong answer would count as correct: choose another verifier than {kind.name}"
+        next_step = f"a wrong answer would count as correct: choose a verifier other than {kind.name}"
     return Fault(trial.row, trial.problem, kind.name, trial.case.gold, happened, next_step)
 
 

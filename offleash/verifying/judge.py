@@ -163,7 +163,7 @@ class Judge:
     def _model(self) -> Ask:
         if self.ask_model is None:
             raise OffleashError(
-                "The verifier 'referee' needs a judge model behind an OpenAI-compatible server, and none is named. "
+                "The verifier 'model_judge' needs a model on an OpenAI-compatible server, and none is named. "
                 "Judge with: offleash verify RUN --verifier model_judge --judge URL --judge-model NAME."
             )
         return self.ask_model
@@ -177,7 +177,7 @@ def problem_case(name: str, gold: str | None, question: str | None, details: str
         parsed = None
     if not isinstance(parsed, dict):
         raise OffleashError(
-            f"Problem {name!r} has details that are no JSON object: {str(details)[:80]!r}. "
+            f"Problem {name!r} has details that are not a JSON object: {str(details)[:80]!r}. "
             'Give an object such as {"unit": "m"}, or none.'
         )
     # The hash is of the text as stored, not of the parsed object: the cache's keys outlive versions of this parser.

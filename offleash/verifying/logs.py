@@ -71,7 +71,7 @@ def verify_inputs(
     for run_input in inputs:
         if not isinstance(run_input, str | Path):
             raise OffleashError(
-                f"--verifier {options.verifier} reads the texts of samples, and a {type(run_input).__name__} has none. "
+                f"--verifier {options.verifier} reads the texts of samples, but a {type(run_input).__name__} has none. "
                 "Name the run folder or the log that it came from."
             )
     texts = [str(run_input) for run_input in inputs]
@@ -104,7 +104,7 @@ def _folder(
         )
     if loading.options.split_by is not None:
         raise OffleashError(
-            f"--verifier judges one run per file, and {text} is to be split by {loading.options.split_by!r}. Write "
+            f"--verifier judges one run per file, but {text} would be split by {loading.options.split_by!r}. Write "
             "each run to a file of its own first."
         )
     options = replace(loading.options, texts=True)
@@ -188,7 +188,7 @@ def show_disagreements(console: Console, disagreements: Sequence[Disagreement]) 
             console.print(
                 Text(
                     f"  {clean(disagreement.tool)} disagrees on {differing:,} of {disagreement.compared:,} samples: "
-                    f"{disagreement.tool_only:,} correct only there, {disagreement.ours_only:,} correct only now"
+                    f"{disagreement.tool_only:,} correct only in the log, {disagreement.ours_only:,} correct only now"
                 )
             )
         for difference in disagreement.differences[:SHOWN]:
@@ -196,7 +196,7 @@ def show_disagreements(console: Console, disagreements: Sequence[Disagreement]) 
             console.print(
                 Text(
                     f"    {clean(difference.problem)} sample {difference.index}: gold {clean(str(difference.gold))}, "
-                    f"answer {clean(str(difference.answer))}: {difference.tool} there, {difference.ours} now{why}"
+                    f"answer {clean(str(difference.answer))}: {difference.tool} in the log, {difference.ours} now{why}"
                 )
             )
         for note in notes(result):

@@ -94,8 +94,8 @@ def notes(result: VerificationResult) -> list[str]:
         )
     if result.reopened and ".opened" not in result.verifier:
         sentences.append(
-            f"{result.reopened:,} samples close a block of reasoning that their prompt opened. With --opened, texts "
-            "that never close it are unread instead of searched for an answer."
+            f"{result.reopened:,} samples close a reasoning block that their prompt opened. With --opened, texts "
+            "that never close it count as unread instead of being searched for an answer."
         )
     return sentences + ([result.cache_error] if result.cache_error else [])
 

@@ -107,7 +107,7 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
     with append_to_run(folder) as run:
         if not run.sample_shards():
             raise OffleashError(
-                f"{folder} keeps no texts of samples, so there is nothing to judge. Import the log again with --texts."
+                f"{folder} has no sample texts, so there is nothing to judge. Import the log again with --texts."
             )
         counts = verify_shards(run, judge, cases, options.extraction.opened, progress)
     return VerificationResult(
@@ -192,8 +192,8 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: V
     unknown = keys.filter(~pl.col("problem").is_in(list(work.cases)))
     if unknown.height:
         raise OffleashError(
-            f"{shard} has samples of {unknown['problem'][0]!r}, which is no problem of its run. "
-            "Find out more with: offleash fsck."
+            f"{shard} has samples of {unknown['problem'][0]!r}, which is not a problem of its run. "
+            "For details, run offleash fsck."
         )
     if stored is not None:
         # `failed` says nothing about the sample, so it is tried again; verdicts on samples that are gone are dropped

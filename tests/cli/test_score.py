@@ -107,7 +107,7 @@ def test_what_a_run_lacks_is_told_before_a_model_is_loaded(tmp_path: Path) -> No
     refused(offleash(*score, "--only", "correct"), "no verdicts", "offleash verify")
     assert offleash("verify", run, "--jobs", "1", "--no-cache").code == 0
     refused(offleash(*score, "--only", "correct", "--verdicts", "sting"), "no verifier", "'sting'", "Known: string")
-    refused(offleash(*score), "/no/such/model is no folder")  # now it is the model's turn
+    refused(offleash(*score), "/no/such/model is not a folder")  # now it is the model's turn
     folder = certificate(tmp_path / "certificate", {"p0": [((1,), "correct", 0.5)]}, {"p0": 0.1})
     refused(offleash("score", run, folder, *score[2:]), "is a certificate")
     shard = run / "samples" / "000000.parquet"
@@ -132,9 +132,9 @@ def test_a_model_that_is_no_folder_is_told_with_one_that_is_called_almost_so(
     (tmp_path / "the.base").mkdir()
     no_name = "hf:the..base"  # such a name is not asked for on the hub
     refused(offleash("score", run, "--model", no_name), "no folder the..base here", "Did you mean hf:the.base?", "hub")
-    refused(offleash("score", run, "--model", "hf:./thebase"), "./thebase is no folder", "Did you mean hf:the.base?")
+    refused(offleash("score", run, "--model", "hf:./thebase"), "./thebase is not a folder", "Did you mean hf:the.base?")
     unlike = offleash("score", run, "--model", "hf:./other")
-    refused(unlike, "./other is no folder")
+    refused(unlike, "./other is not a folder")
     assert "Did you mean" not in unlike.err
 
 

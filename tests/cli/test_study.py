@@ -75,9 +75,9 @@ def test_what_can_be_checked_is_checked_before_anything_is_drawn(
     empty.mkdir()
     for model, said in (
         (f"scripted:{tmp_path / 'none.json'}", "none.json"),
-        (f"hf:{empty}", "holds no model"),
+        (f"hf:{empty}", "has no model"),
         (f"hf:{tmp_path / 'nowhere'}", "no folder"),
-        (f"vllm:{empty}", "holds no model"),
+        (f"vllm:{empty}", "has no model"),
         (f"vllm:org/name+{empty}", "has no adapter_config.json"),
         (f"hf:org/name+{tmp_path / 'nowhere'}", "is not a folder"),
     ):
@@ -120,7 +120,7 @@ def test_problems_that_cannot_be_drawn_are_left_out_of_the_comparison(tmp_path: 
         found = offleash(*words, *more, "-o", tmp_path / f"study{len(more)}", "--json")
         assert found.code == 1, found.err
         assert sum(found.json["support"][cell] for cell in "PESO") == pytest.approx(2)
-        assert "the model reads 64" in found.err
+        assert "the model's context is 64" in found.err
         assert "lower --max-tokens or use another model" in found.err
 
 

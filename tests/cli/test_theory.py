@@ -81,7 +81,7 @@ def test_a_figure_is_written_for_each_mechanism_and_for_the_world(results: Resul
 def test_bad_input_is_refused_before_the_work(tmp_path: Path) -> None:
     refused(offleash("theory", "--seed", "-1"), "--seed -1")
     (tmp_path / "file").write_text("x")
-    refused(offleash("theory", "--figures", tmp_path / "file"), "file", "choose another place with --figures")
+    refused(offleash("theory", "--figures", tmp_path / "file"), "file", "Choose another path with --figures")
     refused(offleash("theory", "--figures", tmp_path / ("long" * 99)), "too long", "with --figures")
 
 

@@ -78,7 +78,7 @@ def test_a_place_is_tried_before_the_work_and_no_trace_is_left(tmp_path: Path) -
     (tmp_path / "file{}").write_text("as it was")
     check_place(tmp_path / "file{}")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["as it was"]
-    with pytest.raises(OffleashError, match=r"file\{\} is a file; choose another place with --figure\."):
+    with pytest.raises(OffleashError, match=r"file\{\} is a file\. Choose another path with --figure\."):
         check_place(tmp_path / "file{}" / "figure.svg", option="--figure")
 
 
@@ -86,7 +86,7 @@ def test_a_place_is_tried_before_the_work_and_no_trace_is_left(tmp_path: Path) -
 @pytest.mark.parametrize("place", ["/proc/figure.svg", "/proc/new/figure.svg"])
 def test_a_file_system_that_takes_no_files_is_found_out_whatever_rights_say(place: str, told: FigureInput) -> None:
     with pytest.raises(
-        OffleashError, match=rf"^{place} cannot be written \(.*\); choose another place with --figure\.$"
+        OffleashError, match=rf"^{place} cannot be written \(.*\)\. Choose another path with --figure\.$"
     ):
         check_place(Path(place), option="--figure")
     with pytest.raises(OffleashError, match=r"cannot be written .* with --figure"):

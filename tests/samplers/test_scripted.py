@@ -99,11 +99,11 @@ def test_bad_behaviour_is_as_it_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ([], "holds no script"),
-        ({"problems": {}}, "holds no script"),
+        ([], "is not a script"),
+        ({"problems": {}}, "is not a script"),
         ({"problems": {"a": {"x": 0.5, "y": 0.4}}}, "sum to 0.9"),
-        ({"problems": {"a": {"x": 1.5, "y": -0.5}}}, "1.5 is no probability"),
-        ({"problems": {"a": {"x": True}}}, "True is no probability"),
+        ({"problems": {"a": {"x": 1.5, "y": -0.5}}}, "1.5 is not a probability"),
+        ({"problems": {"a": {"x": True}}}, "True is not a probability"),
         ({"problems": {"a": []}}, "'a' has no texts"),
         ({"problems": {"a": {"x": 1}}, "token": {}}, "Did you mean 'tokens'"),
         ({"problems": {"a": {"x": 1}}, "tokens": {"x": 0}}, '{"x": 0}'),
@@ -125,5 +125,5 @@ def test_what_is_no_script_or_no_setting_is_refused(tmp_path: Path) -> None:
         with pytest.raises(OffleashError, match=words):
             sampler(tmp_path, **{name: value})
     one = sampler(tmp_path, {"problems": {"a": {"x": 1}}})
-    with pytest.raises(OffleashError, match="says nothing of problem 'p'"):
+    with pytest.raises(OffleashError, match="has no entry for problem 'p'"):
         drawn(one, 0, 1, SamplingParams())

@@ -169,7 +169,7 @@ def test_above_a_rate_of_zero_is_seen() -> None:
 @pytest.mark.parametrize("rule", [Rule.ABOVE, Rule.CONFIDENT, Rule.POSTERIOR])
 def test_a_run_that_stopped_early_serves_only_the_rule_seen(rule: Rule) -> None:
     tally = replace(world(6), until_R=np.array([5, 0]))
-    with pytest.raises(OffleashError, match="use rule 'seen'"):
+    with pytest.raises(OffleashError, match="Use rule 'seen'"):
         states(tally, rule, 16)
 
 

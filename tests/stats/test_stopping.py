@@ -283,7 +283,7 @@ def stopped_runs() -> tuple[Run, Run]:
 
 @pytest.mark.parametrize("rule", ["above", "confident", "posterior", "certified"])
 def test_rules_that_need_every_sample_refuse_a_stopped_run(rule: str) -> None:
-    with pytest.raises(OffleashError, match=r"5-th success; use rule 'seen'"):
+    with pytest.raises(OffleashError, match=r"success 5\. Use rule 'seen'"):
         support_change(tally(stopped_runs()).tally, "before", "after", rule=rule)
 
 

@@ -152,7 +152,7 @@ def test_models_of_other_kinds_are_refused(name: str) -> None:
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match="holds no model"):
+    with pytest.raises(OffleashError, match="has no model"):
         open_policy(str(tmp_path))
 
 

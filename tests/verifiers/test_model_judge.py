@@ -208,7 +208,7 @@ def test_the_journey_through_a_real_server(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_server_that_answers_nonsense_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    for answer, word in ((good("I like turtles."), "turtles"), (Answer(body=b"<html>"), "no chat completion")):
+    for answer, word in ((good("I like turtles."), "turtles"), (Answer(body=b"<html>"), "not a chat completion")):
         with serving(lambda n, body, a=answer: a) as server:  # type: ignore[misc]
             found = decide(CASE, Chat(server.url, "judge", timeout=5, tries=2, pause=0.01))
         assert found.verdict == Verdict.FAILED

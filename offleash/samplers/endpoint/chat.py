@@ -40,7 +40,10 @@ class Chat:
 
     def __post_init__(self) -> None:
         if self.tries < 1 or self.timeout <= 0 or self.tokens < 1:
-            raise OffleashError("A chat needs at least one try, one token and a timeout above 0.")
+            raise OffleashError(
+                "A judge model needs tries and tokens of 1 or more, and a timeout above 0; found "
+                f"tries={self.tries}, tokens={self.tokens}, timeout={self.timeout:g}."
+            )
         object.__setattr__(self, "_server", EndpointClient(self.url, self.key_variable, self.timeout, MAX_BYTES))
 
     def __call__(self, prompt: str) -> str:
@@ -70,8 +73,8 @@ class Chat:
             raise self._server.explain(refused, self.model, ROUTE) from None
         except TryAgainError as error:
             raise OffleashError(
-                f"{self.model} at {safe(self.url)} gave no reply in {self.tries} tries: {error}. Is the server up, and "
-                "its address right? Run again when it is: verdicts already given are kept."
+                f"{self.model} at {safe(self.url)} gave no reply in {self.tries} tries: {error}. Check that the server "
+                "is up and its address right, then run again: verdicts already given are kept."
             ) from None
 
 
@@ -92,7 +95,7 @@ def _content(server: EndpointClient, body: bytes) -> str:
         content = json.loads(body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
         start = server.quote(body[:1000].decode("utf-8", "replace"))
-        raise TryAgainError(f"the response is no chat completion: {start!r}") from None
+        raise TryAgainError(f"the response is not a chat completion: {start!r}") from None
     if not isinstance(content, str):
-        raise TryAgainError("the response holds no text (a reasoning model may need more tokens)")
+        raise TryAgainError("the response has no text (a reasoning model may need more tokens)")
     return content

@@ -87,12 +87,10 @@ class EndpointClient:
             max_bytes: bytes of a response that are read before it is given up.
         """
         if not is_address(url):
-            raise OffleashError(
-                f"{safe(url)!r} is not the address of a server. Give one such as http://localhost:8000/v1."
-            )
+            raise OffleashError(f"{safe(url)!r} is not a server address. Give one such as http://localhost:8000/v1.")
         if "@" in urlsplit(url).netloc:
             raise OffleashError(
-                f"The address {safe(url)} holds a password. Leave it out, and put the key into the environment "
+                f"The address {safe(url)} contains a password. Remove it, and put the key into the environment "
                 f"variable {key_variable}."
             )
         self.url, self.key_variable, self.timeout, self.max_bytes = url, key_variable, timeout, max_bytes
@@ -146,11 +144,11 @@ class EndpointClient:
         """The error for a refusal, with what the user can do about it."""
         steps = {
             401: f"Put a valid key into the environment variable {self.key_variable}.",
-            403: f"The key in the environment variable {self.key_variable} may not use this model.",
+            403: f"The key in the environment variable {self.key_variable} has no access to this model.",
             404: f"Requested model {model!r} at {safe(address(self.url, route))}: check both.",
         }
         if 300 <= refused.code < 400:
-            steps[refused.code] = f"It redirects to {safe(refused.location)!r}: give that address."
+            steps[refused.code] = f"It redirects to {safe(refused.location)!r}: use that address."
         step = steps.get(refused.code, "The server does not accept this request.")
         summary = refused.summary or "no message"
         return OffleashError(f"{safe(self.url)} answered with status {refused.code}: {summary}. {step}")
@@ -169,7 +167,7 @@ class EndpointClient:
             return {}
         if not re.fullmatch(r"[\x21-\x7e]+", key):
             # the HTTP library's own error would print the key
-            raise OffleashError(f"{self.key_variable} holds characters that no key has. Set it again.")
+            raise OffleashError(f"{self.key_variable} contains characters that no key has. Set it again.")
         return {"Authorization": f"Bearer {key}"}
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
@@ -288,7 +286,7 @@ def _transport(url: str) -> httpx2.HTTPTransport:
         )
     except (ImportError, ValueError, httpx2.InvalidURL):  # SOCKS without socksio, an unknown scheme
         raise OffleashError(
-            f"The proxy {safe(proxy or '')!r} of the environment cannot be used. Set {parts.scheme}_proxy to an "
+            f"The proxy {safe(proxy or '')!r} from the environment cannot be used. Set {parts.scheme}_proxy to an "
             f"http:// proxy (SOCKS needs pip install socksio), or no_proxy={parts.hostname}."
         ) from None
 

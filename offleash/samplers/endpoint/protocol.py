@@ -92,12 +92,12 @@ def _text(entry: dict[str, object], finish: str) -> tuple[str, str]:
         return text, text
     message = entry.get("message")
     if not isinstance(message, dict):
-        raise ValueError("a choice without message")
+        raise ValueError("a choice without a message")
     content = message.get("content")
     if isinstance(content, list):
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if content is not None and not isinstance(content, str):
-        raise ValueError("a message whose content is no text")
+        raise ValueError("a message whose content is not text")
     # vLLM and SGLang with a reasoning parser; OpenRouter. Kept in the text, as models write it without a parser.
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if not isinstance(reasoning, str):

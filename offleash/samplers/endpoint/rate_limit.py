@@ -231,8 +231,8 @@ def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
         if error.cause is Cause.DOWN:
             raise _unreachable(where, tries, error) from None
         raise OffleashError(
-            f"{where} gave no list of models (tries: {tries}): {error}. Is the server up, and its address right? If "
-            f"it has no such list, {step}."
+            f"{where} returned no list of models (tries: {tries}): {error}. Check that the server is up and its "
+            f"address right. If it has no such list, {step}."
         ) from None
     except ValueError as error:
         raise OffleashError(
@@ -253,7 +253,7 @@ def models(server: EndpointClient) -> list[str]:
     except (ValueError, LookupError, TypeError, RecursionError):
         start = body[:1000].decode("utf-8", "replace")
         page = "a web page" if start.lstrip().startswith("<") else "a response"
-        raise ValueError(f"{page} that is no list of models: {server.quote(start)!r}") from None
+        raise ValueError(f"{page} that is not a list of models: {server.quote(start)!r}") from None
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -265,5 +265,5 @@ def list_names(names: Sequence[str]) -> str:
 def _unreachable(where: str, tries: int, error: TryAgainError) -> OffleashError:
     return OffleashError(
         f"{where} could not be reached (tries: {tries}): {error}. Start the server, or wait until it has loaded its "
-        "model; then check the address, its port above all."
+        "model. If it is up, check the address, especially the port."
     )

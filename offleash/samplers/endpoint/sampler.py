@@ -23,7 +23,7 @@ MAX_BYTES = 1 << 30  # of a response: 256 samples of 32,768 tokens, about 100 by
 PAUSE = 1.0  # seconds before the second attempt; doubled after each
 GIVE_UP_AFTER = 300.0  # seconds in which a busy server may let no request through
 CONFIRMING = 32  # samples of the request that settles whether a server returns copies
-RESUME = "What was drawn is kept: run the same command to resume."
+RESUME = "Samples drawn so far are kept: run the same command to resume."
 
 
 class _ProblemError(Exception):
@@ -49,7 +49,7 @@ def open_sampler(model: Model) -> Sampler:
     settings = settings_of(model.settings)
     if "key" in model.settings and not os.environ.get(settings.key, "").strip():
         # not named here: it may be the key itself, given by mistake
-        raise OffleashError("The environment variable that --set key= names is not set; put the key into it.")
+        raise OffleashError("The environment variable that --set key= names is not set. Put the key into it.")
     server = EndpointClient(url, settings.key, settings.timeout, MAX_BYTES)
     limiter = RateLimiter(settings.tries, PAUSE, settings.rate, GIVE_UP_AFTER)
     return Endpoint(server, name or only_model(server, limiter), model.raw, settings, limiter)
@@ -117,7 +117,7 @@ class Endpoint:
         for request in requests:
             if self._raw and request.images:
                 raise OffleashError(
-                    f"Problem {request.problem!r} has images, which go only into a chat; draw without --raw."
+                    f"Problem {request.problem!r} has images, which need a chat template. Draw without --raw."
                 )
             try:
                 yield SampleChunk(request, self._samples(request, decoding))
@@ -205,14 +205,14 @@ class Endpoint:
             return read_reply(body)
         except ValueError as error:
             start = self._server.quote(body[:1000].decode("utf-8", "replace"))
-            raise TryAgainError(f"the response is no completion ({short(str(error))}): {start!r}") from None
+            raise TryAgainError(f"the response is not a completion ({short(str(error))}): {start!r}") from None
 
     def _refusal(self, refused: ServerRefusedError, decoding: SamplingParams) -> Exception:
         """A refusal as the error of one problem, or of the whole draw."""
         if too_long(refused):
             return _ProblemError(
                 f"The prompt and {decoding.max_tokens} more tokens do not fit the model's context: "
-                f"{refused.summary}. Draw fewer tokens (max_tokens), or serve the model with a longer context."
+                f"{refused.summary}. Lower --max-tokens, or serve the model with a longer context."
             )
         error = self._server.explain(refused, self._model, self._route)
         if refused.code in (400, 413, 422):  # about this prompt, as far as a status says: others may pass

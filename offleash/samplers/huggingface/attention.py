@@ -201,7 +201,7 @@ def attention(
     if mask is not None or options.get("s_aux") is not None or options.get("position_bias") is not None:
         raise UnsupportedError("masks, sinks or biases")
     if key.shape[-1] != value.shape[-1]:
-        raise UnsupportedError("keys and values of different width")
+        raise UnsupportedError("keys and values of different widths")
     assert isinstance(layer, int)
     scale, window, cap = (options.get(name) for name in ("scaling", "sliding_window", "softcap"))
     query = query * (scale if isinstance(scale, float | int) else query.shape[-1] ** -0.5)

@@ -127,7 +127,7 @@ def open_network(model: nn.Module) -> Network:
         expected = model(input_ids=tokens, use_cache=False).logits[0].float()
         before = model.config._attn_implementation
         if not model._can_set_attn_implementation():
-            raise UnsupportedError("its attention is its own, not one that can be chosen")
+            raise UnsupportedError("its attention implementation cannot be replaced")
         model.set_attn_implementation(NAME)
         net = Network(model, int(text.num_hidden_layers), device, windows={})
         try:
@@ -152,7 +152,7 @@ def _refuse_other_masks(config: "PreTrainedConfig") -> None:
     """
     kinds = set(getattr(config, "layer_types", None) or ())
     if getattr(config, "attention_chunk_size", None) or kinds - {"full_attention", "sliding_attention"}:
-        raise UnsupportedError(f"its layers attend in special patterns: {', '.join(sorted(kinds)) or 'chunks'}")
+        raise UnsupportedError(f"its layers use special attention patterns: {', '.join(sorted(kinds)) or 'chunks'}")
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) in ("dynamic", "longrope"):
         raise UnsupportedError("its positions depend on the longest row of a batch")

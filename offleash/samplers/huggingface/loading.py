@@ -113,11 +113,10 @@ def check_folder(name: str) -> None:
     if not looks_local:
         return
     if not path.is_dir():
-        what = "a file" if path.is_file() else "no folder"
-        raise OffleashError(f"{name} is {what}; a model is a folder with config.json, or a name on the hub (org/name).")
+        raise OffleashError(f"{name} is not a folder. Give a folder with config.json, or a name on the hub (org/name).")
     if (path / "config.json").is_file() and any(path.glob("*.safetensors*")):
         return
-    raise OffleashError(f"{name} holds no model that can be loaded{_conversion(path)}")
+    raise OffleashError(f"{name} has no model that can be loaded{_conversion(path)}")
 
 
 def _conversion(path: Path) -> str:
@@ -129,14 +128,14 @@ def _conversion(path: Path) -> str:
             base = json.loads(text).get("base_model_name_or_path") or "BASE"
         except (ValueError, AttributeError):
             base = "BASE"
-        return f": it is a PEFT adapter. Name its base model before it: hf:{base}+{path}"
+        return f": it is a PEFT adapter. Put its base model before it: hf:{base}+{path}"
     if any(name.startswith("model_world_size_") for name in names):
         return (
-            ": it is a sharded checkpoint of verl. Merge it first: python -m verl.model_merger merge --backend fsdp "
+            ": it is a sharded verl checkpoint. Merge it first: python -m verl.model_merger merge --backend fsdp "
             f"--local_dir {path} --target_dir {path}-merged"
         )
     if "actor" in names:
-        return f": it is a checkpoint of verl with its actor inside; name {path / 'actor'}."
+        return f": it is a verl checkpoint that contains its actor. Use {path / 'actor'}."
     if "zero_to_fp32.py" in names or any(name.startswith("global_step") for name in names):
         return f": it is a DeepSpeed checkpoint. Merge it first: python {path}/zero_to_fp32.py {path} {path}-merged"
     if any(name.endswith(".distcp") for name in names) or "pytorch_model_fsdp_0" in names:
@@ -155,7 +154,7 @@ def _merge_adapter(network: "PreTrainedModel", adapter: str) -> "PreTrainedModel
     try:
         from peft import PeftModel
     except ImportError:
-        raise OffleashError("An adapter (+PATH) needs peft; pip install peft.") from None
+        raise OffleashError("An adapter (+PATH) needs peft, which is not installed. Run pip install peft.") from None
     merged: PreTrainedModel = PeftModel.from_pretrained(network, adapter).merge_and_unload()
     return merged
 
@@ -178,7 +177,7 @@ def _device(name: str) -> "torch.device":
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise OffleashError(f"There is no device {name!r} here; leave out --set device= or give cpu.") from None
+        raise OffleashError(f"Device {name!r} is not available. Leave out --set device=, or use cpu.") from None
     return device
 
 

@@ -293,8 +293,8 @@ class NextTokenDistribution:
         edge_RV = self.sampled_RV.exp().double().cumsum_(-1)
         if not torch.isfinite(edge_RV[:, -1]).all():
             raise OffleashError(
-                "The model gives probabilities that are no numbers (NaN): its weights are damaged, or its precision is "
-                "too small for them. Try --set dtype=float32."
+                "The model returned NaN probabilities: its weights are damaged, or its precision is too low. "
+                "Try --set dtype=float32."
             )
         edge_RV /= edge_RV[:, -1:].clone()  # the last edge is exactly 1, whatever the probabilities round to
         # row r is moved to [r, r + 1): the edges of all rows are one sorted line, and one search serves all samples

@@ -110,7 +110,7 @@ class HuggingFace:
             tokens, error = self.prompt_encoder.encode(request)
             left = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
             if not error and left < 1:
-                error = f"the prompt has {len(tokens)} tokens and the model reads {self.loaded.context}"
+                error = f"the prompt has {len(tokens)} tokens, but the model's context is {self.loaded.context}"
             if error:
                 yield SampleChunk(request, error=error), decoding
             else:

@@ -331,7 +331,7 @@ class Scorer:
         context = self.sampler.loaded.context
         if context is None or len(prompt) <= context:
             return ""
-        return f"the prompt is longer than the {context:,} tokens that the model reads"
+        return f"the prompt is longer than the model's context of {context:,} tokens"
 
     def _score_without_sharing(self, prompts: list[list[int]], targets: list[TargetText], sums: ScoreSums) -> None:
         """As `score_targets`, by the model's own forward pass, where the shared engine cannot run the model."""
@@ -390,7 +390,7 @@ def _text_score(
 ) -> TextScore:
     """The score of one text, or the reason why it has none."""
     if not error and np.isnan(sums).any():
-        error = "the model gave no numbers (NaN); try --set dtype=float32"
+        error = "the model returned NaN; try --set dtype=float32"
     if error:
         return TextScore(Sums(tokens, reason=error), entropy_T[:0])
     raw, entropy_raw, sampled, entropy_sampled = sums.tolist()

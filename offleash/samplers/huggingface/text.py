@@ -33,14 +33,14 @@ class PromptEncoder:
         """The tokens of a prompt and "", or none and why. With images: none and "", since the processor makes them."""
         if request.images:
             if self.processor is None:
-                return [], "the problem has images, and this model does not see"
-            return [], "the problem has images, which only a chat template places: leave out --raw" if self.raw else ""
+                return [], "the problem has images, but this is not a vision model"
+            return [], "the problem has images, which need a chat template: leave out --raw" if self.raw else ""
         rendered = self.render(request.prompt)
         # a template writes its own first token: another would be read twice
         tokens: list[int] = self.tokenizer.encode(rendered.text, add_special_tokens=not rendered.templated)
         if not tokens and self.tokenizer.bos_token_id is not None:
             tokens = [int(self.tokenizer.bos_token_id)]
-        return tokens, "" if tokens else "the prompt is empty, and the model has no token to begin with"
+        return tokens, "" if tokens else "the prompt is empty, and the model has no BOS token"
 
 
 def texts_of(tokenizer: "PreTrainedTokenizerBase", ended: FinishedSamples, stop: Sequence[str]) -> list[str]:

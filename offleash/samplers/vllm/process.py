@@ -35,7 +35,7 @@ WORKER = Path(__file__).parent / "worker.py"
 GRACE = 10.0  # seconds for the engine to shut down and remove its shared memory
 CLEANUP = 3.0  # seconds for the resource tracker to remove the shared memory of processes that were killed
 INSTALL = (
-    "Make an environment for it (python -m venv vllm-env; vllm-env/bin/pip install vllm) and name its Python: "
+    "Create an environment for it (python -m venv vllm-env; vllm-env/bin/pip install vllm) and name its Python: "
     "--set python=vllm-env/bin/python, or OFFLEASH_VLLM_PYTHON in the environment."
 )
 # What vLLM raises when one of its own processes failed; the reason itself is only in the log.
@@ -79,7 +79,7 @@ class WorkerProcess:
         self._write({"number": 0, **command})
         reply = self.receive(0, time.monotonic() + seconds)
         if "missing" in reply:
-            raise OffleashError(f"{self._python} has no vLLM that works ({_short(reply['missing'])}). {INSTALL}")
+            raise OffleashError(f"{self._python} has no working vLLM ({_short(reply['missing'])}). {INSTALL}")
         self._ready = True
         return str(reply["ready"])
 
@@ -185,7 +185,7 @@ class WorkerProcess:
         status = f"killed by {signal.Signals(-code).name}" if code < 0 else f"status {code}"
         # what the kernel's out-of-memory killer sends
         memory = " The system may have run out of memory." if code == -signal.SIGKILL else ""
-        return OffleashError(f"The vLLM process ended ({status}).{memory}{self._log_end()} What was drawn is kept.")
+        return OffleashError(f"The vLLM process ended ({status}).{memory}{self._log_end()} Samples so far are kept.")
 
     def _reason(self, message: str) -> str:
         """vLLM's message, or the error in its log where the message only points there."""

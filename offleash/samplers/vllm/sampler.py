@@ -24,7 +24,7 @@ TAKEN = {  # options that are set elsewhere, or that would change what a sample 
     "revision": "write vllm:NAME@REVISION",
     "enable_lora": "write vllm:PATH+ADAPTER",
     "logprobs_mode": "log-probabilities are stored under the model's own distribution, raw_logprobs",
-    "skip_tokenizer_init": "samples are texts",
+    "skip_tokenizer_init": "samples are stored as text",
 }
 PLACEMENT = {  # where and how fast a model runs, not which model: free to change when a run is resumed
     *("tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend", "gpu_memory_utilization"),
@@ -143,7 +143,7 @@ def _path(name: str, *signs: str) -> str:
         return name
     if path.is_dir() and not any((path / sign).exists() for sign in signs):
         hint = " It is an adapter: write vllm:BASE+ADAPTER." if (path / "adapter_config.json").exists() else ""
-        raise OffleashError(f"{name} holds no {signs[0]}; give the folder of a saved model.{hint}")
+        raise OffleashError(f"{name} has no {signs[0]}. Give the folder of a saved model.{hint}")
     return str(path)
 
 
@@ -171,7 +171,7 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise OffleashError(f"{name} is a number above 0; found {text!r}.")
+        raise OffleashError(f"{name} must be a number above 0; found {text!r}.")
     return number
 
 
@@ -190,8 +190,8 @@ def _check(decoding: SamplingParams) -> None:
     """Refuse a decoding that vLLM would draw from another distribution than the one stored with the run."""
     if decoding.min_p and decoding.top_p < 1:
         raise OffleashError(
-            f"vLLM applies min-p before top-p, which is another distribution than min_p={decoding.min_p:g} after "
-            f"top_p={decoding.top_p:g}. Set one of the two, or draw with hf:."
+            f"vLLM applies min-p before top-p, which gives a different distribution from min_p={decoding.min_p:g} "
+            f"after top_p={decoding.top_p:g}. Set one of the two, or draw with hf:."
         )
 
 

@@ -131,7 +131,7 @@ class Engine:
         from PIL import Image
 
         if self.raw:
-            raise ValueError("A prompt with images needs the model's chat template; draw without raw prompts.")
+            raise ValueError("A prompt with images needs the model's chat template. Draw without --raw.")
         if self.processor is None:
             name, revision, trusted = self._source
             kind: Any = transformers.AutoProcessor
@@ -150,7 +150,7 @@ class Engine:
         parameters = SamplingParams(**decoding, seed=seed, logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **flat)
         if parameters.temperature != decoding["temperature"]:  # it raises small temperatures
             raise ValueError(
-                f"vLLM draws at temperature 0 or from {parameters.temperature}; {decoding['temperature']} is less."
+                f"vLLM needs temperature 0, or {parameters.temperature} or more; found {decoding['temperature']}."
             )
         return parameters
 

@@ -137,7 +137,7 @@ def test_what_cannot_be_cut_is_refused_with_the_reason(
         cut_certificates([whole, tmp_path / "nucleus"], (0.8,))
     with pytest.raises(OffleashError, match=r"is not a certificate\. Make one with `offleash certify"):
         cut_certificates([tmp_path / "nowhere"], (0.8,))
-    with pytest.raises(OffleashError, match=r"top_p is above 0 and at most 1; found 1.2"):
+    with pytest.raises(OffleashError, match=r"top_p must be above 0 and at most 1; found 1.2"):
         cut_certificates([whole], (0.8, 1.2))
     with pytest.raises(OffleashError, match="At temperature 0"):
         cut_certificates([whole], (0.8,), 0.0)

@@ -168,7 +168,7 @@ def test_standing_scores_of_other_weights_or_settings_are_refused_with_what_diff
 def test_both_models_are_looked_at_before_the_first_one_scores(tmp_path: Path, tiny: World) -> None:
     before, after = (tiny.run(tmp_path / side, side, 4) for side in SIDES)
     lost = LikelihoodRequest(first=2, laws={"after": ModelOverride(f"hf:{tmp_path}/gone")})
-    with pytest.raises(OffleashError, match="gone is no folder"):
+    with pytest.raises(OffleashError, match="gone is not a folder"):
         likelihood(before, after, lost, question(replicates=200))
     assert not scored_models(Path(before))
     model = shutil.copytree(tiny.models["after"], tmp_path / "moved")

@@ -59,11 +59,11 @@ def test_what_is_no_number_or_no_decoding_is_refused_with_the_value_found() -> N
         numbers("0.6,warm", "--temperature")
     with pytest.raises(OffleashError, match=r"found '' in --top-p 0.9,"):
         numbers("0.9,", "--top-p")
-    with pytest.raises(OffleashError, match=r"temperature is 0 or more; found -1.0"):
+    with pytest.raises(OffleashError, match=r"temperature must be 0 or more; found -1.0"):
         grid(PLAIN, (1.0, -1.0), (1.0,))
-    with pytest.raises(OffleashError, match=r"temperature is 0 or more; found nan"):
+    with pytest.raises(OffleashError, match=r"temperature must be 0 or more; found nan"):
         grid(PLAIN, numbers("nan", "--temperature"), (1.0,))
-    with pytest.raises(OffleashError, match=r"top_p is above 0 and at most 1; found 1.5"):
+    with pytest.raises(OffleashError, match=r"top_p must be above 0 and at most 1; found 1.5"):
         grid(PLAIN, (1.0,), (1.5,))
 
 

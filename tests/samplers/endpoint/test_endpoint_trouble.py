@@ -58,7 +58,7 @@ def test_a_server_that_is_down_ends_the_draw_and_says_that_it_resumes() -> None:
         with pytest.raises(OffleashError, match="refused") as error:
             drawn(opened(server, model=model), wanted())
         assert server.url in str(error.value)
-    with pytest.raises(OffleashError, match="What was drawn is kept"):
+    with pytest.raises(OffleashError, match="Samples drawn so far are kept"):
         drawn(opened(server), wanted())
 
 

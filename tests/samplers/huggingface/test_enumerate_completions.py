@@ -189,10 +189,10 @@ def test_a_prompt_that_is_too_long_is_told(folder: Path) -> None:
 
 
 def test_samplers_that_give_no_distributions_are_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match="leave out --set engine=generate"):
+    with pytest.raises(OffleashError, match="Leave out --set engine=generate"):
         expander_of(opened(folder, engine="generate"))
     bloom = tiny_model(tmp_path, "bloom")
-    with pytest.raises(OffleashError, match="draw samples instead"):
+    with pytest.raises(OffleashError, match="Draw samples instead"):
         expander_of(opened(bloom))
     file = tmp_path / "script.json"
     file.write_text('{"problems": {"*": {"x": 1.0}}}')

@@ -228,7 +228,7 @@ def test_a_stop_text_ends_a_sample_and_is_no_part_of_it(folder: Path) -> None:
 def test_a_prompt_that_does_not_fit_is_told_and_the_others_are_drawn(folder: Path) -> None:
     requests = [asked("long", "a " * 70, 0, 4), asked("short", "a", 0, 4), asked("nearly", "b " * 60, 0, 4)]
     found = {one.request.problem: one for one in opened(folder).sample(requests, SamplingParams(max_tokens=30))}
-    assert found["long"].error == "the prompt has 70 tokens and the model reads 64"
+    assert found["long"].error == "the prompt has 70 tokens, but the model's context is 64"
     assert len(found["short"].samples) == 4
     assert all((one.tokens or 0) <= 4 for one in found["nearly"].samples)
     assert {one.finish for one in found["nearly"].samples} <= {"stop", "length"}

@@ -77,7 +77,7 @@ def test_a_folder_that_holds_something_else_gets_the_command_that_makes_a_model_
 
 
 def test_paths_settings_and_devices_that_are_none_are_named(folder: Path, tmp_path: Path) -> None:
-    assert "is no folder" in refusal(f"hf:{tmp_path}/nothing")
+    assert "is not a folder" in refusal(f"hf:{tmp_path}/nothing")
     assert "is a file" in refusal(f"hf:{folder}/config.json")
     assert "Did you mean 'memory'?" in refusal(f"hf:{folder}", memry="3")
     assert "found 'lots'" in refusal(f"hf:{folder}", memory="lots")
@@ -148,7 +148,7 @@ def test_images_for_a_model_that_does_not_see_are_the_error_of_that_problem(fold
     found = {
         one.request.problem: one for one in open_sampler(model_of(f"hf:{folder}")).sample(requests, SamplingParams())
     }
-    assert "does not see" in found["seen"].error
+    assert "not a vision model" in found["seen"].error
     assert len(found["read"].samples) == 2
 
 

@@ -149,7 +149,7 @@ def test_who_answers_does_not_depend_on_where_the_model_runs(opened: Opened) -> 
         ({"logprobs_mode": "processed_logprobs"}, "logprobs_mode cannot be set"),
         ({"trouble": "core"}, "ValueError: no kernel for heads of 7"),
         ({"trouble": "slow start", "start": "1"}, "--set start=SECONDS"),
-        ({"start": "soon"}, "start is a number above 0; found 'soon'"),
+        ({"start": "soon"}, "start must be a number above 0; found 'soon'"),
         ({"python": "/no/such/python"}, "cannot be run"),
     ],
 )
