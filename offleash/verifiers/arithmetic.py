@@ -61,7 +61,7 @@ def parsed(text: str) -> Tree:
             while waiting and waiting[-1] != "(":
                 _apply(waiting.pop(), operands)
             if not waiting:
-                raise NotArithmeticError("a bracket closes that was never opened")
+                raise NotArithmeticError("a closing bracket was never opened")
             waiting.pop()
             brackets -= 1
         else:
@@ -70,7 +70,7 @@ def parsed(text: str) -> Tree:
             waiting.append(sign)
             operand_next = True
     if operand_next:
-        raise NotArithmeticError("the expression ends where a number belongs" if operands else "there is no expression")
+        raise NotArithmeticError("the expression ends without a number" if operands else "there is no expression")
     if brackets:
         raise NotArithmeticError("a bracket is not closed")
     while waiting:
@@ -115,7 +115,7 @@ def canonical(tree: Tree) -> str:
 
 def _tokens(text: str) -> list[tuple[str, str]]:
     if len(text) > LONGEST:
-        raise NotArithmeticError(f"{len(text)} characters are no expression")
+        raise NotArithmeticError(f"{len(text)} characters are too many for an expression")
     plain, tokens, at = text.translate(_SIGNS).rstrip(), [], 0
     while at < len(plain):
         token = _TOKEN.match(plain, at)

@@ -37,7 +37,7 @@ def decide(case: Case) -> Judgement:
     if not answer:
         return Judgement(Verdict.UNREAD, "the answer is empty")
     if len(answer) > LONGEST and too_long(answer, choices):
-        return Judgement(Verdict.UNREAD, f"{len(answer):,} characters name no choice")
+        return Judgement(Verdict.UNREAD, f"{len(answer):,} characters are too many to name a choice")
     named, reason = _named(answer, choices)
     if reason:
         return Judgement(Verdict.WRONG, reason)
@@ -49,7 +49,7 @@ def decide(case: Case) -> Judgement:
     if named != wanted:
         return Judgement(Verdict.WRONG, f"{_shown(named)} is not {_shown(wanted)}")
     if len(wanted) > 1 and HEDGED.search(answer) and _by_text(answer, choices) is None:
-        return Judgement(Verdict.WRONG, "one or another is not both")
+        return Judgement(Verdict.WRONG, "the answer names one or the other, not both")
     return Judgement(Verdict.CORRECT, solution=_shown(wanted))
 
 
@@ -58,9 +58,9 @@ def readable(case: Case) -> str:
     given = case.details.get("choices")
     if given is not None:
         if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
-            return f"details.choices is {str(given)[:60]!r}; give a list of texts"
+            return f"details.choices is {str(given)[:60]!r}; give a list of strings"
         if not 2 <= len(given) <= len(LETTERS):
-            return f"details.choices holds {len(given)} texts; 2 to {len(LETTERS)} can be named by a letter"
+            return f"details.choices holds {len(given)} choices; give 2 to {len(LETTERS)}, one per letter"
     if case.gold is None or not case.gold.strip():
         return "there is no gold answer"
     choices = _choices(case)
@@ -70,7 +70,7 @@ def readable(case: Case) -> str:
         return f"gold answer {case.gold[:60]!r} is {names}; give a letter, or the text of one of details.choices"
     text = _by_text(case.gold, choices)
     if text is not None and {text} != wanted:
-        return f"gold answer {case.gold[:60]!r} is a letter, and the text of choice {text}; give the letter"
+        return f"gold answer {case.gold[:60]!r} is both a letter and the text of choice {text}; give the letter"
     return ""
 
 
@@ -96,7 +96,7 @@ def _named(answer: str, choices: list[str]) -> tuple[set[str], str]:
     text = _by_text(answer, choices) or _by_text(bare, choices)
     letters = _letters(bare, together=LETTERS[: len(choices)] if choices else LETTERS)
     if text and letters and letters != {text}:
-        return set(), f"{answer[:30]!r} is a letter, and the text of choice {text}"
+        return set(), f"{answer[:30]!r} is both a letter and the text of choice {text}"
     if text or letters:
         return letters or {text or ""}, ""
     return _letter_and_text(bare, choices)

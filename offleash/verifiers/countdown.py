@@ -63,7 +63,7 @@ def way(answer: str, rules: Rules) -> Tree:
     """The one expression that an answer amounts to, its steps put into each other; an error says what is wrong."""
     text = repaired(answer)
     if len(text) > LONGEST_EXPRESSION:
-        raise NotArithmeticError(f"{len(text)} characters are no countdown answer")
+        raise NotArithmeticError(f"{len(text)} characters are too many for a countdown answer")
     parts = [part.strip() for part in re.split("[\n;,]", text) if part.strip()]
     if not parts:
         raise NotArithmeticError("there is no expression")
@@ -73,13 +73,15 @@ def way(answer: str, rules: Rules) -> Tree:
         made = supply.taken(tree)
         value = valued(made, rules.integers)
         if any(other != value for other in stated):
-            raise NotArithmeticError(f"{_short(value)} is stated to be {_short(next(o for o in stated if o != value))}")
+            raise NotArithmeticError(
+                f"{_short(value)} is claimed to be {_short(next(o for o in stated if o != value))}"
+            )
         supply.results.append((value, made))
     value, made = supply.results.pop()
     if value != rules.target:
         raise NotArithmeticError(f"it makes {_short(value)}, not {rules.target}")
     if rules.all and (left := Counter(map(Fraction, rules.numbers)) - Counter(leaves(made))):
-        raise NotArithmeticError(f"{min(left)} is left over, and all numbers must be used")
+        raise NotArithmeticError(f"{min(left)} is left over, but all numbers must be used")
     return made
 
 
@@ -122,7 +124,7 @@ class _Supply:
                 del self.results[place]
                 return made
         if not self.given[number]:
-            how = "is not among the numbers" if number not in self.given else "is used more often than it is given"
+            how = "is not among the numbers" if number not in self.given else "is used more often than given"
             raise NotArithmeticError(f"{_short(number)} {how}")
         self.given[number] -= 1
         return number
@@ -174,7 +176,7 @@ def decide_steps(case: Case) -> Judgement | None:
                 given.remove(number)
                 operands.append(Fraction(number))
             else:
-                how = "is used more often than it is given" if number in numbers else "is not among the numbers"
+                how = "is used more often than given" if number in numbers else "is not among the numbers"
                 return Judgement(Verdict.WRONG, f"{number} {how}")
         if sign == "/":
             if not right or left % right:
@@ -183,7 +185,7 @@ def decide_steps(case: Case) -> Judgement | None:
         else:
             value = left + right if sign == "+" else left - right if sign == "-" else left * right
         if value != stated:
-            return Judgement(Verdict.WRONG, f"{value} is stated to be {stated}") if len(steps) > 1 else None
+            return Judgement(Verdict.WRONG, f"{value} is claimed to be {stated}") if len(steps) > 1 else None
         results.append(value)
         made.append((sign, tuple(operands)))
     if value != target:

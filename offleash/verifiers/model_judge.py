@@ -23,7 +23,7 @@ TRIES = 3  # requests until a reply can be read
 LONGEST = 4000  # characters of the judged answer that are shown
 OUTCOMES = {
     "A": Judgement(Verdict.CORRECT),
-    "B": Judgement(Verdict.WRONG, "incorrect, says the judge model"),
+    "B": Judgement(Verdict.WRONG, "incorrect according to the judge model"),
     "C": Judgement(Verdict.UNREAD, "not attempted"),
 }
 WORDS = {"CORRECT": "A", "INCORRECT": "B", "NOT ATTEMPTED": "C"}
@@ -95,7 +95,7 @@ def readable(case: Case) -> str:
     if case.gold is None or not case.gold.strip():
         return "there is no gold answer"
     if not case.question.strip():
-        return "there is no question, and a judge model needs it"
+        return "there is no question, which a judge model needs"
     return ""
 
 

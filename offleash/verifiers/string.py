@@ -31,7 +31,7 @@ def decide(case: Case) -> Judgement:
     if not answer:
         return Judgement(Verdict.UNREAD, "the answer is empty")
     if too_long(answer, accepted):
-        return Judgement(Verdict.WRONG, f"{len(answer):,} characters are not the gold answer")
+        return Judgement(Verdict.WRONG, f"{len(answer):,} characters are too many to be the gold answer")
     normalised = normal(answer)
     if any(normalised == normal(text) for text in accepted):
         return Judgement(Verdict.CORRECT, solution=normalised)
@@ -42,7 +42,7 @@ def readable(case: Case) -> str:
     """Empty, or why the gold answer cannot be used."""
     more = case.details.get("accepted", [])
     if not isinstance(more, list | tuple) or not all(isinstance(text, str) for text in more):
-        return f"details.accepted is {str(more)[:60]!r}; give a list of texts"
+        return f"details.accepted is {str(more)[:60]!r}; give a list of strings"
     accepted = _accepted(case)
     if not accepted:
         return "there is no gold answer"

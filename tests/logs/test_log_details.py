@@ -106,7 +106,7 @@ def test_inspect_marks_partial_credit_no_answer_and_errors_apart(tmp_path: Path)
     assert frame["score"].to_list() == [None, None, 0.5, None, None]
     assert "1 scores are above 0" in notes_text(log)
     assert [(note.rows, note.left_out) for note in log.notes if "ended in an error" in note.text] == [(1, True)]
-    assert "marked 'error'" in notes_text(log)
+    assert "status 'error'" in notes_text(log)
 
 
 def test_trl_takes_the_reward_that_is_named_like_correctness() -> None:

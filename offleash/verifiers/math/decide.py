@@ -26,7 +26,7 @@ ROUNDING = 6  # decimals to which math-verify compares numbers that are not exac
 def decide(case: Case) -> Judgement:
     """Whether the answer equals the gold one; plain numbers and identical texts first, then algebra."""
     if len(case.answer) > LENGTH:
-        return Judgement(Verdict.FAILED, f"an answer of {len(case.answer):,} characters is not handed to algebra")
+        return Judgement(Verdict.FAILED, f"an answer of {len(case.answer):,} characters is too long for algebra")
     return decide_exactly(case) or decide_by_algebra(case)
 
 
@@ -43,12 +43,12 @@ def decide_by_algebra(case: Case) -> Judgement:
     for which, text in (("the answer", answer), ("the gold answer", gold)):
         over = beyond(text)
         if over:
-            return Judgement(Verdict.FAILED, f"{which} was not handed to algebra: {over}")
+            return Judgement(Verdict.FAILED, f"{which} is too complex for algebra: {over}")
     expected, parsed = read(gold), read(answer)
     if not expected:
-        return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} does not read as mathematics")
+        return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} cannot be parsed as mathematics")
     if not parsed:
-        return Judgement(Verdict.WRONG, "it does not read as mathematics")
+        return Judgement(Verdict.WRONG, "it cannot be parsed as mathematics")
     complex_expected, complex_parsed = with_imaginary_unit(expected), with_imaginary_unit(parsed)
     if letters(gold) != letters(answer) and clearly_apart(value_of(complex_expected), value_of(complex_parsed)):
         return Judgement(Verdict.WRONG)
@@ -98,11 +98,11 @@ def readable(case: Case) -> str:
     gold = cleaned(gold_text(case.gold or ""))
     over = beyond(gold)
     if over:
-        return f"its gold answer {gold[:80]!r} cannot be handed to algebra: {over}"
+        return f"its gold answer {gold[:80]!r} is too complex for algebra: {over}"
     parts = read(gold)
     garbled = all(isinstance(part, str) for part in parts) and gold.count("{") != gold.count("}")
     if not parts or garbled or (_PROSE.search(gold) and not re.search(r"[\d=\\]", gold)):
-        return f"its gold answer {gold[:80]!r} does not read as mathematics; --verifier string compares words"
+        return f"its gold answer {gold[:80]!r} cannot be parsed as mathematics; --verifier string compares words"
     return ""
 
 

@@ -90,21 +90,21 @@ def beyond(text: str) -> str:
     if len(text) > LENGTH:
         return f"its {len(text):,} characters are more than {LENGTH:,}"
     if _depth(text) > DEPTH:
-        return f"it nests deeper than {DEPTH} levels"
+        return f"it is nested more than {DEPTH} levels deep"
     if any(len(number) > MOST_DIGITS for number in _NUMBER.findall(text)):
-        return f"it holds a number of more than {MOST_DIGITS:,} digits"
+        return f"it has a number of more than {MOST_DIGITS:,} digits"
     if _TOWER.search(text):
-        return "it holds a tower of powers"
+        return "it has a tower of powers"
     stacked = _STACK.search(text)
     if stacked and _large(stacked[1], 4):
-        return "it holds a power of a power too large to compute"
+        return "it has a power of a power too large to compute"
     exponent = next((match[1] for match in _EXPONENT.finditer(text) if _large(match[1], EXPONENT)), None)
     if exponent:
-        return f"it holds a power with the exponent {exponent[:12]}"
+        return f"it has a power with the exponent {exponent[:12]}"
     if any(_large(match[1], FACTORIAL) for match in _FACTORIAL.finditer(text)) or _DOUBLE.search(text):
-        return f"it holds a factorial beyond {FACTORIAL:,}!"
+        return f"it has a factorial beyond {FACTORIAL:,}!"
     if _BOUND.search(text):
-        return f"it holds a sum, product or binomial beyond {RANGE:,}"
+        return f"it has a sum, product or binomial beyond {RANGE:,}"
     return ""
 
 

@@ -77,7 +77,7 @@ def objection(gold: str, answer: str, expected: tuple[object, ...], parsed: tupl
         return disorder
     value = value_of(parsed)
     if value is not None and _partly_read(answer, value):
-        return "the parser read only a part of it"
+        return "the parser read only part of it"
     return difference(value_of(expected), value)
 
 
@@ -135,13 +135,13 @@ def misplaced(gold: str, answer: str) -> str:
     if expected and given and len(expected) == len(given):
         values, others = [value for _, value in expected], [value for _, value in given]
         if Counter(values) != Counter(others) and set(values) == set(others):
-            return "other entries are repeated"
+            return "different entries are repeated"
         named = all(name for name, _ in expected) and len({name for name, _ in expected}) == len(expected)
         if named and not any(name for name, _ in given) and answer.lstrip().startswith("(") and values != others:
-            return "the entries are in another order"
+            return "the entries are in a different order"
     points, others_points = _POINTS.fullmatch(gold), _POINTS.fullmatch(answer)
     if points and others_points and len(points[2]) > 2 and not _same_points(points, others_points):
-        return "the points are named in another order"
+        return "the points are named in a different order"
     if _SUM.fullmatch(gold) and "=" not in answer and not re.search(r"\\(?:in|approx)(?![A-Za-z])|[<>]", answer):
         return "the gold answer is an equation, the answer only one side of it"
     return ""

@@ -67,7 +67,7 @@ def _differ_somewhere(expected: Any, answer: Any, symbols: list[Any]) -> str:
         if pair is None:
             return ""
         if abs(pair[0] - pair[1]) > 1e-6 * max(abs(pair[0]), abs(pair[1]), 1e-300):
-            return "they differ at some values of their letters"
+            return "they differ at some values of their variables"
     return ""
 
 

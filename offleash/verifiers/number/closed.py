@@ -111,7 +111,7 @@ def _spelt_out(tokens: list[str]) -> list[str]:
         elif token in "})":
             kind = opened.pop()
             if (token == ")") != (kind == "("):
-                raise ValueError("brackets that cross")
+                raise ValueError("mismatched brackets")
             plain_tokens += {"above": [")", "/"], "below": [")", ")"]}.get(kind, [")"])
             due = "below" if kind == "above" else ""
         else:
@@ -119,7 +119,7 @@ def _spelt_out(tokens: list[str]) -> list[str]:
                 _multiply(plain_tokens, number=token[0] in "0123456789.")
             plain_tokens.append(token)
     if opened or due:
-        raise ValueError("brackets left open")
+        raise ValueError("unclosed brackets")
     return plain_tokens
 
 
@@ -149,7 +149,7 @@ def _postfix(tokens: list[str]) -> list[str]:
         elif token in OPERATORS:
             if before == "(" or before in OPERATORS:
                 if token != "-" or before in ("+", "-"):
-                    raise ValueError("an operator without its left side")
+                    raise ValueError("an operator without a left operand")
                 waiting.append("neg")
             else:
                 rank = OPERATORS[token][0]

@@ -89,7 +89,7 @@ def _spec(case: Case) -> NumberSpec:
         raise ValueError("there is no gold answer")
     unit = case.details.get("unit")
     if not isinstance(unit, str | None):
-        raise ValueError(f"details.unit is {unit!r}; give a text, such as 'm/s'")
+        raise ValueError(f"details.unit is {unit!r}; give a string, such as 'm/s'")
     return _read_gold(case.gold, unit or "", _tolerance(case, "relative"), _tolerance(case, "absolute"))
 
 
@@ -101,7 +101,7 @@ def _read_gold(gold: str, unit: str, relative: Fraction, absolute: Fraction) -> 
     except ValueError as error:
         raise ValueError(f"gold answer {gold[:60]!r} is not one number: {error}") from None
     if quantity is None:
-        raise ValueError(f"gold answer {gold[:60]!r} holds no number")
+        raise ValueError(f"gold answer {gold[:60]!r} has no number")
     return NumberSpec(quantity.value, named or quantity.unit.strip(" .,;:"), relative, absolute)
 
 

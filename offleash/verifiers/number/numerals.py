@@ -163,7 +163,7 @@ def _check_sign(match: re.Match[str], text: str) -> None:
     """A lone dash between words and a number may be a minus or a dash: neither is taken."""
     before = text[: match.start()].rstrip()
     if match["sign"] in ("- ", "+ ") and before and before[-1] not in "=:(≈":
-        raise NotANumberError("a sign that stands apart from its number")
+        raise NotANumberError("a sign separated from its number")
     if before.endswith(("-", "+", "±")) and match["sign"]:
         raise NotANumberError("two signs before a number")
 

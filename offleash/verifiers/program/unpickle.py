@@ -55,7 +55,7 @@ def _unpacked(text: str) -> str:
         data = inflater.decompress(packed, LARGEST)
         if inflater.unconsumed_tail or not inflater.eof:
             raise OffleashError(
-                f"The private tests do not end within {LARGEST >> 20} MiB: damaged, or made to fill memory. "
+                f"The private tests do not end within {LARGEST >> 20} MiB: they are damaged, or malicious. "
                 "Load the data set again."
             )
         value = plain(data)

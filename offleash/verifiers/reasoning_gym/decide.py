@@ -35,7 +35,7 @@ def prepared(case: Case) -> tuple[str, dict[str, Any], Mapping[str, object]]:
     if not isinstance(entry, dict) or not {"question", "answer", "metadata"} <= set(entry):
         raise OffleashError(f"the entry in details must hold question, answer and metadata; found {entry!r:.80}")
     if not isinstance(entry["metadata"], dict) or not isinstance(entry["answer"], str | None):
-        raise OffleashError(f"the entry's metadata must be an object and its answer a text; found {entry!r:.80}")
+        raise OffleashError(f"the entry's metadata must be an object and its answer a string; found {entry!r:.80}")
     settings = decoded(cast(Json, case.details.get("config", {})))
     if not isinstance(settings, dict):
         raise OffleashError(f"config in details must be an object; found {settings!r:.80}")

@@ -31,7 +31,7 @@ def unfit(task: str, answer: str, entry: Entry) -> str:
     """Why this text is wrong without asking the scorer; "" where the scorer may see it."""
     gold = entry["answer"]
     if len(answer) > LONGEST_ANSWER + 4 * len(gold or ""):
-        return f"{len(answer)} characters are no answer"
+        return f"{len(answer)} characters are too many for an answer"
     if not answer.strip() and (gold is None or gold.strip()):
         return "there is no answer"
     return BEFORE[task](answer, entry) if task in BEFORE else ""
@@ -131,7 +131,7 @@ def _data(answer: str, entry: Entry) -> str:
     if answer.strip() == entry["answer"].strip() or first < 0:
         return ""
     value, expected = json_value(answer[first : last + 1]), json_value(entry["answer"])
-    return "" if value == expected or len(answer) + len(entry["answer"]) <= 400 else "other data"
+    return "" if value == expected or len(answer) + len(entry["answer"]) <= 400 else "different data"
 
 
 def _literal(strings: bool) -> Guard:
@@ -256,7 +256,7 @@ class _RefusedError(Exception):
 def _tree(text: str, longest: int) -> ast.expr | str:
     """The text's syntax tree, or why it has none; brackets and digits are counted before Python's parser sees it."""
     if len(text) > longest:
-        return f"{len(text)} characters are no expression"
+        return f"{len(text)} characters are too many for an expression"
     if _LONG_NUMBER.search(text):
         return f"a number has more than {DIGITS} digits"
     if "#" in text:  # a comment would hide from Python what other readers of the text see
@@ -270,7 +270,7 @@ def _tree(text: str, longest: int) -> ast.expr | str:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return "not an expression"
     if sum(1 for _ in ast.walk(tree)) > NODES:
-        return "too long an expression"
+        return "the expression is too long"
     return tree
 
 

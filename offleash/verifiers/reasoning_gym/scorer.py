@@ -120,7 +120,7 @@ def uncredited(task: str, answer: str, entry: Entry, score: float) -> str:
 
 def _same_word(answer: str, entry: Entry) -> str:
     """game_of_life_halting compares bool(text), true of any; figlet_font and spell_backward read the beginning only."""
-    return "" if _bare(answer) == _bare(entry["answer"]) else "another word"
+    return "" if _bare(answer) == _bare(entry["answer"]) else "a different word"
 
 
 def _bare(text: str) -> str:
@@ -148,7 +148,7 @@ def _whole_number(answer: str, entry: Entry) -> str:
     if not re.fullmatch(r"[+-]?\d+", entry["answer"].strip()):
         return ""  # a weekday, or yes and no: compared as they are
     same = re.fullmatch(r"[+-]?\d{1,20}", answer.strip(), re.ASCII) and int(answer) == int(entry["answer"])
-    return "" if same else "another number"
+    return "" if same else "a different number"
 
 
 def _listed_number(answer: str, entry: Entry) -> str:
@@ -159,7 +159,7 @@ def _listed_number(answer: str, entry: Entry) -> str:
     nearest = min(
         (Decimal(repr(float(other))) for other in metadata["candidates"]), key=lambda other: abs(other - value)
     )
-    return "" if nearest == Decimal(repr(float(metadata["solution"]))) else "another candidate"
+    return "" if nearest == Decimal(repr(float(metadata["solution"]))) else "a different candidate"
 
 
 def _single_number(answer: str, entry: Entry) -> str:
@@ -168,8 +168,8 @@ def _single_number(answer: str, entry: Entry) -> str:
         return "it says what the answer is not"
     numbers = {Decimal(number.replace(",", "")) for number in NUMBER.findall(answer[:2_000])}
     if len(answer) > 2_000 or len(numbers) != 1:
-        return f"{len(numbers)} different numbers where one belongs"
-    return "" if numbers == {Decimal(entry["answer"].replace(",", ""))} else "another number"
+        return f"{len(numbers)} different numbers instead of one"
+    return "" if numbers == {Decimal(entry["answer"].replace(",", ""))} else "a different number"
 
 
 def _finite(answer: str, entry: Entry) -> str:
@@ -188,19 +188,19 @@ def _sorted_numbers(answer: str, entry: Entry) -> str:
     """number_sorting allows an error of 1 in every number, and NaN for any of them."""
     numbers, expected = json_value(answer.replace("'", '"')), json_value(entry["answer"].replace("'", '"'))
     if not isinstance(numbers, list) or not isinstance(expected, list) or len(numbers) != len(expected):
-        return "not a list of as many numbers"
+        return "not a list of the expected length"
     try:
         same = all(
             abs(Decimal(str(a)) - Decimal(str(b))) <= Decimal("1e-9") for a, b in zip(numbers, expected, strict=True)
         )
     except InvalidOperation:
         return "not a list of numbers"
-    return "" if same else "other numbers"
+    return "" if same else "different numbers"
 
 
 def _grid(answer: str, entry: Entry) -> str:
     """game_of_life counts the cells that agree and ignores rows and columns too many."""
-    return "" if json_value(answer) == json_value(entry["answer"]) else "another grid"
+    return "" if json_value(answer) == json_value(entry["answer"]) else "a different grid"
 
 
 def _rows(answer: str, entry: Entry) -> str:
@@ -208,7 +208,7 @@ def _rows(answer: str, entry: Entry) -> str:
     rows, expected = (
         [line.split() for line in text.splitlines() if line.strip()] for text in (answer, entry["answer"])
     )
-    return "" if [len(row) for row in rows] == [len(row) for row in expected] else "a matrix of another shape"
+    return "" if [len(row) for row in rows] == [len(row) for row in expected] else "a matrix of a different shape"
 
 
 def _pair(answer: str, entry: Entry) -> str:
@@ -233,7 +233,7 @@ def _colours(answer: str, entry: Entry) -> str:
     """graph_color takes a list as a map from vertices to colours, and truth values as colours."""
     colouring = json_value(answer)
     plain = isinstance(colouring, dict) and all(type(colour) in (int, str) for colour in colouring.values())
-    return "" if plain else "not an object of vertices and their colours"
+    return "" if plain else "not an object that maps vertices to colours"
 
 
 def _partitions(answer: str, entry: Entry) -> str:

@@ -35,7 +35,7 @@ class Pool:
 
     def __init__(self, jobs: int = 1, *, trust_code: bool = False) -> None:
         if jobs < 1:
-            raise OffleashError(f"{jobs} jobs cannot judge anything; give 1 or more.")
+            raise OffleashError(f"The number of jobs must be 1 or more; found {jobs}.")
         self._jobs = jobs
         self._trust_code = trust_code
         self._idle: dict[Key, list[VerifierWorker]] = {}
@@ -58,7 +58,7 @@ class Pool:
     def judge(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """The index of each case and its judgement, as they are decided: one for every case, in any order."""
         assert not self._closed, "a closed pool judges nothing"
-        assert verifier.isolation is not Isolation.REMOTE, "a verifier that asks another model is not the pool's to run"
+        assert verifier.isolation is not Isolation.REMOTE, "the pool does not run verifiers that query another model"
         if not cases:
             return iter(())
         if verifier.isolation is Isolation.HERE:

@@ -124,13 +124,13 @@ def _answer(reading: int, deadline: float) -> tuple[dict[str, object] | None, st
         try:
             message = taken(inbox)
         except GarbledError:
-            return None, "its process answered garbage"
+            return None, "its process sent an unreadable reply"
         if isinstance(message, dict):
             return message, ""
         if message is not None or len(inbox) > LARGEST_REPLY:
-            return None, "its process answered garbage"
+            return None, "its process sent an unreadable reply"
         if not chunk:
-            return None, "its process ended without an answer ({end})"
+            return None, "its process ended without a reply ({end})"
 
 
 def _end(status: int) -> str:

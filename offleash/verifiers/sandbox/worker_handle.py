@@ -107,7 +107,7 @@ class VerifierWorker:
             try:
                 message = taken(self._inbox)
             except GarbledError:
-                return self._lost("its process answered garbage")
+                return self._lost("its process sent an unreadable reply")
             if message is not None:
                 return self._heard(message)
             if not chunk:
@@ -131,7 +131,7 @@ class VerifierWorker:
     def _heard(self, message: object) -> Judgement | None:
         """Act on a whole message, by state; anything unexpected ends the worker."""
         if not isinstance(message, dict):
-            return self._lost("its process answered garbage")
+            return self._lost("its process sent an unreadable reply")
         if self.state is State.STARTING:
             if message.get("ready") is not True:
                 self.end()
@@ -140,10 +140,10 @@ class VerifierWorker:
             self.state, self.since = State.IDLE, time.monotonic()
             return None
         if self.state is not State.BUSY:
-            return self._lost("its process answered garbage")
+            return self._lost("its process sent an unreadable reply")
         judgement = _judgement(message)
         if judgement is None:
-            return self._lost("its process answered garbage")
+            return self._lost("its process sent an unreadable reply")
         if judgement.seconds > self.verifier.seconds:  # the caller looked late: the limit holds all the same
             judgement = self._failed(f"time limit of {self.verifier.seconds:g} s", judgement.seconds)
         peak = message.get("peak")

@@ -172,7 +172,7 @@ def test_no_jobs_is_an_error_and_no_cases_are_no_judgements() -> None:
 
 
 def test_a_verifier_that_asks_a_model_is_not_the_pools() -> None:
-    with Pool(1) as pool, pytest.raises(AssertionError, match="asks another model"):
+    with Pool(1) as pool, pytest.raises(AssertionError, match="query another model"):
         pool.judge(troublesome(Isolation.REMOTE), [Case("a")])
 
 
