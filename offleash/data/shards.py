@@ -18,7 +18,7 @@ from offleash.errors import OffleashError
 
 SHARD = "*.parquet"
 CHECKSUMS = "checksums.jsonl"
-LATER = ("reason", "windows")  # columns that older runs lack
+ADDED_COLUMNS = ("reason", "windows")  # columns that older runs lack
 BLOCK = 1 << 22
 # what reading a damaged file can raise: the Parquet reader panics on some bytes
 DAMAGE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
@@ -83,7 +83,7 @@ def check_schema(file: Path, schema: dict[str, pl.DataType]) -> None:
         columns = pl.read_parquet_schema(file)
     except DAMAGE as error:
         raise damaged(file, error) from None
-    missing = [column for column in schema if column not in columns and column not in LATER]
+    missing = [column for column in schema if column not in columns and column not in ADDED_COLUMNS]
     if missing:
         raise OffleashError(f"{file} lacks the columns {missing}. It was not written by this version of offleash.")
     changed = [column for column in schema if column in columns and columns[column] != schema[column]]

@@ -37,7 +37,7 @@ from offleash.stats.duplicates import (
 )
 
 REMEMBERED = 4_000_000  # texts in all, about 120 MB
-HELD = 4  # requests of a problem that wait for an earlier one: blocks are formed in index order, not of arrival
+MAX_WAITING = 4  # requests of a problem that wait for an earlier one: blocks are formed in index order, not of arrival
 LIMIT = float(np.log(FALSE_ALARM / TESTS))
 
 # One text can come from several token sequences, each with its own log-probability, and long sums carry rounding and
@@ -45,7 +45,7 @@ LIMIT = float(np.log(FALSE_ALARM / TESTS))
 # are many, but for noise; and then the square root of the probability stands for the probability.
 NOISE, MANY = 2e-3, 16
 SLACK = 0.5
-DOUBTED = 3  # requests, all of one text each, before `doubt` says so: fewer happen with easy problems
+DOUBT_AFTER = 3  # requests, all of one text each, before `doubt` says so: fewer happen with easy problems
 COPIES = 3  # impossible copies in a run before it is stopped: one may be an accident of how tokens become text
 
 _ADVICE = (
@@ -78,7 +78,7 @@ class Duplicates:
     @property
     def doubt(self) -> str | None:
         """A possible fault that looks the same as a model with one answer per problem; None without a suspicion."""
-        if self._requests < DOUBTED or self._uniform < self._requests:
+        if self._requests < DOUBT_AFTER or self._uniform < self._requests:
             return None
         return (
             f"{self._name}: in each of {self._requests} requests without log-probabilities, all samples have the same "
@@ -120,7 +120,7 @@ class Duplicates:
         self._repeating = self._repeating.after(log_repeating(label_N, known_N))
         if self._repeating.log >= -LIMIT and bool((label_N[1:] == label_N[:-1]).any()):
             what = f"{_most(label_N)} of the {len(label_N)} samples of one request have the same text"
-            raise self._alike(request, what, self._repeating.log, f" {_OR_ELSE}")
+            raise self._dependence_error(request, what, self._repeating.log, f" {_OR_ELSE}")
 
     def _compare(self, request: Request, first: Labels, second: Labels) -> None:
         if len(np.unique(np.concatenate([first, second]))) == len(first) + len(second):
@@ -132,12 +132,12 @@ class Duplicates:
             what = (
                 f"{most} of the {size} samples of one request have the same text, and those of another request do not"
             )
-            raise self._alike(request, what, self._within.log)
+            raise self._dependence_error(request, what, self._within.log)
         if self._across.log >= -LIMIT:
             both = min(len(first), len(second))
             same = int((first[:both] == second[:both]).sum())
             what = f"{same} of {both} samples of one request have the same text as that choice of another request"
-            raise self._alike(request, what, self._across.log)
+            raise self._dependence_error(request, what, self._across.log)
 
     def _repeated(self, request: Request, problem: "_Problem") -> OffleashError:
         count, log_p, log_chance = problem.worst
@@ -147,7 +147,7 @@ class Duplicates:
             f"{_ADVICE} {_OR_ELSE}"
         )
 
-    def _alike(self, request: Request, what: str, evidence: float, or_else: str = "") -> OffleashError:
+    def _dependence_error(self, request: Request, what: str, evidence: float, or_else: str = "") -> OffleashError:
         return OffleashError(
             f"{self._name}: samples of a request are not independent. In problem {request.problem!r}, {what}; over the "
             f"run so far, the chance of that is below {_power(-evidence)} for independent samples. {_ADVICE}{or_else}"
@@ -217,7 +217,7 @@ class _Problem:
         """
         self.waiting[first] = label_N
         pairs = []
-        while self.waiting and (self.expected in self.waiting or len(self.waiting) > HELD):
+        while self.waiting and (self.expected in self.waiting or len(self.waiting) > MAX_WAITING):
             start = self.expected if self.expected in self.waiting else min(self.waiting)
             labels = self.waiting.pop(start)
             self.expected = start + len(labels)

@@ -106,8 +106,8 @@ class _Inspection:
             self.shards += 1
             seal = noted.get(shard.name)
             yield from self._shard(shard, seal if seal is not None and seal.rows else None, owners)
-        yield from _some(self._twice(owners))
-        yield from _some(self._gone({name: seal.rows for name, seal in noted.items() if seal.rows}))
+        yield from _some(self._copied_samples(owners))
+        yield from _some(self._missing_shards({name: seal.rows for name, seal in noted.items() if seal.rows}))
         if not self._bad:  # samples of a damaged shard would be reported as missing too: one fault, one finding
             yield from _some(self._gaps())
             yield from self._unfinished()
@@ -117,20 +117,20 @@ class _Inspection:
         for verifier in verifiers(self._folder):
             spans: dict[str, list[Span]] = defaultdict(list)
             for shard in sorted((self._folder / "verdicts" / verifier).glob(SHARD)):
-                frame, trouble = _read(shard, VERDICTS)
+                frame, damage = _read(shard, VERDICTS)
                 if frame is None:
-                    yield FsckFinding(trouble, f"rm {shard}, then: offleash verify {self._folder}")
+                    yield FsckFinding(damage, f"rm {shard}, then: offleash verify {self._folder}")
                     continue
-                lone = self._lone(frame)
-                if lone and self.shards and not self._bad:
+                orphans = self._orphan_count(frame)
+                if orphans and self.shards and not self._bad:
                     yield FsckFinding(
-                        f"{shard} has {lone:,} verdicts without a sample",
+                        f"{shard} has {orphans:,} verdicts without a sample",
                         f"rm {shard}, then: {self._again(verify=True)}",
                     )
                 for problem, left, right in spans_of(frame):
                     spans[problem].append((left, right))
-            for problem, some in spans.items():
-                if (twice := overlap(some)) is not None:
+            for problem, own_spans in spans.items():
+                if (twice := overlap(own_spans)) is not None:
                     what = f"{verifier} has two verdicts on sample {twice[0]} of problem {problem!r}"
                     yield FsckFinding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
                     break
@@ -152,17 +152,19 @@ class _Inspection:
                 f"{shard} was changed: its checksum is {actual}, but was {seal.blake2b} when written", redo
             )
             return
-        frame, trouble = _read(shard, SAMPLES)
+        frame, damage = _read(shard, SAMPLES)
         if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
             self._bad = True
-            yield FsckFinding(trouble or f"{shard} has samples without a problem or an index", redo)
+            yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo)
             return
         self.rows += frame.height
         self.unsealed += seal is None
         if self._problems is not None:
-            strangers = sorted(set(frame["problem"].unique()) - self._problems)
-            if strangers:
-                yield FsckFinding(f"{shard} has samples of {strangers[0]!r}, which is not a problem of this run", redo)
+            unknown_ids = sorted(set(frame["problem"].unique()) - self._problems)
+            if unknown_ids:
+                yield FsckFinding(
+                    f"{shard} has samples of {unknown_ids[0]!r}, which is not a problem of this run", redo
+                )
         keys = frame.select("problem", "index", "seed").sort("problem", "index")
         if (copies := keys.height - keys.select("problem", "index").n_unique()) > 0:
             yield FsckFinding(f"{shard} holds {copies:,} samples twice", redo)
@@ -178,12 +180,12 @@ class _Inspection:
                     f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it", redo
                 )
 
-    def _twice(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
+    def _copied_samples(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
         """Samples in two shards: a shard was copied, or two folders were merged by hand."""
         shared: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # problem: its first sample in both
-        for problem, some in owners.items():
+        for problem, shards in owners.items():
             reach, last = 0, ""
-            for left, right, name in sorted(some):
+            for left, right, name in sorted(shards):
                 if left < reach:
                     shared[last, name].setdefault(problem, left)
                 if right > reach:
@@ -194,7 +196,7 @@ class _Inspection:
             what = f"sample {left} of problem {problem!r} is in both {first} and {second}{more}"
             yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._again()}")
 
-    def _gone(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
+    def _missing_shards(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
         """Shards that were sealed and are not there; a resumed draw marks them as gone and draws them again."""
         if self._lacking() == 0:
             return  # what they held was drawn again
@@ -216,27 +218,29 @@ class _Inspection:
         k = self._budget.k
         if self._origin is None or self._problems is None or not k or self._budget.until:
             return None
-        there = [[pair for pair in self._spans.get(problem, ()) if pair[0] < k] for problem in self._problems]
-        return sum(high - low for some in there for low, high in holes(some, k))
+        spans_below_k = [[pair for pair in self._spans.get(problem, ()) if pair[0] < k] for problem in self._problems]
+        return sum(high - low for own_spans in spans_below_k for low, high in holes(own_spans, k))
 
     def _gaps(self) -> Iterator[FsckFinding]:
         """Indices missing below the last one of a problem: failed requests, or a shard that was removed."""
-        for problem, some in self._spans.items():
-            end = max(right for _, right in some)
-            missing = holes(some, end)
+        for problem, own_spans in self._spans.items():
+            end = max(right for _, right in own_spans)
+            missing = holes(own_spans, end)
             if missing:
                 left, right = missing[0]
                 count = sum(high - low for low, high in missing)
                 what = f"problem {problem!r} lacks {count:,} samples before its last, from {left} to {right - 1} on"
                 yield FsckFinding(what, self._again())
 
-    def _lone(self, frame: pl.DataFrame) -> int:
+    def _orphan_count(self, frame: pl.DataFrame) -> int:
         """Verdicts whose sample is not there."""
-        lone = 0
+        count = 0
         for problem, left, right in spans_of(frame):
             inside = [(max(a, left) - left, min(b, right) - left) for a, b in self._spans.get(problem, ()) if a < right]
-            lone += sum(high - low for low, high in holes([pair for pair in inside if pair[0] < pair[1]], right - left))
-        return lone
+            count += sum(
+                high - low for low, high in holes([pair for pair in inside if pair[0] < pair[1]], right - left)
+            )
+        return count
 
     def _again(self, verify: bool = False) -> str:
         """The step that restores what is missing."""

@@ -57,9 +57,9 @@ def open_for_drawing(run: RunFolder, problems: pl.DataFrame, origin: Origin, bud
         differing = problem_differences(read_problems(run.path), problems)
         refuse_differences(run.path, "samples", differing, f"{resume_step('draw')} {OTHER_GOLD}")
     old = refuse_changes(run.path, origin, budget.until)
-    was = budget_in(read_facts(run.path))
-    now = Budget(max(was.k or 0, budget.k or 0), budget.until)
-    if now != was:
+    stored_budget = budget_in(read_facts(run.path))
+    now = Budget(max(stored_budget.k or 0, budget.k or 0), budget.until)
+    if now != stored_budget:
         run.raise_budget(now)
     return OpenRun(read_problems(run.path), old, _grid(old), now)
 
@@ -207,9 +207,9 @@ def read_stored_samples(run: RunFolder, verifier: str | None) -> StoredSamples:
 def drop_orphans(run: RunFolder) -> None:
     """Remove verdicts on shards of samples that are gone: other samples will have those names."""
     run.forget_shards()
-    there = {shard.name for shard in run.sample_shards()}
+    present_shards = {shard.name for shard in run.sample_shards()}
     for shard in run.verdict_shards():
-        if shard.name not in there:
+        if shard.name not in present_shards:
             shard.unlink()
 
 

@@ -19,7 +19,7 @@ from offleash.verifying.judge import Judge
 from offleash.verifying.verify import judge_rows
 
 # Chunks that may wait for the writer before samplers wait too: with long texts each of them is a hundred megabytes.
-HELD = 4
+MAX_PENDING_CHUNKS = 4
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SamplerWorkers:
         self._sampler, self._decoding = sampler, decoding
         self._width = max(1, sampler.concurrency)
         self._batches: queue.SimpleQueue[tuple[list[Request], list[str]] | None] = queue.SimpleQueue()
-        self.events: queue.Queue[Event] = queue.Queue(HELD)
+        self.events: queue.Queue[Event] = queue.Queue(MAX_PENDING_CHUNKS)
         self._busy = 0
         self._stopping = threading.Event()
         self._forgotten: list[str] = []
@@ -116,10 +116,10 @@ class SamplerWorkers:
 
     def _work(self) -> None:
         """The loop of a thread; it must never die silently, or the draw would wait for it for ever."""
-        while (given := self._batches.get()) is not None:
+        while (batch := self._batches.get()) is not None:
             error: BaseException | None = None
             try:
-                self._answer(*given)
+                self._answer(*batch)
             except BaseException as caught:  # reported to the thread that draws, which raises it
                 error = caught
             self.events.put(BatchDone(error))
@@ -199,27 +199,29 @@ class JudgeQueue:
 
     def _work(self) -> None:
         while (first := self._waiting.get()) is not None and not self._stopping.is_set():
-            some = [first]
-            while sum(len(drawn.samples) for drawn, _ in some) < TOGETHER and not self._waiting.empty():
+            chunks = [first]
+            while sum(len(drawn.samples) for drawn, _ in chunks) < TOGETHER and not self._waiting.empty():
                 more = self._waiting.get()
                 if more is None:
                     return
-                some.append(more)
+                chunks.append(more)
             try:
-                frames = self._verdicts([drawn for drawn, _ in some])
+                frames = self._verdicts([drawn for drawn, _ in chunks])
             except BaseException as caught:  # reported to the thread that draws, which raises it
                 self._events.put(JudgingFailed(caught))
                 return
-            for (drawn, size), frame in zip(some, frames, strict=True):
+            for (drawn, size), frame in zip(chunks, frames, strict=True):
                 with self._lock:
                     self.backlog -= size
                 self._events.put(VerdictsReady(drawn.request, frame))
 
-    def _verdicts(self, some: Sequence[SampleChunk]) -> list[pl.DataFrame]:
-        whole = judge_rows(self._judge, self._cases, pl.concat([rows_of(drawn) for drawn in some]), self._opened)
+    def _verdicts(self, chunks: Sequence[SampleChunk]) -> list[pl.DataFrame]:
+        judged_rows = judge_rows(
+            self._judge, self._cases, pl.concat([rows_of(drawn) for drawn in chunks]), self._opened
+        )
         frames, start = [], 0
-        for drawn in some:
-            frames.append(whole.slice(start, len(drawn.samples)))
+        for drawn in chunks:
+            frames.append(judged_rows.slice(start, len(drawn.samples)))
             start += len(drawn.samples)
         return frames
 

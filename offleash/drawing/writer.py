@@ -16,7 +16,7 @@ SHARD_SAMPLES = 4_096
 SHARD_BYTES = 64 << 20  # of text
 # Seconds between two shards: a share of the time so far within limits. A kill loses at most this much work, and the
 # number of shards grows with the logarithm of the time instead of the time.
-SOON, LATE, SHARE = 2.0, 60.0, 0.01
+MIN_PAUSE, MAX_PAUSE, PAUSE_SHARE = 2.0, 60.0, 0.01
 FAILURES = "failures.jsonl"
 
 Place = tuple[str, int]  # problem and first index of a chunk
@@ -78,7 +78,7 @@ class Writer:
     def write_due(self) -> None:
         """Write a shard where one is full or its time has come."""
         now = time.monotonic()
-        pause = min(LATE, max(SOON, SHARE * (now - self._started)))
+        pause = min(MAX_PAUSE, max(MIN_PAUSE, PAUSE_SHARE * (now - self._started)))
         full = self._samples >= SHARD_SAMPLES or self._bytes >= SHARD_BYTES
         if self._held and (full or now - self._last >= pause):
             self.write()

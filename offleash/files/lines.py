@@ -194,8 +194,8 @@ def _refuse_more(path: Path, rest: str, blocks: Iterator[str]) -> None:
 def _object(value: object, path: Path, number: int, kind: FileKind) -> dict[str, object]:
     if isinstance(value, dict):
         return value
-    given = "null" if value is None else type(value).__name__
-    raise OffleashError(f"{path}: row {number} is a JSON {given}, not an object such as {kind.example}.")
+    type_name = "null" if value is None else type(value).__name__
+    raise OffleashError(f"{path}: row {number} is a JSON {type_name}, not an object such as {kind.example}.")
 
 
 def _too_deep(path: Path, number: int, kind: FileKind) -> OffleashError:

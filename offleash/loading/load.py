@@ -158,7 +158,7 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
         log = open_log(path, options.options, options.format)
         parts.append(part_of(path, _watched(log, path, progress)))
         logs.append(log)
-    if (twice := _twice(log_paths)) is not None:
+    if (twice := _check_same_content(log_paths)) is not None:
         logs[0].notes.append(twice)
     if not parts:
         shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
@@ -216,8 +216,8 @@ def _run(argument: Argument, parts: Sequence[FilePart], logs: Sequence[Log], nam
         counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
         return Run(name, problems, None, counts=counts, verifier=verifier, notes=all_notes, facts=facts)
     # Logs do not say by which extraction step an answer was read, nor why a verifier failed.
-    unsaid = rows.with_columns(step=pl.lit(None, pl.String), reason=pl.lit(None, pl.String))
-    verdicts = unsaid.select(*VERDICTS).lazy()
+    with_nulls = rows.with_columns(step=pl.lit(None, pl.String), reason=pl.lit(None, pl.String))
+    verdicts = with_nulls.select(*VERDICTS).lazy()
     samples = rows.select("problem", "index", "tokens", "finish").lazy()
     return Run(name, problems, verdicts, samples, verifier=verifier, notes=all_notes, facts=facts, unverified_hint=hint)
 
@@ -288,7 +288,7 @@ def _is_log(path: Path, options: LoadOptions) -> bool:
         return False
 
 
-def _twice(paths: Sequence[Path]) -> Note | None:
+def _check_same_content(paths: Sequence[Path]) -> Note | None:
     """The note on two short files with the same content, which may be chance; for longer ones it is an error.
 
     Counting a file twice would double its samples without adding evidence.

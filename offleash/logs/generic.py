@@ -231,11 +231,11 @@ def _exploded(raw: pl.DataFrame, head: Head, judge: VerdictReader) -> pl.DataFra
     if not lists:
         return raw
     lengths = raw.select("row", *[pl.col(name).list.len().fill_null(0) for name in lists])
-    odd = lengths.filter(pl.any_horizontal([pl.col(name) != pl.col(lists[0]) for name in lists]))
-    if odd.height:
-        lengths_text = ", ".join(f"{name} {odd[name][0]}" for name in lists)
+    uneven = lengths.filter(pl.any_horizontal([pl.col(name) != pl.col(lists[0]) for name in lists]))
+    if uneven.height:
+        lengths_text = ", ".join(f"{name} {uneven[name][0]}" for name in lists)
         raise OffleashError(
-            f"{head.path}: row {odd['row'][0]}: its lists differ in length: {lengths_text}. Correct the row."
+            f"{head.path}: row {uneven['row'][0]}: its lists differ in length: {lengths_text}. Correct the row."
         )
     counts = lengths[lists[0]].alias("count")
     empty = counts == 0

@@ -23,7 +23,7 @@ from offleash.logs.generic import parquet_frames
 
 KEYS = {"step", "prompt", "completion", "advantage"}
 # Names of rewards that judge the answer: accuracy_reward, is_correct, exact_match, ...
-TELLING = re.compile(r"acc|correct|exact|match|verif|solve|pass", re.IGNORECASE)
+CORRECTNESS_NAME = re.compile(r"acc|correct|exact|match|verif|solve|pass", re.IGNORECASE)
 
 
 def recognise(head: Head) -> bool:
@@ -50,8 +50,8 @@ def _reward(head: Head, options: Options) -> str:
     with damage(head.path):
         schema = pl.scan_parquet(head.path, glob=False).collect_schema()
     rewards = [name for name, kind in schema.items() if name not in KEYS and (kind.is_numeric() or kind == pl.Boolean)]
-    telling = [name for name in rewards if TELLING.search(name)]
-    for names in (rewards, telling):
+    candidates = [name for name in rewards if CORRECTNESS_NAME.search(name)]
+    for names in (rewards, candidates):
         if len(names) == 1:
             return names[0]
     raise OffleashError(

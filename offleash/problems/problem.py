@@ -15,7 +15,7 @@ from offleash.problems.prompts import prompt_hash
 
 # The order of a line's keys; `hash` is left out, since it follows from the question and the images.
 KEYS = ("problem", "question", "gold", "benchmark", "guess", "verifier", "prompt", "prompt_hash", "details", "images")
-GOLDLESS = ("program", "reasoning_gym", "countdown")  # verifiers whose details say all they need
+NO_GOLD_NEEDED = ("program", "reasoning_gym", "countdown")  # verifiers whose details say all they need
 
 
 @dataclass(frozen=True)

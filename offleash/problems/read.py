@@ -19,7 +19,7 @@ from offleash.files.columns import PROBLEM_COLUMNS, all_columns, columns_note, g
 from offleash.files.detect import read_rows
 from offleash.files.lines import FileKind
 from offleash.files.rows import Row, WrittenFloat, shown
-from offleash.problems.problem import GOLDLESS, Benchmark, Derived, Fields, Problem, ProblemSet, table
+from offleash.problems.problem import NO_GOLD_NEEDED, Benchmark, Derived, Fields, Problem, ProblemSet, table
 from offleash.problems.prompts import prompt
 
 # \fbox is what some solutions of MATH use instead.
@@ -152,7 +152,7 @@ def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Ben
     else:
         made, style, floor = benchmark.derive(fields, row.values), benchmark.prompt, benchmark.guess
         verifier = made.verifier or benchmark.verifier
-    if made.gold is None and verifier not in GOLDLESS:
+    if made.gold is None and verifier not in NO_GOLD_NEEDED:
         wanted = chosen.get("gold", "gold, answer, solution, ...")
         # Refused now, not as "wrong" after thousands of samples.
         raise OffleashError(f"there is no answer ({wanted}). Fill it in, or name its column with --map gold=COLUMN.")

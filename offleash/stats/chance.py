@@ -227,7 +227,7 @@ def holm(p_P: ArrayLike) -> Floats:
     p = _probabilities(p_P)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    return _back(np.minimum(stepped, 1.0), order)
+    return _unsorted(np.minimum(stepped, 1.0), order)
 
 
 def benjamini_hochberg(p_P: ArrayLike) -> Floats:
@@ -247,7 +247,7 @@ def benjamini_hochberg(p_P: ArrayLike) -> Floats:
     order = np.argsort(p, kind="stable")
     scaled = p[order] * p.size / np.arange(1, p.size + 1)
     stepped = np.minimum.accumulate(scaled[::-1])[::-1]
-    return _back(np.minimum(stepped, 1.0), order)
+    return _unsorted(np.minimum(stepped, 1.0), order)
 
 
 def poisson_binomial_pmf(p_P: ArrayLike) -> Floats:
@@ -303,7 +303,7 @@ def _probabilities(p_P: ArrayLike) -> Floats:
     return p
 
 
-def _back(sorted_P: Floats, order: NDArray[np.intp]) -> Floats:
+def _unsorted(sorted_P: Floats, order: NDArray[np.intp]) -> Floats:
     out = np.empty_like(sorted_P)
     out[order] = sorted_P
     return out

@@ -116,7 +116,7 @@ def mean_of_benchmarks(value_P: Float, benchmark_P: Text) -> float:
         >>> mean_of_benchmarks(np.array([1.0, 1.0, 1.0, 5.0]), np.array(['a', 'a', 'a', 'b']))
         3.0
     """
-    return float((value_P * _evened(benchmark_P)).mean()) if len(value_P) else float("nan")
+    return float((value_P * _benchmark_weights(benchmark_P)).mean()) if len(value_P) else float("nan")
 
 
 def means(
@@ -152,11 +152,13 @@ def means(
     usable = np.flatnonzero(~np.isnan(both).any(axis=0) & (problems > 0))
     estimate, ends = np.full(2 * runs, np.nan), [NONE] * (2 * runs)
     if usable.size:
-        even_P, how = _evened(benchmark), widened or Widened()
+        even_P, widening = _benchmark_weights(benchmark), widened or Widened()
         estimate[usable] = (both[:, usable] * even_P[:, None]).mean(axis=0)
-        intervals = _intervals(both[:, usable], estimate[usable], usable < runs, benchmark, how, (replicates, seed))
+        intervals = _intervals(
+            both[:, usable], estimate[usable], usable < runs, benchmark, widening, (replicates, seed)
+        )
         for place, interval in zip(usable, intervals, strict=True):
-            most = 1.0 if how.share else np.inf
+            most = 1.0 if widening.share else np.inf
             ends[place] = clipped(interval, 0.0 if place < runs else -most, most)
     return Means(problems, estimate[:runs], tuple(ends[:runs]), estimate[runs:], tuple(ends[runs:]))
 
@@ -290,12 +292,12 @@ def _intervals(
     estimate_Q: Float,
     alone_Q: NDArray[np.bool_],
     benchmark_P: Text,
-    how: Widened,
+    widening: Widened,
     drawn: tuple[int, int],
 ) -> Sequence[Interval]:
     """Of means of one run (`alone_Q`) and of differences; `drawn`: replicates and their seed."""
-    telling = float(effective(_evened(benchmark_P)))
-    if telling < FEW and not how.share:
+    effective_problems = float(effective(_benchmark_weights(benchmark_P)))
+    if effective_problems < FEW and not widening.share:
         return [NONE] * len(estimate_Q)
     code_P = strata(benchmark_P)
     member_PS = np.eye(int(code_P.max()) + 1)[code_P]
@@ -304,34 +306,34 @@ def _intervals(
     sums_BQ = problem_sums(columns, code_P, *drawn)
     size_BS = sums_BQ[:, -member_PS.shape[1] :]
     above_BSQ = sums_BQ[:, : -member_PS.shape[1]].reshape(-1, *above_PSQ.shape[1:])
-    mean_BQ = _widened(above_BSQ, size_BS, alone_Q, how, telling, drawn[1])
+    mean_BQ = _widened(above_BSQ, size_BS, alone_Q, widening, effective_problems, drawn[1])
     intervals = percentile_intervals(mean_BQ, estimate_Q)
-    return intervals if how.share else student(intervals, estimate_Q, mean_BQ, telling)
+    return intervals if widening.share else student(intervals, estimate_Q, mean_BQ, effective_problems)
 
 
-def _evened(benchmark_P: Text) -> Float:
+def _benchmark_weights(benchmark_P: Text) -> Float:
     """The weight of each problem that makes all benchmarks weigh the same; their mean is 1."""
     _, code_P, size_S = np.unique(benchmark_P, return_inverse=True, return_counts=True)
     return np.asarray(len(benchmark_P) / (size_S.size * size_S[code_P]), dtype=np.float64)
 
 
 def _widened(
-    above_BSQ: Float, size_BS: Float, alone_Q: NDArray[np.bool_], how: Widened, problems: float, seed: int
+    above_BSQ: Float, size_BS: Float, alone_Q: NDArray[np.bool_], widening: Widened, problems: float, seed: int
 ) -> Float:
     """Means of benchmarks in the replicates with the pseudo-problems; `alone_Q` are those of one run, not differences.
 
     Pseudo-problems of a share are shared among the benchmarks: one of few problems is widened as such.
     """
     B, S, _ = above_BSQ.shape
-    if how.share:
+    if widening.share:
         rng = np.random.default_rng([seed, round(problems), S])
         weight_BS4 = rng.standard_gamma(0.5 / S, (B, S, 4))  # none, one, other, both: the cells of two runs
         added_BSQ = np.where(alone_Q, weight_BS4[:, :, [0]], weight_BS4[:, :, [1]] - weight_BS4[:, :, [2]])
         more_BSQ = np.where(alone_Q, weight_BS4[:, :, [0, 3]].sum(-1)[..., None], weight_BS4.sum(-1)[..., None])
         return np.asarray(((above_BSQ + added_BSQ) / (size_BS[..., None] + more_BSQ)).mean(axis=1))
     mean_BQ = (above_BSQ / size_BS[..., None]).mean(axis=1)
-    if how.by == 0:
+    if widening.by == 0:
         return np.asarray(mean_BQ)
     weight_B4 = pseudo_weights(4, round(problems), B, seed)
     up_B1, down_B1 = weight_B4[:, [1]], weight_B4[:, [2]]  # they add to the spread that problems show, and take none
-    return np.asarray(mean_BQ + how.by * (up_B1 - down_B1) / (problems + up_B1 + down_B1))
+    return np.asarray(mean_BQ + widening.by * (up_B1 - down_B1) / (problems + up_B1 + down_B1))

@@ -158,19 +158,19 @@ def _product(tree: Tree) -> tuple[bool, str]:
     negative = False
     open_factors: list[tuple[Tree, list[str], list[str]]] = [(tree, above, below)]
     while open_factors:
-        factor, here, there = open_factors.pop()
+        factor, near, far = open_factors.pop()
         if isinstance(factor, Fraction):
-            here.append(str(factor) if factor >= 0 and factor.denominator == 1 else f"({factor})")
+            near.append(str(factor) if factor >= 0 and factor.denominator == 1 else f"({factor})")
             continue
         operation, arguments = factor
         if operation in "*/":
-            open_factors.append((arguments[0], here, there))
-            open_factors.append((arguments[1], here, there) if operation == "*" else (arguments[1], there, here))
+            open_factors.append((arguments[0], near, far))
+            open_factors.append((arguments[1], near, far) if operation == "*" else (arguments[1], far, near))
         elif operation == "neg" and not _is_sum(arguments[0]):
             negative = not negative
-            open_factors.append((arguments[0], here, there))
+            open_factors.append((arguments[0], near, far))
         else:
-            here.append(f"({canonical(factor)})")
+            near.append(f"({canonical(factor)})")
     return negative, "*".join(sorted(above)) + "".join(f"/{factor}" for factor in sorted(below))
 
 

@@ -28,7 +28,7 @@ def decide(case: Case) -> Judgement:
         return Judgement(Verdict.FAILED, why)
     rules = _rules(case.details)
     try:
-        tree = way(case.answer, rules)
+        tree = solution_tree(case.answer, rules)
     except NotArithmeticError as error:
         return Judgement(Verdict.WRONG, str(error))
     return Judgement(Verdict.CORRECT, solution=canonical(tree))
@@ -59,7 +59,7 @@ class Rules:
     integers: bool = False  # no fraction on the way
 
 
-def way(answer: str, rules: Rules) -> Tree:
+def solution_tree(answer: str, rules: Rules) -> Tree:
     """The one expression that an answer amounts to, its steps put into each other; an error says what is wrong."""
     text = repaired(answer)
     if len(text) > LONGEST_EXPRESSION:
@@ -67,7 +67,7 @@ def way(answer: str, rules: Rules) -> Tree:
     parts = [part.strip() for part in re.split("[\n;,]", text) if part.strip()]
     if not parts:
         raise NotArithmeticError("there is no expression")
-    supply = _Supply(Counter(map(Fraction, rules.numbers)))
+    supply = _AvailableNumbers(Counter(map(Fraction, rules.numbers)))
     steps = [_step(part, place, len(parts)) for place, part in enumerate(parts, start=1)]
     for stated, tree in steps:
         made = supply.taken(tree)
@@ -96,7 +96,7 @@ def _step(text: str, place: int, of: int) -> tuple[list[Fraction], Tree]:
 
 
 @dataclass
-class _Supply:
+class _AvailableNumbers:
     """What may still be used: given numbers, and results of earlier steps with the way in which they were made."""
 
     given: Counter[Fraction]

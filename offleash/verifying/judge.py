@@ -25,7 +25,7 @@ from offleash.verifying.cache import Cache, key_of, problem_hash
 
 Ask = Callable[[str], str]  # a prompt in, the judge model's reply out
 ANY_ANSWER = "0"  # a quick decision about it exists only where the gold answer itself is plain, hence readable
-HELD = 1_000_000  # judgements remembered at a time, to bound memory; the cache on disk holds the rest
+MAX_REMEMBERED = 1_000_000  # judgements remembered at a time, to bound memory; the cache on disk holds the rest
 STORE = 2.0  # seconds between two writes to the cache: how much work a kill can lose
 CaseKey = tuple[str, bytes, str]  # verifier identity, hash of the problem, raw answer
 
@@ -63,11 +63,11 @@ class Judge:
         return self.model_identity if verifier.isolation is Isolation.REMOTE else verifier.identity
 
     def forget(self) -> None:
-        """Free the memory of earlier decisions once there are HELD: the cache on disk remembers them.
+        """Free the memory of earlier decisions once there are MAX_REMEMBERED: the cache on disk remembers them.
 
         Called between batches only: inside a batch, callers hold the tables that `known` returned.
         """
-        if self._held > HELD:
+        if self._held > MAX_REMEMBERED:
             self._known.clear()
             self._held = 0
 

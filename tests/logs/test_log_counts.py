@@ -32,7 +32,7 @@ def test_counts_read_the_same_from_csv_jsonl_and_parquet(tmp_path: Path, n: str,
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("a,8,9", r"row 2: 9 correct \(c\) of 8 samples \(n\)"),
+        ("a,8,9", r"row 2: it has 9 correct \(c\) but only 8 samples \(n\)"),
         ("a,-8,0", "row 2: 'n' is '-8'"),
         ("a,8,-1", "row 2: 'c' is '-1'"),
         ("a,8.5,1", "row 2: 'n' is '8.5'"),

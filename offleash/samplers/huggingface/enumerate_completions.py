@@ -38,7 +38,7 @@ class Leaves:
 
 
 @dataclass(frozen=True)
-class _Front:
+class _Frontier:
     """The prefixes of one depth, a row each, and their log-probabilities as sampled and raw."""
 
     rows: PrefixRows
@@ -80,13 +80,13 @@ class PrefixExpansion:
 
     def leaves(self) -> Iterator[Leaves]:
         """All completions, as they are reached. What does not fit into memory waits, as tokens, and is read again."""
-        waiting: deque[_Front] = deque([_Front(root_rows(np.zeros(1, np.int64)), np.zeros((1, 2)))])
+        waiting: deque[_Frontier] = deque([_Frontier(root_rows(np.zeros(1, np.int64)), np.zeros((1, 2)))])
         while waiting:
-            for leaves in self._down(waiting.pop(), waiting):
+            for leaves in self._descend(waiting.pop(), waiting):
                 self.kept += float(np.exp(leaves.sums_E2[:, 0]).sum())
                 yield leaves
 
-    def _down(self, front: _Front, waiting: deque[_Front]) -> Iterator[Leaves]:
+    def _descend(self, front: _Frontier, waiting: deque[_Frontier]) -> Iterator[Leaves]:
         """One front to the end of its last completion, depth by depth."""
         slots = self.network.spare_slots(self.tree.layers, front.rows.depth)
         cached = 0  # tokens of every row whose keys and values are in its slot
@@ -109,7 +109,7 @@ class PrefixExpansion:
             settled = self.kept + self.cut
             self.progress(f"{len(front.sums_R2):,} prefixes of {depth:,} tokens, {settled:.1%} of the mass settled")
 
-    def _branches(self, front: _Front, slots: Slots, cached: int, last: bool) -> _Branches:
+    def _branches(self, front: _Frontier, slots: Slots, cached: int, last: bool) -> _Branches:
         """All rows through the model, as many at a time as fit, and what follows them."""
         rows, parts = front.rows, []
         vocabulary = self.tree.logits_NV.shape[1]
@@ -170,7 +170,7 @@ class PrefixExpansion:
         rest = replace(branches, row_C=row_C[~stopped_C], token_C=token_C[~stopped_C], sums_C2=sums_C2[~stopped_C])
         return Leaves(paths[stopped_C], sums_C2[stopped_C], FINISHED), rest
 
-    def _next(self, rows: PrefixRows, branches: _Branches, slots: Slots, waiting: deque[_Front]) -> _Front:
+    def _next(self, rows: PrefixRows, branches: _Branches, slots: Slots, waiting: deque[_Frontier]) -> _Frontier:
         """The children as rows in slots: as many as fit, the others wait."""
         max_rows = self._max_rows(slots, rows.depth + 1)
         row, token, sums = branches.row_C, branches.token_C, branches.sums_C2
@@ -186,9 +186,9 @@ class PrefixExpansion:
         slots.copy(torch.from_numpy(moves.source).to(device), torch.from_numpy(moves.target).to(device))
         sums_R2 = np.empty_like(sums)
         sums_R2[after.row_N] = sums[after.sample_N]
-        return _Front(after, sums_R2)
+        return _Frontier(after, sums_R2)
 
-    def _fit(self, front: _Front, slots: Slots, waiting: deque[_Front]) -> _Front:
+    def _fit(self, front: _Frontier, slots: Slots, waiting: deque[_Frontier]) -> _Frontier:
         """What fits of a front that has waited; the rest keeps waiting."""
         rows, max_rows = front.rows, self._max_rows(slots, front.rows.depth)
         if rows.real > max_rows:
@@ -215,9 +215,9 @@ def _paths(rows: PrefixRows, row_E: Ints, token_E: Ints | None = None) -> Tokens
     return paths if token_E is None else np.concatenate([paths, token_E[:, None].astype(np.int32)], 1)
 
 
-def _front(token_RT: Tokens, sums_R2: Floats) -> _Front:
+def _front(token_RT: Tokens, sums_R2: Floats) -> _Frontier:
     """Rows that are known by their tokens alone: copies, since the buffers they come from are written on."""
     row_R, none = np.arange(len(token_RT)), np.empty(0, np.int64)
     tree_R, no_parent_R = np.zeros(len(token_RT), np.int64), np.full(len(token_RT), -1, np.int64)
     rows = PrefixRows(token_RT.shape[1], row_R, row_R, token_RT.copy(), tree_R, no_parent_R, none, none)
-    return _Front(rows, sums_R2.copy())
+    return _Frontier(rows, sums_R2.copy())

@@ -78,13 +78,13 @@ def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
     trusted = settings["trust_remote_code"] == "yes"
     try:
         config = transformers.AutoConfig.from_pretrained(model.name, revision=revision, trust_remote_code=trusted)
-        sees = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
-        kind = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+        takes_images = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+        kind = transformers.AutoModelForImageTextToText if takes_images else transformers.AutoModelForCausalLM
         device = _device(settings["device"])
         network = kind.from_pretrained(
             model.name, revision=revision, dtype=_dtype(settings["dtype"], device), trust_remote_code=trusted
         )
-        processor = transformers.AutoProcessor.from_pretrained(model.name, revision=revision) if sees else None
+        processor = transformers.AutoProcessor.from_pretrained(model.name, revision=revision) if takes_images else None
         tokenizer = transformers.AutoTokenizer.from_pretrained(model.name, revision=revision, trust_remote_code=trusted)
         if model.adapter:
             network = _merge_adapter(network, model.adapter)

@@ -78,9 +78,9 @@ class Walk:
         """
         waiting: deque[PrefixRows] = deque([root_rows(self.tree_N)])
         while waiting:
-            yield from self._down(waiting.pop(), waiting)
+            yield from self._descend(waiting.pop(), waiting)
 
-    def _down(self, rows: PrefixRows, waiting: deque[PrefixRows]) -> Iterator[FinishedSamples]:
+    def _descend(self, rows: PrefixRows, waiting: deque[PrefixRows]) -> Iterator[FinishedSamples]:
         """One batch of rows to the end of its last sample, one token at a time."""
         prompts = _stack_prompts(self.trees)
         # rows that waited have tokens but no keys and values: their first pass reads all of them

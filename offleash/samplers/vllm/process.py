@@ -39,7 +39,14 @@ INSTALL = (
     "--set python=vllm-env/bin/python, or OFFLEASH_VLLM_PYTHON in the environment."
 )
 # What vLLM raises when one of its own processes failed; the reason itself is only in the log.
-VAGUE = ("EngineDead", "EngineCore encountered", "ngine core init", "WorkerProc init", "See root cause", "SystemExit")
+VAGUE_ERRORS = (
+    "EngineDead",
+    "EngineCore encountered",
+    "ngine core init",
+    "WorkerProc init",
+    "See root cause",
+    "SystemExit",
+)
 
 Reply = dict[str, Any]
 
@@ -189,8 +196,8 @@ class WorkerProcess:
 
     def _reason(self, message: str) -> str:
         """vLLM's message, or the error in its log where the message only points there."""
-        vague = any(phrase in message for phrase in VAGUE)
-        return (self._logged_error() if vague else "") or _short(message)
+        uninformative = any(phrase in message for phrase in VAGUE_ERRORS)
+        return (self._logged_error() if uninformative else "") or _short(message)
 
     def _log_end(self) -> str:
         """The last error of the log, or its last lines, as the end of a message."""
@@ -200,7 +207,7 @@ class WorkerProcess:
     def _logged_error(self) -> str:
         """The last error in the log that names a reason; "" where there is none."""
         matches = (re.search(r"(?:^|[\s.])(\w+(?:Error|Exception): .+)", line) for line in self._log_lines())
-        errors = [match[1] for match in matches if match and not any(phrase in match[1] for phrase in VAGUE)]
+        errors = [match[1] for match in matches if match and not any(phrase in match[1] for phrase in VAGUE_ERRORS)]
         return _short(errors[-1]) if errors else ""
 
     def _log_lines(self) -> list[str]:

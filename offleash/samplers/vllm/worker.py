@@ -123,8 +123,8 @@ class Engine:
         """A prompt as vLLM takes it, in tokens. A chat template writes its own first token: none is added then."""
         if images:
             return self._with_images(prompt, images)
-        bare = self.raw or not self.tokenizer.chat_template
-        return {"prompt_token_ids": self.tokenizer.encode(self.rendered_prompt(prompt), add_special_tokens=bare)}
+        plain = self.raw or not self.tokenizer.chat_template
+        return {"prompt_token_ids": self.tokenizer.encode(self.rendered_prompt(prompt), add_special_tokens=plain)}
 
     def _with_images(self, prompt: str, images: list[str]) -> dict[str, Any]:
         import transformers

@@ -152,8 +152,8 @@ def expression(text: str) -> str | None:
         return _inside(formula).strip()
     if re.fullmatch(r"[A-Za-z][A-Za-z'-]{1,40}[.!]?", whole):
         return whole
-    wordless = not _WORD.search(_NOT_WORDS.sub("", whole))
-    return whole if wordless or _PLAIN.fullmatch(whole) else None
+    has_no_words = not _WORD.search(_NOT_WORDS.sub("", whole))
+    return whole if has_no_words or _PLAIN.fullmatch(whole) else None
 
 
 def _of_statement(rest: str) -> str | None:

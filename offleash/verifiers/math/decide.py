@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from offleash.data.verdict import Verdict
 from offleash.verifiers.math.exact import LENGTH, beyond, decide_exactly
-from offleash.verifiers.math.guards import letters, objection, unitless, value_of
+from offleash.verifiers.math.guards import letters, reject_reason, unitless, value_of
 from offleash.verifiers.math.latex import cleaned, distinguish_capitals, gold_text, squeezed
 from offleash.verifiers.math.numeric import clearly_apart
 from offleash.verifiers.verifier import Case, Judgement
@@ -57,7 +57,7 @@ def decide_by_algebra(case: Case) -> Judgement:
         expected, parsed = complex_expected, complex_parsed
         if not equal(expected, parsed):
             return Judgement(Verdict.WRONG)
-    against = objection(gold, answer, expected, parsed)
+    against = reject_reason(gold, answer, expected, parsed)
     if against:
         return Judgement(Verdict.WRONG, against)
     return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))

@@ -57,7 +57,7 @@ _CHAIN = re.compile(r"=|\\approx|\\equiv|≈|\\in(?![A-Za-z])")
 _EVALUATED = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min|times|cdot)(?![A-Za-z])|[/:]")
 
 
-def objection(gold: str, answer: str, expected: tuple[object, ...], parsed: tuple[object, ...]) -> str:
+def reject_reason(gold: str, answer: str, expected: tuple[object, ...], parsed: tuple[object, ...]) -> str:
     """Why an answer that math-verify takes for equal is not accepted; empty where nothing speaks against it."""
     if letters(gold) == letters(answer):
         return ""  # the same text: whatever the parser drops, it drops from both

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 
 # Exponents of metre, kilogram, second, ampere, kelvin, mole, radian and dollar.
 BASES = ("m", "kg", "s", "A", "K", "mol", "rad", "$")
-FORGIVEN = (5, 6)  # places of mole and radian among BASES
+IGNORED_BASES = (5, 6)  # places of mole and radian among BASES
 
 # Symbols that take an SI prefix, each with its size in base units (CODATA 2018 where measured).
 PREFIXED: dict[str, tuple[str, str]] = {
@@ -116,7 +116,7 @@ class Unit:
     def agrees(self, other: "Unit") -> bool:
         """Do both measure the same thing? A mole or an angle more or less is forgiven."""
         pairs = enumerate(zip(self.dimensions, other.dimensions, strict=True))
-        return all(mine == theirs for i, (mine, theirs) in pairs if i not in FORGIVEN)
+        return all(mine == theirs for i, (mine, theirs) in pairs if i not in IGNORED_BASES)
 
     def convert(self, value: Fraction, into: "Unit") -> Fraction:
         """A value in this unit, in the other one."""

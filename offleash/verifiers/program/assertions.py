@@ -32,12 +32,12 @@ from typing import Any, cast
 
 from offleash.verifiers.program.assembly import names_in
 from offleash.verifiers.program.unpickle import PLAIN_VALUES, plain
-from offleash.verifiers.sandbox.limits import bury
+from offleash.verifiers.sandbox.limits import reap
 from offleash.verifiers.sandbox.messages import receive, send
 
 LENGTH = struct.Struct(">Q")
 # Values that tests only iterate over: pickle cannot carry them, an iterator over their elements can.
-LAZY: tuple[type, ...] = (
+ITERABLES: tuple[type, ...] = (
     GeneratorType,
     map,
     filter,
@@ -76,7 +76,7 @@ def run_tests(codes: list[CodeType], job: Job, read_tests: Callable[[], object])
         os.close(fd)
     message = receive(result_out)
     for child in (tests, model):
-        bury(child, job["alone"])
+        reap(child, job["alone"])
     return message if isinstance(message, dict) else {"wrong": "the program ended before its tests had"}
 
 
@@ -133,7 +133,7 @@ def _kind(value: object) -> str:
     return "function" if callable(value) and not isinstance(value, type) else "other"
 
 
-class _Carrier(pickle.Pickler):
+class _ValuePickler(pickle.Pickler):
     """Pickles values; those that equal plain ones become plain: named tuples, NumPy scalars, iterators.
 
     Pickling runs in the program's process and may run its code; nothing is decided there. Unpickling, in the tests'
@@ -141,7 +141,7 @@ class _Carrier(pickle.Pickler):
     """
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, LAZY):
+        if isinstance(value, ITERABLES):
             return iter, (list(islice(cast(Iterable[object], value), 10_000_000)),)
         if isinstance(value, tuple):
             return tuple, (list(value),)
@@ -153,7 +153,7 @@ class _Carrier(pickle.Pickler):
 
 def _carried(value: object) -> bytes:
     file = io.BytesIO()
-    _Carrier(file, protocol=4).dump(value)
+    _ValuePickler(file, protocol=4).dump(value)
     return file.getvalue()
 
 

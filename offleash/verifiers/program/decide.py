@@ -39,24 +39,24 @@ def decide(case: Case) -> Judgement:
     if not case.answer.strip():
         return Judgement(Verdict.WRONG, "there is no code")
     policy = POLICY.get()
-    hearing = _Session(case)
+    session = _Session(case)
     limits = ResourceLimits(
         seconds=policy.limits.seconds,
         processor=int(policy.limits.seconds) + 1,  # a second more: the wall clock is to act first and name the reason
         memory=policy.limits.memory,
-        output=hearing.most * (len(hearing.expected) + 1) + (1 << 20),
+        output=session.most * (len(session.expected) + 1) + (1 << 20),
     )
     route = chosen_route(policy.trust_code)
-    manner = "shared" if route == "trusted" else "alone"
+    fork_mode = "shared" if route == "trusted" else "alone"
     finished = run(
-        interpreter.start_bare("offleash.verifiers.program.runner", manner),
+        interpreter.start_bare("offleash.verifiers.program.runner", fork_mode),
         limits,
-        stdin=hearing.job(),
+        stdin=session.job(),
         route=route,
-        watch=hearing.hear,
+        watch=session.hear,
         stopped=policy.stopped,
     )
-    return hearing.judgement(finished, limits)
+    return session.judgement(finished, limits)
 
 
 def readable(case: Case) -> str:
@@ -159,8 +159,8 @@ class _Session:
         if finished.ended is ProcessEnd.STOPPED:
             return Judgement(Verdict.FAILED, finished.ended.value)
         if not self._ready:
-            said = finished.errors or finished.ended.value
-            return Judgement(Verdict.FAILED, f"the sandbox did not start: {said}")
+            error_text = finished.errors or finished.ended.value
+            return Judgement(Verdict.FAILED, f"the sandbox did not start: {error_text}")
         if self._verdict is not None:
             return self._verdict
         reasons = {

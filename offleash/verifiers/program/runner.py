@@ -17,7 +17,7 @@ from typing import Any
 
 from offleash.verifiers.program.assembly import CONTEST, completed, whole
 from offleash.verifiers.program.assertions import run_tests
-from offleash.verifiers.sandbox.limits import DUMPABLE, bury, prctl
+from offleash.verifiers.sandbox.limits import DUMPABLE, prctl, reap
 from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
 
 Job = dict[str, Any]  # a message: see program.decide
@@ -62,7 +62,7 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
         os.close(writing)
         output, whole_output = _output(reading, int(job["most"]))
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if whole_output else 0
-        bury(child, job["alone"])
+        reap(child, job["alone"])
         error = "" if whole_output else "it prints far more than is expected"
         if whole_output and (code == RAISED or code < 0):
             error = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
@@ -93,7 +93,7 @@ def _call(job: Job, say: Callable[[object], None]) -> None:
                     say({key: message[key] for key in ("test", "result", "trouble") if key in message})
         if len(inbox) > bound:
             break
-    bury(child, job["alone"])
+    reap(child, job["alone"])
 
 
 def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, fd: int) -> None:

@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Any
 
 from offleash.verifiers.arithmetic import NotArithmeticError
-from offleash.verifiers.countdown import Rules, way
+from offleash.verifiers.countdown import Rules, solution_tree
 from offleash.verifiers.repairs import repaired
 
 Entry = Mapping[str, Any]
@@ -149,7 +149,7 @@ def _sums(answer: str, entry: Entry) -> str:
     if re.search(r"[=\n,;]", answer.strip()) or repaired(answer) != answer.strip():
         return "not one plain expression"
     try:
-        way(answer, sums_rules(entry))
+        solution_tree(answer, sums_rules(entry))
     except NotArithmeticError as error:
         return str(error)
     return ""

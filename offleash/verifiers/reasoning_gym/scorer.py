@@ -24,7 +24,7 @@ import reasoning_gym.factory
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.arithmetic import canonical
-from offleash.verifiers.countdown import way
+from offleash.verifiers.countdown import solution_tree
 from offleash.verifiers.reasoning_gym.decide import prepared
 from offleash.verifiers.reasoning_gym.guards import NUMBER, Entry, Guard, as_scored, json_value, sums_rules, unfit
 from offleash.verifiers.repairs import repaired
@@ -82,7 +82,7 @@ def _judged(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
         return Judgement(Verdict.WRONG, f"the task's scorer gives it {score:.3g}", score if isfinite(score) else 0.0)
     if why := uncredited(task, text, entry, score):
         return Judgement(Verdict.WRONG, why, score=0.0)
-    solution = canonical(way(text, sums_rules(entry))) if task in SUMS else None
+    solution = canonical(solution_tree(text, sums_rules(entry))) if task in SUMS else None
     return Judgement(Verdict.CORRECT, score=min(score, 1.0), solution=solution)
 
 

@@ -49,7 +49,7 @@ def bound_processes(most: int, in_user_namespace: bool) -> None:
     bound(resource.RLIMIT_NPROC, most)
 
 
-def bury(child: int, alone: bool) -> int:
+def reap(child: int, alone: bool) -> int:
     """End a fork and what it has started, and wait for it; its wait status.
 
     `alone`: this process is the second of a process namespace of its own, where everybody else but the first is a

@@ -237,12 +237,12 @@ def protections(trust_code: bool = False) -> str:
 def _trial(route: str) -> str:
     """Why a trial in the sandbox fails, or "": Python starts, and its libraries can be read."""
     try:
-        said = run(interpreter.trial(), ResourceLimits(seconds=20), route=route)
+        trial = run(interpreter.trial(), ResourceLimits(seconds=20), route=route)
     except OffleashError as error:
         return str(error).removeprefix("The sandbox could not be built: ").rstrip(".")
     except OSError as error:
         return str(error)
-    return "" if said.output == b"ready\n" else said.errors or f"a trial did not answer: {said.ended}"
+    return "" if trial.output == b"ready\n" else trial.errors or f"a trial did not answer: {trial.ended}"
 
 
 def _pump(
@@ -272,7 +272,7 @@ def _pump(
                 return bytes(output), ProcessEnd.TIME
             for key, _ in ready.select(min(time_left, 0.1)):  # a tenth of a second: how soon `stopped` is noticed
                 if key.fileobj is sink:
-                    left = _fed(sink.fileno(), left)
+                    left = _write_available(sink.fileno(), left)
                     if not left:
                         ready.unregister(sink)
                         sink.close()
@@ -287,7 +287,7 @@ def _pump(
                     return bytes(output[: limits.output]), ProcessEnd.OUTPUT
 
 
-def _fed(fd: int, left: memoryview) -> memoryview:
+def _write_available(fd: int, left: memoryview) -> memoryview:
     try:
         return left[os.write(fd, left[: 1 << 16]) :]
     except BlockingIOError:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from offleash.verifiers.sandbox.limits import DUMPABLE, LINUX, bound_memory, bound_processor, bury, peak_memory, prctl
+from offleash.verifiers.sandbox.limits import DUMPABLE, LINUX, bound_memory, bound_processor, peak_memory, prctl, reap
 from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
 from offleash.verifiers.sandbox.supervisor import MEMORY
 from offleash.verifiers.verifier import Case, Judgement
@@ -28,7 +28,7 @@ LARGEST_REPLY = 64 << 20  # bytes from a fork: it may have been taken over, and 
 
 def main(arguments: list[str]) -> None:
     """Serve until the requests end: module, bytes of memory, lifeline or -1, and `plain`, `forks` or `alone`."""
-    module, memory, lifeline, manner = arguments[0], int(arguments[1]), int(arguments[2]), arguments[3]
+    module, memory, lifeline, fork_mode = arguments[0], int(arguments[1]), int(arguments[2]), arguments[3]
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -43,15 +43,15 @@ def main(arguments: list[str]) -> None:
         return
     os.dup2(null, 2)  # only now: an import that fails explains itself on the standard error
     bound_memory(memory)
-    if manner != "plain":
+    if fork_mode != "plain":
         prctl(DUMPABLE, 0)  # a fork cannot reach into this process
     send(replies, {"ready": True})
     while (request := receive(requests)) is not None:
         assert isinstance(request, dict)
-        if manner == "plain":
+        if fork_mode == "plain":
             send(replies, judged(decide, request, memory))
         else:
-            send(replies, _in_a_fork(decide, request, memory, (requests, replies), alone=manner == "alone"))
+            send(replies, _in_a_fork(decide, request, memory, (requests, replies), alone=fork_mode == "alone"))
 
 
 def _nothing() -> None:
@@ -106,7 +106,7 @@ def _in_a_fork(
     seconds, started = float(str(request["seconds"])), time.monotonic()
     reply, reason = _answer(reading, started + seconds)
     os.close(reading)
-    end = _end(bury(child, alone))
+    end = _end(reap(child, alone))
     if reply is None:
         reason = reason.format(limit=f"time limit of {seconds:g} s", end=end)
         reply = {"verdict": "failed", "reason": reason, "score": None, "solution": None}

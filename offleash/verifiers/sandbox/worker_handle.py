@@ -49,9 +49,9 @@ class VerifierWorker:
         self._held: SandboxedProcess | _TiedProcess
         if verifier.isolation is Isolation.SANDBOX:
             route = chosen_route(trust_code)
-            manner = "forks" if route == "trusted" else "alone"
+            fork_mode = "forks" if route == "trusted" else "alone"
             command = interpreter.start(
-                "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), "-1", manner
+                "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), "-1", fork_mode
             )
             limits = ResourceLimits(memory=verifier.memory)
             self._held = SandboxedProcess(command, limits, route=route, modules=[verifier.module])
@@ -109,7 +109,7 @@ class VerifierWorker:
             except GarbledError:
                 return self._lost("its process sent an unreadable reply")
             if message is not None:
-                return self._heard(message)
+                return self._handle_message(message)
             if not chunk:
                 return self._lost(self._last_words())
 
@@ -128,7 +128,7 @@ class VerifierWorker:
         self.state = State.ENDED
         self._held.__exit__()
 
-    def _heard(self, message: object) -> Judgement | None:
+    def _handle_message(self, message: object) -> Judgement | None:
         """Act on a whole message, by state; anything unexpected ends the worker."""
         if not isinstance(message, dict):
             return self._lost("its process sent an unreadable reply")
