@@ -185,7 +185,7 @@ def test_the_message_says_what_was_found_what_it_means_and_what_to_do() -> None:
         watch.add(request(3, 0, 32), samples(fault(MODE)(rng, 32), known=False))
         with pytest.raises(OffleashError, match=what) as told:
             watch.add(request(3, 32, 32), samples(fault(long_texts if fault is copies else MODE)(rng, 32), 32, False))
-        for part in ("'p3'", "chance below 1e-", "copies", "--set n=1", "stays"):
+        for part in ("'p3'", "is below 1e-", "copies", "--set n=1", "stays"):
             assert part in str(told.value)
 
 

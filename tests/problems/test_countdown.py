@@ -113,7 +113,7 @@ def test_the_part_is_test_where_none_is_named() -> None:
 def test_more_problems_than_there_are_is_refused_with_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("offleash.problems.countdown.LARGEST", 2)  # few sets of numbers, so that they run out soon
     part = next(part for part in PARTS if part_of([1, 1, 1, 2]) == part)
-    with pytest.raises(OffleashError, match=rf"countdown:{part} gave only (\d+) different problems. Use --size \1 or"):
+    with pytest.raises(OffleashError, match=rf"countdown:{part} has only (\d+) different problems. Use --size \1 or"):
         generate(part, 200, 0)
 
 

@@ -83,7 +83,7 @@ def test_paths_settings_and_devices_that_are_none_are_named(folder: Path, tmp_pa
     assert "found 'lots'" in refusal(f"hf:{folder}", memory="lots")
     assert "found '-1'" in refusal(f"hf:{folder}", rows="-1")
     assert "float16" in refusal(f"hf:{folder}", dtype="float17")
-    assert "no device 'cuda:99'" in refusal(f"hf:{folder}", device="cuda:99")
+    assert "Device 'cuda:99' is not available" in refusal(f"hf:{folder}", device="cuda:99")
     (tmp_path / "config.json").write_text("{")
     (tmp_path / "model.safetensors").write_text("?")
     assert "cannot be loaded" in refusal(f"hf:{tmp_path}")
