@@ -25,7 +25,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("family", "options", "why"),
     [
-        ("llama4_text", {"attention_chunk_size": 8, "head_dim": 8, "intermediate_size_mlp": 48}, "special attention patterns"),
+        (
+            "llama4_text",
+            {"attention_chunk_size": 8, "head_dim": 8, "intermediate_size_mlp": 48},
+            "special attention patterns",
+        ),
         ("phimoe", {"sliding_window": 8}, "a window of 8 tokens"),
         ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}}, "longest row"),
     ],
