@@ -95,7 +95,7 @@ def test_two_choices_with_one_text_differ_only_by_letter() -> None:
         ("2", CHOICES, "'2'"),
         ("Paris", None, "no letter"),
         ("A", "Paris", "'Paris'"),
-        ("A", ["one"], "1 texts"),
+        ("A", ["one"], "1 choices"),
         ("A", [1, 2], "list of strings"),
         ("A", ["x"] * 27, "27"),
     ],
