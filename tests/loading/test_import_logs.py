@@ -55,7 +55,7 @@ def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", drawn(2, 2))
     import_logs(str(log), tmp_path / "run")
     refused(offleash("import", log, "-o", tmp_path / "run"), "exists")
-    refused(offleash("import", log, "-o", log), "exists")
+    refused(offleash("import", log, "-o", log), "is a file")
     refused(offleash("import", log, "-o", "/proc/nowhere/run"), "cannot be created")
     refused(offleash("import", tmp_path / "run", "-o", tmp_path / "other"), "already a run folder")
 
