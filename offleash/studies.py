@@ -27,8 +27,9 @@ from offleash.drawing.resume import with_prompts
 from offleash.errors import OffleashError
 from offleash.loading.load import LoadOptions
 from offleash.progress import Progress, silent
+from offleash.render.json import Json, encode
 from offleash.render.numbers import many
-from offleash.reporting.comparison import document
+from offleash.reporting.comparison import SCHEMA, document
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.samplers.seeds import seed_of
@@ -40,14 +41,14 @@ NAMES = ("base", "rl")  # the folders of the two runs
 
 @dataclass(frozen=True)
 class Cost:
-    """What a study may come to, before it begins."""
+    """What a study may cost, known before it begins; the fields are the JSON of a dry run."""
 
     problems: int
     k: int
     until: int
     least: int  # samples, if every one were correct
     most: int  # samples, if none were
-    tokens: int  # a sample may have
+    tokens: int  # most per sample
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class StudyRequest:
         return Cost(N, k, self.until, 2 * N * least, 2 * N * k, self.decoding.max_tokens)
 
     def seeds(self) -> tuple[int, int]:
-        """The same for both, since seeds are hashes of the model too; another one where both are the same model."""
+        """Seeds of the two draws: equal, since samples hash the model too; different for two draws of one model."""
         same = str(self.models[0]) == str(self.models[1])
         return self.seed, seed_of(self.seed, "second") >> 1 if same else self.seed  # 63 bits: JSON readers are signed
 
@@ -93,14 +94,27 @@ def study(
     announce: Callable[[DrawEstimate], None] = silent,
     drawn: Callable[[DrawSummary], None] = lambda _: None,
 ) -> StudyRuns:
-    """Draw both models into folder/base and folder/rl, verify and compare; again after a kill, it goes on."""
+    """Draw both models into folder/base and folder/rl, verify and compare; the same call after a kill resumes.
+
+    Args:
+        request: problems, models, decoding and budget.
+        folder: of the study; the two run folders are in it.
+        verifying: verifier and workers; None: the defaults.
+        question: of the comparison; None: the defaults.
+        progress: gets a line of text at every step.
+        announce: gets the estimate of each draw before it starts.
+        drawn: gets the summary of each run when it is drawn.
+
+    Returns:
+        Both runs and their comparison; without it while samples are missing.
+    """
     check_study(request, folder, verifying, progress)
     runs: list[DrawSummary] = []
     for name, model, seed in zip(NAMES, request.models, request.seeds(), strict=True):
         what = (request.problems, model, request.decoding, request.k, request.until, seed)
         runs.append(draw_model(folder / name, *what, verifying, progress, announce))
         drawn(runs[-1])
-    # a problem without any sample is left out of a comparison; one with a gap would be counted by what it lacks
+    # a problem without any sample is left out of a comparison; one with some missing would count as not reached
     if any(run.stuck > run.without_samples or not run.samples for run in runs):
         return StudyRuns(folder, tuple(runs), (), None)
     judged = () if request.until else _verified(folder, verifying or VerifyOptions(), progress)
@@ -114,15 +128,17 @@ def study(
 def check_study(
     request: StudyRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
 ) -> None:
-    """Refuse what can be told before the first sample: of both folders, both models, and what samples are judged by."""
+    """Refuse before the first sample what cannot work: a folder, a model, or a gold answer that no verifier reads."""
     if folder.is_file():
-        raise OffleashError(f"{folder} is a file, and a study is a folder; choose another name with -o.")
+        raise OffleashError(f"{folder} is a file, and a study is a folder. Choose another name with -o.")
     if is_run(folder):
-        raise OffleashError(f"{folder} is a run, and a study is a folder of two; choose another name with -o.")
+        raise OffleashError(
+            f"{folder} is a run folder, and a study is a folder of two runs. Choose another name with -o."
+        )
     for name, model, seed in zip(NAMES, request.models, request.seeds(), strict=True):
         check_draw(folder / name, request.problems, model, request.decoding, request.k, request.until, seed)
     for model in {str(model): model for model in request.models}.values():
-        progress(f"looking at {model}")
+        progress(f"checking {model}")
         check_model(model)
     options, where = verifying or VerifyOptions(), "this study"
     cases = problem_cases(with_prompts(request.problems), options.verifier, options.extraction, where)
@@ -150,13 +166,9 @@ def cost_text(request: StudyRequest, cost: Cost) -> str:
     )
 
 
-def study_document(study_runs: StudyRuns, page: Path | None = None) -> dict[str, object]:
+def study_document(study_runs: StudyRuns, page: Path | None = None) -> Json:
     """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
-    comparison_json = document([study_runs.comparison]) if study_runs.comparison is not None else {"schema": 1}
+    comparison_json = document([study_runs.comparison]) if study_runs.comparison is not None else {"schema": SCHEMA}
     drawn = [summary_document(run) for run in study_runs.drawn]
-    return {
-        **comparison_json,
-        "drawn": drawn,
-        "folder": str(study_runs.folder),
-        "report": None if page is None else str(page),
-    }
+    whole: Json = comparison_json | encode({"drawn": drawn, "folder": study_runs.folder, "report": page})
+    return whole

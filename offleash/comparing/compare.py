@@ -49,7 +49,7 @@ CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What RL kept, lost and found, how sure that is, and how much of it chance and guessing alone would give."""
+    """What RL kept, lost and gained, how significant that is, and how much of it chance and guessing would give."""
 
     before: Run
     after: Run

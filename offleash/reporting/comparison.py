@@ -1,4 +1,7 @@
-"""A comparison as one JSON document, and as tables in the terminal."""
+"""A comparison as one JSON document, and as tables in the terminal.
+
+Analyses, flips and judges are imported where they are used: comparing two files of counts loads none of them.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from offleash.comparing.flips import Flips
     from offleash.verifying.logs import Disagreement
 
-SCHEMA = 1
+SCHEMA = 1  # of the JSON; a key keeps its name and meaning within it (docs/json.md)
 
 
 def document(

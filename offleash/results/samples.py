@@ -94,11 +94,10 @@ class StudyResult(Result):
         return self.result is not None and not any(run.failed for run in self.study.drawn)
 
     def to_dict(self) -> dict[str, Any]:
-        from dataclasses import asdict
-
+        from offleash.render.json import encode
         from offleash.studies import study_document
 
-        return asdict(self.cost) if self.study is None else study_document(self.study, self.report)
+        return encode(self.cost) if self.study is None else study_document(self.study, self.report)
 
     def show(self, console: "Console | None" = None) -> None:
         if self.study is None or self.result is None:

@@ -12,7 +12,7 @@ def test_counts_alone_make_a_page_that_says_what_is_missing(opened: Open, tmp_pa
     counts = ROOT / "examples" / "counts"
     path = write((counts / "base.csv", counts / "rl.csv"), tmp_path / "report.html")
     with opened(path.as_uri()) as page:
-        assert "counts alone" in page.inner_text("#held")
+        assert "counts only" in page.inner_text("#held")
         assert page.locator("#table tbody tr").count() == 60
         page.click("#table .open >> nth=0")
         assert "no sample to show" in page.inner_text("#problem-body")

@@ -32,7 +32,7 @@ def test_equal_notes_of_two_runs_are_told_for_each(tmp_path: Path) -> None:
 
 def test_a_run_is_not_compared_with_itself_by_name(tmp_path: Path) -> None:
     files = [write_log(tmp_path / f"{name}.jsonl", drawn(3, 4)) for name in ("a", "b")]
-    refused(offleash("compare", *files, "--after", "a"), "choose two")
+    refused(offleash("compare", *files, "--after", "a"), "Choose two")
     refused(offleash("compare", *files, "--seed", "-1"), "--seed -1")
     refused(offleash("compare", *files, "--replicates", "1000000000"), "1,000,000")
     refused(offleash("compare", *files, "--threshold", "nan"), "nan")

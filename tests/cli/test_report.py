@@ -115,7 +115,7 @@ def test_logs_with_an_equals_sign_in_their_names_are_read(tmp_path: Path) -> Non
 def test_a_smaller_k_is_explained_beside_the_tiles_and_in_the_table(pair: tuple[Path, Path], tmp_path: Path) -> None:
     assert offleash("report", *pair, "--at", "4", "-o", tmp_path / "r.html", *FEW).code == 0
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "means over all ways to take k of them" in page
+    assert "means over all choices of k of them" in page
     about = json.loads(page.partition('id="about">')[2].partition("</script>")[0])
     assert about["k"] == 4
     assert about["problems"]["first"][0][:4] == [4, 4, 0, 0]

@@ -92,7 +92,7 @@ def test_a_view_of_counts_has_a_page_and_says_that_there_are_no_samples(tmp_path
     with viewing(*write_counts(tmp_path), stop=signal.SIGTERM) as found:
         url, _, rest = found.line.partition(" ")
         assert rest.strip() == "(Ctrl-C to stop)"
-        assert "no sample can be shown" in " ".join(fetch(url).split())
+        assert "no answers or samples to show" in " ".join(fetch(url).split())
         run = fetch(f"{url}api/problem?row=0")["runs"][1]
         assert (run["drawn"], run["correct"], run["samples"]) == (64, 5, [])
     assert (found.code, found.out) == (0, "Stopped; nothing was changed.\n")

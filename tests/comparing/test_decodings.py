@@ -1,4 +1,4 @@
-"""Runs drawn in different ways: refused with the reason, unless that is allowed."""
+"""Runs drawn with different decoding: refused with the reason, unless that is allowed."""
 
 import json
 

@@ -122,7 +122,7 @@ def test_a_sharpened_model_is_matched_at_the_power_and_its_loss_goes_away(sharpe
     assert back.lost_matched < 0.5 * back.lost
     assert back.share.interval.low > 0.3
     assert back.back > 1.5 * back.chance > 0
-    assert any("drawn in different ways" in note.text for note in found.matched.notes)
+    assert any("different decoding" in note.text for note in found.matched.notes)
 
 
 def test_what_a_model_cannot_do_at_any_temperature_does_not_come_back(tmp_path: Path) -> None:
