@@ -54,8 +54,8 @@ def test_a_training_ends_with_a_model_and_its_metrics(recipe: Path, tmp_path: Pa
         ("method.clp=0.1", "Did you mean 'clip'"),
         ("optimizer.rat=1", "Did you mean 'optimizer.rate'"),
         ("steps=0", "steps must be a whole number of 1 or more; found 0"),
-        ("model=vllm:x", "Only models of transformers can be trained here"),
-        ("method=mixed_policy", "name a JSONL"),
+        ("model=vllm:x", "Only models of transformers can be trained"),
+        ("method=mixed_policy", "Name a JSONL"),
         ("traces=nowhere.jsonl", "There is no file nowhere.jsonl"),
     ],
 )

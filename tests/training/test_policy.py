@@ -147,7 +147,7 @@ def test_a_trace_is_written_with_its_end(policy: Policy) -> None:
 
 @pytest.mark.parametrize("name", ["vllm:org/model", "endpoint:http://localhost:1#m", "scripted:x"])
 def test_models_of_other_kinds_are_refused(name: str) -> None:
-    with pytest.raises(OffleashError, match=r"hf:PATH; found|There is no|cannot"):
+    with pytest.raises(OffleashError, match=r"can be trained; found|There is no|cannot"):
         open_policy(name)
 
 
@@ -157,7 +157,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_model_that_the_engine_cannot_run_is_refused_with_the_tool_that_can(tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match=r"cannot be drawn from by the fast engine .* TRL"):
+    with pytest.raises(OffleashError, match=r"does not run on the shared-prefix engine .* TRL"):
         open_policy(str(tiny_model(tmp_path, "bloom")))
 
 
@@ -167,7 +167,7 @@ def test_a_model_without_an_end_is_refused(tmp_path: Path) -> None:
         path = folder / name
         document = {key: value for key, value in json.loads(path.read_text()).items() if not key.startswith("eos_")}
         path.write_text(json.dumps({**document, **({"eos_token_id": None} if name == "config.json" else {})}))
-    with pytest.raises(OffleashError, match=r"no token that ends a sample \(eos_token\)"):
+    with pytest.raises(OffleashError, match=r"no token that ends a sample, .* Set eos_token"):
         open_policy(str(folder))
 
 
