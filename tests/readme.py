@@ -164,7 +164,7 @@ def serve(line: str, folder: Path, environment: dict[str, str]) -> list[str]:
 def add_entry(path: Path, literal: str, entry: str) -> None:
     """Put an entry into a literal dict, first, so that it goes before whatever would take its files."""
     text = path.read_text(encoding="utf-8")
-    opening = re.search(rf"^{literal}\b[^\n]*\{{\n", text, re.MULTILINE)
+    opening = re.search(rf"^{literal}\b[^\n]*(?:\n\s*)?\{{\n", text, re.MULTILINE)
     assert opening, f"{path} has no literal {literal}"
     path.write_text(text[: opening.end()] + entry + text[opening.end() :], encoding="utf-8")
 
