@@ -98,7 +98,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 def batch(pairs: list[tuple[str, str]], words: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids, and the labels: prompts are not learned, and all lines have one length."""
-    ids = torch.tensor([[*words.encode(asked), *words.encode(said), words.eos_token_id] for asked, said in pairs])
+    ids = torch.tensor(
+        [[*words.encode(question), *words.encode(answer), words.eos_token_id] for question, answer in pairs]
+    )
     labels = ids.clone()
     labels[:, : len(pairs[0][0].split())] = -100
     return ids, labels
@@ -133,14 +135,16 @@ def sharpened(model: LlamaForCausalLM, steps: int = 150, seed: int = 1) -> Llama
     torch.manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for _ in range(steps):
-        asked = [(numbers, way[-1][3]) for numbers, way in (problem(rng) for _ in range(64))]
-        ids = torch.tensor([words.encode(prompt(*one)) for one in asked]).repeat_interleave(16, 0)
+        problems = [(numbers, path[-1][3]) for numbers, path in (problem(rng) for _ in range(64))]
+        ids = torch.tensor([words.encode(prompt(*numbers_target)) for numbers_target in problems]).repeat_interleave(
+            16, 0
+        )
         with torch.no_grad():
             out: torch.Tensor = model.generate(
                 ids, do_sample=True, top_k=0, max_new_tokens=LENGTH + 1, attention_mask=ids * 0 + 1
             )
         said = words.batch_decode(out[:, ids.shape[1] :], skip_special_tokens=True)
-        reward = torch.tensor([float(is_correct(*asked[place // 16], text)) for place, text in enumerate(said)])
+        reward = torch.tensor([float(is_correct(*problems[place // 16], text)) for place, text in enumerate(said)])
         advantage = (reward.view(64, 16) - reward.view(64, 16).mean(1, keepdim=True)).flatten()
         advantage = advantage / (reward.view(64, 16).std(1) + 1e-4).repeat_interleave(16)
         logits = model(out).logits[:, ids.shape[1] - 1 : -1].log_softmax(-1)
@@ -173,4 +177,4 @@ def prompts(count: int, seed: int = 2) -> list[tuple[list[int], int]]:
 if __name__ == "__main__":
     for each in ("base", "sharpened"):
         loaded = LlamaForCausalLM.from_pretrained(made(each))
-        print(each, made(each), sum(one.numel() for one in loaded.parameters()), "parameters")
+        print(each, made(each), sum(weights.numel() for weights in loaded.parameters()), "parameters")

@@ -37,36 +37,36 @@ def drawn(
             Request(str(place), countdown.prompt(*problem), first, size, place, more_expected=keep)
             for first, size in chunks.between(samples, end)
         ]
-        for one in sampler.sample(requests, DECODING):
-            tokens += sum(sample.tokens or 0 for sample in one.samples)
-            hits += sum(countdown.is_correct(*problem, sample.text) for sample in one.samples)
+        for result in sampler.sample(requests, DECODING):
+            tokens += sum(sample.tokens or 0 for sample in result.samples)
+            hits += sum(countdown.is_correct(*problem, sample.text) for sample in result.samples)
         samples = end
     sampler.forget(str(place))
     return samples, tokens
 
 
 def table(name: str, k: int, problems: int) -> None:
-    asked, folder = countdown.prompts(problems, seed=3), countdown.made(name)
-    ways = {
-        "all samples, apart": ({"merge": "off"}, 0, False),
+    prompts, folder = countdown.prompts(problems, seed=3), countdown.made(name)
+    cases = {
+        "all samples, separately": ({"merge": "off"}, 0, False),
         "merging": ({}, 0, False),
-        "--until 5, apart": ({"merge": "off"}, UNTIL, False),
+        "--until 5, separately": ({"merge": "off"}, UNTIL, False),
         "--until 5, merged within a round": ({}, UNTIL, False),
         "--until 5, the tree kept": ({}, UNTIL, True),
     }
     print(f"\n{name}: {problems} problems, k = {k:,}")
     print(f"{'':<34} {'samples':>10} {'their tokens':>13} {'through the model':>18} {'share':>7}")
     first, through = 0, {}
-    for way, (settings, until, keep) in ways.items():
+    for way, (settings, until, keep) in cases.items():
         sampler = open_sampler(model_of(f"hf:{folder}", settings))
         chunks = chunks_for(until)
-        counts = [drawn(sampler, one, place, k, chunks, until, keep) for place, one in enumerate(asked)]
+        counts = [drawn(sampler, prompt, place, k, chunks, until, keep) for place, prompt in enumerate(prompts)]
         samples, tokens = (sum(column) for column in zip(*counts, strict=True))
         through[way] = sampler.forwarded
         first = first or sampler.forwarded
         print(f"{way:<34} {samples:>10,} {tokens:>13,} {sampler.forwarded:>18,} {sampler.forwarded / first:>7.1%}")
     print(f"ratio {name} forward tokens, merging: {first / through['merging']:.2f}")
-    print(f"ratio {name} forward tokens, --until 5: {first / through['--until 5, apart']:.2f}")
+    print(f"ratio {name} forward tokens, --until 5: {first / through['--until 5, separately']:.2f}")
     print(f"ratio {name} forward tokens, both: {first / through['--until 5, the tree kept']:.2f}")
 
 

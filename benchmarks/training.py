@@ -76,7 +76,7 @@ def trl(group: int, checkpointing: bool) -> float:
             marks.append(time.process_time())
 
     frame = COUNTDOWN.problems("train", PROBLEMS, 0)
-    asked = Dataset.from_dict({"prompt": frame["prompt"].to_list(), "details": frame["details"].to_list()})
+    dataset = Dataset.from_dict({"prompt": frame["prompt"].to_list(), "details": frame["details"].to_list()})
     base = base_of(COUNTDOWN.name)
     with tempfile.TemporaryDirectory() as folder:
         config = library.GRPOConfig(
@@ -90,7 +90,7 @@ def trl(group: int, checkpointing: bool) -> float:
             processing_class=AutoTokenizer.from_pretrained(base, padding_side="left"),
             reward_funcs=_reward,
             args=config,
-            train_dataset=asked,
+            train_dataset=dataset,
             callbacks=[Marking()],
         )
         trainer.train()
@@ -99,7 +99,7 @@ def trl(group: int, checkpointing: bool) -> float:
 
 def _reward(completions: list[str], details: list[str], **_: object) -> list[float]:
     """The lab's own verifier, called directly: TRL has no judge to pay for."""
-    cases = [Case(text, details=json.loads(one)) for text, one in zip(completions, details, strict=True)]
+    cases = [Case(text, details=json.loads(detail)) for text, detail in zip(completions, details, strict=True)]
     return [float((decide_steps(case) or countdown.decide(case)).verdict == "correct") for case in cases]
 
 
