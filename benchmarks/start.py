@@ -38,19 +38,21 @@ def seconds(code: str) -> float:
 def main() -> None:
     nothing = seconds("pass")
     print(f"{'Python alone':34} {nothing:.3f} s")
-    bare = {words: seconds(TYPER.format(words=list(words))) for words in (("--help",), ("first", "--help"))}
+    helps: list[tuple[str, ...]] = [("--help",), ("first", "--help")]
+    bare = {words: seconds(TYPER.format(words=list(words))) for words in helps}
     for words, spent in bare.items():
         print(f"{'typer, two verbs: ' + ' '.join(words):34} {spent:.3f} s")
     import_time = seconds("import offleash")
     print(f"{'import offleash':34} {import_time:.3f} s (limit 0.05)")
-    for words, limit in (
+    limits: list[tuple[tuple[str, ...], float]] = [
         (("--help",), 0.15),
         (("compare", "--help"), 0.25),
         (("draw", "--help"), 0.25),
         (("demo", "--help"), 0.25),
         (("figure", "--help"), 0.25),
         (("compare", "examples/counts/base.csv", "examples/counts/rl.csv"), 1.0),
-    ):
+    ]
+    for words, limit in limits:
         spent = seconds(RUN.format(words=list(words)))
         peer = bare[("--help",) if words == ("--help",) else ("first", "--help")]
         print(f"{'offleash ' + ' '.join(words):34} {spent:.3f} s (limit {limit})")

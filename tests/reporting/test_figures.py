@@ -314,12 +314,12 @@ def test_the_means_of_both_entropies_are_marked(answers: FigureInput) -> None:
     samples = table.with_columns(pl.lit("stop").alias("finish")).lazy()
     runs = (replace(one.before, samples=samples), replace(one.after, samples=samples))
     told = subject([replace(one, before=runs[0], after=runs[1])])
-    found, answers = drawn("entropy", told), answer_entropy_PR(told.detail)
-    assert answers is not None
+    found, entropy_PR = drawn("entropy", told), answer_entropy_PR(told.detail)
+    assert entropy_PR is not None
     big = {row["run"]: row for row in rows(found.facets[0]) if "k" in row}
     for r, name in enumerate(("base", "rl")):
         assert big[name]["token"] == pytest.approx(np.mean(1 + np.arange(12) / 4), rel=1e-4)
-        assert big[name]["answer"] == pytest.approx(answers[:, r].mean(), rel=1e-4)
+        assert big[name]["answer"] == pytest.approx(entropy_PR[:, r].mean(), rel=1e-4)
 
 
 def test_different_answers_and_guesses_are_those_of_the_comparison(answers: FigureInput) -> None:

@@ -15,7 +15,7 @@ def curves(before: np.ndarray, after: np.ndarray, spread: float, k: np.ndarray =
     shift = np.linspace(-spread, spread, 2001)[:, None]
     zero, one = np.zeros(len(k)), np.ones(len(k))
     estimate = np.array([zero, after, before, one])
-    replicate = np.stack([np.zeros((2001, len(k))), np.tile(after, (2001, 1)), before + shift, np.ones((2001, len(k)))])
+    replicate = (np.zeros((2001, len(k))), np.tile(after, (2001, 1)), before + shift, np.ones((2001, len(k))))
     return CellSums(k, estimate, replicate, np.zeros((2001, 4)), True)
 
 
