@@ -134,7 +134,7 @@ def test_a_folder_that_is_no_run_is_named_for_what_it_is(tmp_path: Path, words: 
         "problems.jsonl is a file, but a run is a folder",
     )
     folder = certificate(tmp_path / "certificate", {"p0": [((1,), "correct", 0.5)]}, {"p0": 0.1})
-    refused(offleash(*words, "-k", "5", "-o", folder), "is a certificate", "choose another folder with -o")
+    refused(offleash(*words, "-k", "5", "-o", folder), "is a certificate", "Choose another folder with -o")
     refused(offleash("fsck", folder), "is a certificate")
     assert (folder / "completions").is_dir()
 

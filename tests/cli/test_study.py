@@ -76,7 +76,7 @@ def test_what_can_be_checked_is_checked_before_anything_is_drawn(
     for model, said in (
         (f"scripted:{tmp_path / 'none.json'}", "none.json"),
         (f"hf:{empty}", "has no model"),
-        (f"hf:{tmp_path / 'nowhere'}", "no folder"),
+        (f"hf:{tmp_path / 'nowhere'}", "not a folder"),
         (f"vllm:{empty}", "has no model"),
         (f"vllm:org/name+{empty}", "has no adapter_config.json"),
         (f"hf:org/name+{tmp_path / 'nowhere'}", "is not a folder"),

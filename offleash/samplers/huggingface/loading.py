@@ -113,7 +113,8 @@ def check_folder(name: str) -> None:
     if not looks_local:
         return
     if not path.is_dir():
-        raise OffleashError(f"{name} is not a folder. Give a folder with config.json, or a name on the hub (org/name).")
+        what = "a file, not a folder" if path.is_file() else "not a folder"
+        raise OffleashError(f"{name} is {what}. Give a folder with config.json, or a name on the hub (org/name).")
     if (path / "config.json").is_file() and any(path.glob("*.safetensors*")):
         return
     raise OffleashError(f"{name} has no model that can be loaded{_conversion(path)}")

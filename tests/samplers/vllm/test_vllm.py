@@ -181,7 +181,7 @@ def test_a_decoding_that_the_engine_would_change_is_refused_and_the_engine_stays
     for decoding, words in [
         (SamplingParams(min_p=0.1, top_p=0.9), "min-p before top-p"),
         (SamplingParams(temperature=3), r"temperature must be in \[0, 2\]"),
-        (SamplingParams(temperature=0.001), "from 0.01; 0.001 is less"),
+        (SamplingParams(temperature=0.001), "0.01 or more; found 0.001"),
     ]:
         with pytest.raises(OffleashError, match=words):
             list(sampler.sample([request("p")], decoding))
