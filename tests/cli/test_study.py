@@ -98,7 +98,7 @@ def test_what_can_be_checked_is_checked_before_anything_is_drawn(
 def test_a_folder_that_does_not_fit_is_refused_before_the_other_is_drawn(tmp_path: Path, words: list[str]) -> None:
     drawn = offleash("draw", words[1], words[2], "-k", "5", "-o", tmp_path / "study" / "rl")
     assert drawn.code == 0, drawn.err
-    refused(offleash(*words, "-k", "5", "-o", tmp_path / "study"), "rl.json", "other settings")
+    refused(offleash(*words, "-k", "5", "-o", tmp_path / "study"), "rl.json", "different settings")
     assert not (tmp_path / "study" / "base").exists()
 
 
