@@ -40,7 +40,7 @@ def test_disagreements_with_the_verdicts_of_the_tool_are_counted_and_shown(tmp_p
         ("p0", "3", "correct", "wrong"),
         ("p1", "4", "correct", "wrong"),
     }
-    text = offleash("compare", base, rl, "--verifier", "math").out
+    text = " ".join(offleash("compare", base, rl, "--verifier", "math").out.split())  # lines may wrap
     assert "disagrees on 3 of 4 samples: 3 correct only in the log" in text
     assert "agrees on all 4 samples" in text
 
