@@ -158,7 +158,8 @@ def test_a_draw_that_is_told_to_end_writes_what_it_has(tmp_path: Path, words: li
     more = ["-k", "100000", "--set", "delay=0.02", "--set", "appetite=64", "-o", str(tmp_path / "run")]
     process = subprocess.Popen([sys.executable, "-c", code, *words, *more], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    assert "Drawing" in process.stderr.readline()
+    while "Drawing" not in (line := process.stderr.readline()):  # on a busy machine progress comes first
+        assert line
     time.sleep(3.0)  # a sample takes 0.02 s, on a busy machine more; all of them would take many minutes
     process.send_signal(signal.SIGTERM)
     said = process.stderr.read()

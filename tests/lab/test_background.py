@@ -28,7 +28,7 @@ def test_trouble_of_a_call_is_told_and_the_next_is_not_begun(tmp_path: Path) -> 
     with lane, pytest.raises(OffleashError, match=r"compare\('nowhere'\) ended with exit code 1"):
         lane.wait(nothing)
     said = (tmp_path / "log").read_text()
-    assert "'nowhere' is no file" in said
+    assert "'nowhere' is not a file" in said
     assert "lm_eval" not in said
 
 

@@ -196,7 +196,7 @@ def test_where_nothing_is_correct_it_stops_with_what_was_seen(tmp_path: Path) ->
         train(recipe, tmp_path)
     said = str(stopped.value)
     assert "The reward was 0 for every sample of 5 steps" in said
-    assert "100% were cut off at sampling.max_tokens" in said
+    assert "100% were truncated at sampling.max_tokens" in said
     assert "had no answer that could be read" in said
     assert "offleash draw" in said
     assert len(steps_of(tmp_path)) < 6
@@ -212,7 +212,7 @@ def test_where_everything_is_correct_it_stops(tmp_path: Path) -> None:
     rows = [{"id": word, "question": word, "prompt": word, "answer": "b", "verifier": "string"} for word in "acd"]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = replace(SMALL, model=str(tmp_path / "base"), problems=ProblemSource(str(tmp_path / "p.jsonl")), steps=9)
-    with pytest.raises(OffleashError, match=r"Every sample of 5 steps was correct: .* Take harder problems"):
+    with pytest.raises(OffleashError, match=r"Every sample of 5 steps was correct, .* Take harder problems"):
         train(replace(recipe, sampling=Sampling(problems=3, group=2, max_tokens=4)), tmp_path / "run")
 
 
