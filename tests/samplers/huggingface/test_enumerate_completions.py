@@ -135,7 +135,8 @@ def test_every_prefix_goes_through_the_model_once_and_few_are_alive(folder: Path
     assert max(alive) < 1 / 0.004
     settled = [float(line.split("tokens, ")[1].split("%")[0]) for line in lines]
     assert settled == sorted(settled)
-    assert found.deepest == max(depth for depth, prefixes, _ in alive if prefixes)
+    depths = [int(line.split(" of ")[1].split(" tokens")[0]) for line in lines]
+    assert found.deepest == max(depth for depth, prefixes in zip(depths, alive, strict=True) if prefixes)
 
 
 @pytest.mark.parametrize("decoding", [DECODINGS["plain"], DECODINGS["paper"]], ids=["plain", "paper"])
