@@ -94,9 +94,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS[1:], ids=lambda path: path.name)  # the README's: make test-readme
 def test_commands_that_name_files_of_the_repository_run(document: Path, workplace: Path) -> None:
-    earlier = [command for other in DOCUMENTS[: DOCUMENTS.index(document)] for command in commands(other)]
+    earlier = [command for other in DOCUMENTS[1 : DOCUMENTS.index(document)] for command in commands(other)]
     for command in commands(document):
         seen = command in earlier and all(in_repository(path) for path in inputs(command)) and command[1] != "import"
         if seen or not all(exists(path, workplace) for path in inputs(command)):

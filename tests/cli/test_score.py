@@ -76,7 +76,12 @@ def test_a_file_of_rows_is_summed_up_in_a_table(tmp_path: Path, model: str) -> N
     )
     result = offleash("score", file, "--model", model)
     assert result.code == 0, result.err
-    told = ("1 without scores", "prompt is longer than the 64 tokens", "1 are longer", "scored in windows")
+    told = (
+        "1 without scores",
+        "prompt is longer than the model's context of 64 tokens",
+        "1 are longer",
+        "scored in windows",
+    )
     for word in ("2 of 3 rows scored", "perplexity", "entropy/token", *told):
         assert word in result.out
 

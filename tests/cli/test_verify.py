@@ -128,7 +128,7 @@ def test_a_run_without_texts_says_how_to_get_them(tmp_path: Path) -> None:
     problems = pl.DataFrame({"problem": ["a"], "gold": ["1"], "verifier": ["math"]})
     with create_run(tmp_path / "run", "run", problems, {}):
         pass
-    refused(offleash("verify", tmp_path / "run"), "no texts", "--texts")
+    refused(offleash("verify", tmp_path / "run"), "no sample texts", "--texts")
 
 
 def test_numbers_of_the_file_are_taken_digit_for_digit(tmp_path: Path) -> None:

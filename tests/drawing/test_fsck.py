@@ -118,7 +118,7 @@ def test_the_last_shard_is_missed_when_it_is_deleted(tmp_path: Path, until: int)
     drawn(run, file, 150, until=until)
     assert fsck(run).findings == ()
     last.write_bytes(content)
-    assert f"and in {max((run / 'samples').glob('*.parquet')).name}" in wrong(fsck(run))
+    assert f"and {max((run / 'samples').glob('*.parquet')).name}" in wrong(fsck(run))
 
 
 def test_a_run_that_is_not_finished_is_told_and_is_no_fault(tmp_path: Path) -> None:

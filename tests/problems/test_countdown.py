@@ -95,7 +95,7 @@ def test_a_step_stays_a_whole_number_below_the_limit(left: int, sign: str, right
 
 
 def test_what_is_no_part_size_or_seed_is_refused_with_the_next_step() -> None:
-    with pytest.raises(OffleashError, match=r"no part of countdown 'tests'. Did you mean 'test'"):
+    with pytest.raises(OffleashError, match=r"no countdown part 'tests'. Did you mean 'test'"):
         load_problems("countdown:tests")
     with pytest.raises(OffleashError, match="--size 0"):
         load_problems("countdown:dev", size=0)

@@ -285,7 +285,7 @@ def test_damaged_scores_are_named_with_what_to_do(damage: "object", words: str, 
     scored(run, scorer)
     assert callable(damage)
     damage(run / "scores" / "m")
-    with pytest.raises(OffleashError, match=f"{words}.*delete"):
+    with pytest.raises(OffleashError, match=f"{words}.*Delete"):
         scored(run, scorer)
 
 

@@ -165,5 +165,5 @@ def test_certificates_are_not_mixed_with_runs_nor_counted_by_other_rules(tmp_pat
 
 def test_a_shard_that_is_gone_is_noticed(pair: list[str]) -> None:
     (Path(pair[1]) / "completions" / "000001.parquet").unlink()
-    with pytest.raises(OffleashError, match="'lost' has 0 completions and 2 were written"):
+    with pytest.raises(OffleashError, match="'lost' has 0 completions, but 2 were written"):
         compared(pair)

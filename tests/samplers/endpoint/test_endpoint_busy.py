@@ -53,7 +53,7 @@ def test_a_server_that_stays_busy_ends_the_draw_with_what_to_do() -> None:
         pytest.raises(OffleashError) as error,
     ):
         drawn(opened(server), wanted())
-    for word in ("90,000 seconds", "quota", "rate=", "is kept"):
+    for word in ("90,000 seconds", "quota", "rate=", "are kept"):
         assert word in str(error.value)
     assert len(server.calls) == 1
 
@@ -68,7 +68,7 @@ def test_a_server_that_lets_no_request_through_is_left_by_all_threads(monkeypatc
         assert 0.5 < time.monotonic() - begun < 60
         count = len(server.calls)
     assert count < 40
-    for word in ("status 429 busy", "refused for 1 seconds", "concurrency= (now 8)", "rate=", "is kept"):
+    for word in ("status 429 busy", "refused for 1 seconds", "concurrency= (now 8)", "rate=", "are kept"):
         assert all(word in message for message in messages)
 
 

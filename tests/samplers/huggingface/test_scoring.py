@@ -167,7 +167,7 @@ def test_a_prompt_longer_than_the_context_has_no_sums_and_says_why(model: Path) 
     fits, too_long = scorer.score([Trace("a " * 64, "b"), Trace("a " * 65, "b")], PLAIN)
     assert fits.logprob_raw is not None
     assert too_long.logprob_raw is too_long.entropy_raw is too_long.windows is None
-    assert "prompt is longer than the 64 tokens" in too_long.reason
+    assert "prompt is longer than the model's context of 64 tokens" in too_long.reason
 
 
 def test_every_token_has_the_entropy_of_a_plain_forward_pass(model: Path) -> None:

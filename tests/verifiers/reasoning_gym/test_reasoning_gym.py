@@ -292,7 +292,7 @@ def test_reading_the_details_does_not_load_the_library() -> None:
         ({"task": "composite"}, "found 'composite'"),
         ({"task": "gcd", "entry": {"question": "?"}}, "must hold question, answer and metadata"),
         ({"task": "gcd", "entry": {"question": "?", "answer": 3, "metadata": {}}}, "its answer a string"),
-        ({"task": "gcd", "entry": {"!": "code", "of": ""}}, "kind 'code'"),
+        ({"task": "gcd", "entry": {"!": "code", "of": ""}}, "type 'code'"),
         ({"task": "gcd", "config": 3}, "config in details must be an object"),
     ],
 )

@@ -70,7 +70,7 @@ def test_an_error_fails_its_case_alone_with_the_reason(pool: Pool, isolation: Is
         "vanish 3": "exit code 3",
         "crash": "signal 11",
         "kill": "signal 9",
-        "scribble": "garbage",
+        "scribble": "unreadable reply",
         "raise some words": "ValueError: some words",
         "leave": "SystemExit",
         "nonsense": "AttributeError",
@@ -165,7 +165,7 @@ def test_without_a_sandbox_nothing_runs_unless_the_code_is_trusted(monkeypatch: 
 
 
 def test_no_jobs_is_an_error_and_no_cases_are_no_judgements() -> None:
-    with pytest.raises(OffleashError, match="0 jobs"):
+    with pytest.raises(OffleashError, match="jobs must be 1 or more; found 0"):
         Pool(0)
     with Pool(1) as pool:
         assert judged(pool, troublesome(), []) == []
