@@ -197,7 +197,7 @@ def test_where_nothing_is_correct_it_stops_with_what_was_seen(tmp_path: Path) ->
     said = str(stopped.value)
     assert "The reward was 0 for every sample of 5 steps" in said
     assert "100% were truncated at sampling.max_tokens" in said
-    assert "had no answer that could be read" in said
+    assert "100% were unread" in said
     assert "offleash draw" in said
     assert len(steps_of(tmp_path)) < 6
 
