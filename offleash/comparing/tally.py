@@ -148,8 +148,8 @@ def _stopped(run: Run) -> pl.DataFrame:
     gaps = ordered.filter(pl.col("place") != pl.col("index")).select("problem").unique().collect()
     if gaps.height:
         raise OffleashError(
-            f"{run.name!r}: problem {gaps['problem'][0]!r} has a gap in its sample indices, so where it stopped cannot "
-            "be told; resume its draw."
+            f"{run.name!r}: problem {gaps['problem'][0]!r} has a gap in its sample indices, so where it stopped is "
+            "unknown. Resume its draw."
         )
     hit = (pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64)
     # the until-th success itself belongs to the record, whatever follows it does not
@@ -160,7 +160,7 @@ def _stopped(run: Run) -> pl.DataFrame:
     if holes.height:
         raise OffleashError(
             f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict inside its record, so where "
-            "it stopped cannot be told; judge it with `offleash verify`."
+            "it stopped is unknown. Judge it with `offleash verify`."
         )
     counts = _plain(record.drop("place", "hits"))
     return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))

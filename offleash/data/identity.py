@@ -16,7 +16,7 @@ from offleash.data.run import Origin
 from offleash.data.tables import PROBLEMS
 from offleash.errors import OffleashError
 
-SHOWN = 160  # characters of a value in a message: two prompts that differ at their ends are still told apart
+SHOWN = 160  # characters of a value in a message: two prompts that differ at their ends still look different
 # Versions of libraries may change within a run: they are recorded, not compared. The model is compared by its full
 # name, with revision and adapter, which the user types; the sampler's own name for it follows from that.
 NOT_COMPARED = {"versions", "model"}

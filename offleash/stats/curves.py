@@ -148,7 +148,7 @@ class EquivalentBudget:
     of: int
     k: float | None
     low: float  # 0: below 1; inf: above the largest budget
-    high: float  # likewise
+    high: float  # the upper end, in the same unit
     most: int
     reason: str | None
 

@@ -168,7 +168,7 @@ def square(token_P2: Float, answer_P2: Float, token: Direction, answer: Directio
 
     Args:
         token_P2: token entropy of each problem before and after; NaN: not known.
-        answer_P2: answer entropy, likewise.
+        answer_P2: answer entropy of the same problems, before and after.
         token: which way the mean token entropy went.
         answer: which way the mean answer entropy went.
 

@@ -76,7 +76,7 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
         return []
     late = log(cross.k) > log(cross.most) / 2
     label = [f"beyond {cross.text()}", f"{short_name(comparison.before.name, 22)} is ahead"]
-    row: Row = {"k": rounded(cross.k), "from": rounded(cross.low), "to": rounded(cross.high), "told": label}
+    row: Row = {"k": rounded(cross.k), "from": rounded(cross.low), "to": rounded(cross.high), "crossing": label}
     chart = alt.Chart(data([row]))
     # where the crossing is late the curves leave room above on its left, else below on its right
     font = 8 if look.paper else 11
@@ -92,7 +92,7 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
             align="right" if late else "left",
             dx=-6 if late else 6,
             baseline="top" if late else "bottom",
-        ).encode(x=end, y=place, text="told:N"),
+        ).encode(x=end, y=place, text="crossing:N"),
     ]
 
 

@@ -122,7 +122,10 @@ def _words(comparison: Comparison, split: Portfolio) -> tuple[str, str]:
         worth, best = "All splits reach the same share, so none is the best", "every split reaches the same share"
         mislead = ""
     elif not np.isfinite(split.gain):
-        worth, best = "With one problem the gain of a split cannot be told", f"{best}; one problem cannot tell the gain"
+        worth, best = (
+            "With one problem the gain of a split cannot be estimated",
+            f"{best}; one problem cannot tell the gain",
+        )
     else:
         worth = (
             f"Chosen on one half of the problems and valued on the other (cross-fitted), the best split gains {gain} "

@@ -127,7 +127,7 @@ def _executed(codes: list[CodeType]) -> Names:
 
 
 def _kind(value: object) -> str:
-    """What the tests' process is told about a name: functions become proxies, modules are imported there."""
+    """What is sent to the tests' process about a name: functions become proxies, modules are imported there."""
     if isinstance(value, ModuleType):
         return "module " + value.__name__
     return "function" if callable(value) and not isinstance(value, type) else "other"
