@@ -33,6 +33,8 @@ PROBLEMS: dict[str, pl.DataType] = {
     "prompt": pl.String(),  # the whole text a model is asked, before its chat template; null: the question
     "details": pl.String(),  # JSON object: what the verifier needs beyond the gold answer (unit, choices, tests, entry)
     "images": pl.List(pl.String()),  # data: addresses, in the order in which the question shows them
+    "identity": pl.String(),  # the tool's own name of the problem's content (lm-eval's doc_hash); null: it has none
+    "contents": pl.String(),  # JSON object: hashes of choices, images, tests, context in a log (data/content.py)
 }
 
 
@@ -82,6 +84,8 @@ ENTRIES: dict[str, pl.DataType] = {
     "gold": pl.String(),
     "benchmark": pl.String(),
     "guess": pl.Float64(),
+    "identity": pl.String(),
+    "contents": pl.String(),
     "sample": pl.Int64(),  # the log's own index; null: the order of the rows
     "text": pl.String(),
     "answer": pl.String(),
@@ -100,6 +104,8 @@ COUNTS: dict[str, pl.DataType] = {
     "gold": pl.String(),
     "benchmark": pl.String(),
     "guess": pl.Float64(),
+    "identity": pl.String(),
+    "contents": pl.String(),
     "n": pl.Int64(),
     "c": pl.Int64(),
     "split": pl.String(),

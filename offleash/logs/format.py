@@ -32,6 +32,7 @@ A new format is one file with its `FORMAT` and one line in `FORMATS` (logs/regis
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +55,14 @@ class Options:
     texts: bool = True  # False: only verdicts are needed, and texts may be left unread
 
 
+class Ids(StrEnum):
+    """What the ids of a log name (`Entry.problem`)."""
+
+    PROBLEM = "problem"  # a problem: two ids are two problems, even where their texts are equal
+    GROUP = "group"  # a group of samples of one problem within one file; another file has other ids
+    UNKNOWN = "unknown"  # a problem or a sample: a column called `id` may be either
+
+
 @dataclass
 class Log:
     """One file as read. It is lazy: the file is read while `frames` is consumed, and `notes` grows until its end."""
@@ -65,6 +74,7 @@ class Log:
     notes: list[Note] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)  # model, tool version, decoding: what the log says about itself
     unverified_hint: str = ""  # next step where samples have no verdict
+    ids: Ids = Ids.PROBLEM
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,8 @@ class Entry(NamedTuple):
     gold: str | None = None
     benchmark: str | None = None
     guess: float | None = None  # chance that a blind guess is accepted
+    identity: str | None = None  # the tool's name of the problem's content: equal means the same problem in every run
+    contents: str | None = None  # hashes of choices, images, tests, context: `content_hashes` (data/content.py)
     sample: int | None = None  # number within the problem; None: numbered in the order of the rows
     text: str | None = None
     answer: str | None = None  # as the tool extracted it
