@@ -103,6 +103,8 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place
         "gold": text("gold"),
         "benchmark": text("benchmark"),
         "guess": row.number_of(chosen["guess"]) if "guess" in chosen else None,
+        "identity": None,
+        "contents": None,
         "n": n,
         "c": c,
         "split": split,
