@@ -1,6 +1,7 @@
-"""Aligning runs: the same problem in each, by the hash of its text or else its id, and the same decoding.
+"""Aligning runs: the same problem in each, and the same decoding.
 
-What a model reaches depends on how it is sampled, so two runs that are known to differ in that are refused.
+A problem is recognised by what the tool says it is, by its content or by its id, in this order (`match`). What a model
+reaches depends on how it is sampled, so two runs that are known to differ in that are refused.
 """
 
 import json
@@ -10,9 +11,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from offleash.data.run import Run
-from offleash.data.tables import Note
+from offleash.data.content import CONTENT, compatible, content_hashes, differs, with_content
+from offleash.data.run import GOLD_GUESSED, Run
+from offleash.data.tables import Note, question_hash
 from offleash.errors import OffleashError, unknown
+
+FIELDS = (*CONTENT, "pictures")  # what keeps two problems apart
+MOST = 1_000_000  # pairs of problems with equal keys: a sentence that thousands of documents share identifies none
+SHOWN = 60  # characters of a text in a message
 
 
 @dataclass(frozen=True)
@@ -22,57 +28,196 @@ class Alignment:
     problems: pl.DataFrame  # PROBLEMS of the first run, filled from the others
     own: tuple[pl.DataFrame, ...]  # for each run: own (its id), problem (the first run's id)
     left_out: tuple[int, ...]  # for each run: problems that some other run lacks
+    notes: tuple[Note, ...] = ()  # what could not be matched, and why
 
 
 def match(runs: Sequence[Run]) -> Alignment:
-    """The problems common to all runs, matched by the hash of their text and else by id.
+    """The problems common to all runs.
+
+    Two problems are the same where, in this order and each only where one candidate is left on both sides,
+
+    1. the tool's own name of the content (lm-eval's doc_hash) is equal, in the same benchmark or in any;
+    2. their content (data/content.py) is equal in every field;
+    3. their ids are equal and no field that both have differs;
+    4. their texts are equal and no other field that both have differs;
+    5. their ids are names, not numbers, and golds are equal for every id that the runs share: then only the prompts
+       differ, as they do under another template.
 
     Raises:
-        OffleashError: no problem is common, or one id has different texts in two runs.
+        OffleashError: no problem is common.
     """
+    tables = [_described(run) for run in runs]
     first = runs[0].problems.sort("problem")  # so that nothing depends on the order of a file
-    own = [first.select(own="problem", problem="problem")]
-    for run in runs[1:]:
-        own.append(_pair(runs[0], run))
+    own, notes = [first.select(own="problem", problem="problem")], []
+    for run, table in zip(runs[1:], tables[1:], strict=True):
+        pairs, pair_notes = _pair(tables[0], table, runs[0].name, run.name)
+        own.append(pairs)
+        notes += pair_notes
     common = own[0]["problem"]
     for other in own[1:]:
         common = common.filter(common.is_in(other["problem"].implode()))
     if not common.len():
-        names = " and ".join(repr(run.name) for run in runs)
-        examples = " against ".join(repr(run.problems["problem"][0]) for run in runs)
-        raise OffleashError(
-            f"{names} have no problem in common (first ids: {examples}). Problems match by their text, else by id; "
-            "name the right column with --map problem=COLUMN."
-        )
+        raise _nothing_in_common(runs, notes)
     kept = [frame.filter(pl.col("problem").is_in(common.implode())) for frame in own]
     problems = _filled(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
-    return Alignment(problems, tuple(kept), tuple(run.problems.height - common.len() for run in runs))
+    left_out = tuple(run.problems.height - common.len() for run in runs)
+    return Alignment(problems, tuple(kept), left_out, tuple(notes))
 
 
-def _pair(first: Run, other: Run) -> pl.DataFrame:
-    """Which problem of another run (own) is which of the first; text beats id, as tools number problems differently."""
-    left = first.problems.select("problem", "hash")
-    right = other.problems.select(own="problem", hash="hash")
-    by_text = _unique(left, "hash").join(_unique(right, "hash"), on="hash").select("own", "problem")
-    rest_left = left.join(by_text, on="problem", how="anti")
-    rest_right = right.join(by_text, on="own", how="anti")
-    by_id = rest_left.join(rest_right, left_on="problem", right_on="own", suffix="_other")
-    different = by_id.filter(pl.col("hash") != pl.col("hash_other"))
-    if different.height:
-        label = different["problem"][0]
-        texts = [run.problems.filter(pl.col("problem") == label)["question"][0] or "" for run in (first, other)]
+def _described(run: Run) -> pl.DataFrame:
+    """A run's problems in the order of their ids, with the columns by which they are matched."""
+    problems = run.problems.sort("problem")
+    # Problems that offleash drew keep choices in their details; a log's reader has made the hashes already.
+    unhashed = problems["contents"].is_null() & problems["details"].is_not_null()
+    if unhashed.any():
+        made = [content_hashes(choices=_choices(text)) for text in problems["details"].filter(unhashed)]
+        contents = problems["contents"].to_list()
+        for place, value in zip(unhashed.arg_true().to_list(), made, strict=True):
+            contents[place] = value
+        problems = problems.with_columns(contents=pl.Series(contents, dtype=pl.String))
+    # Of our own problems the images themselves are known. No log has them in this form, so only two draws compare them.
+    drawn = [None if images is None else question_hash("\n".join(images)) for images in problems["images"].to_list()]
+    described = with_content(problems).with_columns(
+        pictures=pl.Series(drawn, dtype=pl.String), guessed=pl.lit(GOLD_GUESSED in run.facts)
+    )
+    return described.select("problem", "benchmark", "identity", "question", "guessed", *FIELDS)
+
+
+def _choices(details: str) -> object:
+    try:
+        document = json.loads(details)
+    except ValueError:
+        return None
+    return document.get("choices") if isinstance(document, dict) else None
+
+
+def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> tuple[pl.DataFrame, list[Note]]:
+    """Which problem of another run (own) is which of the first, and notes on those that look alike but are not."""
+    pairs = pl.DataFrame(schema={"problem": pl.String, "own": pl.String})
+    same = compatible() & ~differs("pictures")
+    for keys, condition in (
+        (["benchmark", "identity"], pl.lit(True)),
+        (["identity"], pl.lit(True)),
+        ([*FIELDS], pl.lit(True)),
+        (["problem"], same),
+        (["hash"], same),
+        (["hash", "benchmark"], same),
+    ):
+        pairs = pl.concat([pairs, _one_to_one(_rest(left, right, pairs, keys), condition)])
+    by_id = _rest(left, right, pairs, ["problem"])
+    _refuse_guessed_golds(by_id, left, right, before, after)
+    clashing = by_id.filter(pl.any_horizontal(differs(name) for name in FIELDS if name != "hash"))
+    retold = by_id.filter(differs("hash") & pl.col("gold_key").is_not_null() & pl.col("gold_key_other").is_not_null())
+    notes = []
+    # A number may be a position in another order; a name that never stands for another gold is the problem's own.
+    if retold.height and clashing.is_empty() and not retold["problem"].str.contains(r"^(.*/)?\d+(#\d+)?$").any():
+        pairs = pl.concat([pairs, _one_to_one(retold, pl.lit(True))])
+        text = f"{before} and {after}: problems with equal ids and golds, but different texts, are taken for the same"
+        notes.append(Note(f"{text} ({_texts(retold, left, right)})", retold.height, warning=True))
+    notes += _unmatched_notes(left, right, pairs, before, after)
+    return pairs.select("own", "problem"), notes
+
+
+def _refuse_guessed_golds(
+    by_id: pl.DataFrame, left: pl.DataFrame, right: pl.DataFrame, before: str, after: str
+) -> None:
+    """Equal ids and texts with different golds, where the golds may be the model's answers.
+
+    Problems whose answers happen to agree would be compared and the others not: a selection by the result.
+    """
+    rest = [name for name in FIELDS if name != "gold_key"]
+    apart = by_id.filter(
+        differs("gold_key"),
+        pl.col("guessed") | pl.col("guessed_other"),
+        ~pl.any_horizontal(differs(name) for name in rest),
+    )
+    if apart.height:
+        row = apart.row(0, named=True)
         raise OffleashError(
-            f"Problem {label!r} has different texts in {first.name!r} ({texts[0][:60]!r}) and {other.name!r} "
-            f"({texts[1][:60]!r}). They are not the same problem: name the right id with --map problem=COLUMN, or the "
-            "text with --map question=COLUMN."
+            f"Column answer differs between {before!r} and {after!r} for {apart.height} problems with equal ids and "
+            f"texts (first: {_texts(apart, left, right)}, {_short(row['gold_key'])} and "
+            f"{_short(row['gold_key_other'])}). Say what it holds: --map answer=answer if the model's answers, "
+            "--map gold=answer if the golds."
         )
-    # problems that share a text within a run are matched by id
-    return pl.concat([by_text, by_id.select(own="problem", problem="problem")])
 
 
-def _unique(frame: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The rows whose value occurs once: a text that is there twice cannot identify a problem."""
-    return frame.filter(pl.col(column).is_not_null() & (pl.len().over(column) == 1))
+def _rest(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Candidates: problems of both runs that have no partner yet and agree in these columns."""
+    needed = [name for name in ("identity", "hash", "problem") if name in keys]
+    known = pl.col(needed[0]).is_not_null()
+    mine = left.drop("question").join(pairs, on="problem", how="anti").filter(known)
+    other = right.drop("question").join(pairs, left_on="problem", right_on="own", how="anti").filter(known)
+    sizes = mine.group_by(keys).len().join(other.group_by(keys).len(), on=keys, nulls_equal=True)
+    if sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MOST).height:
+        mine = mine.join(
+            sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MOST),
+            on=keys,
+            how="anti",
+            nulls_equal=True,
+        )
+    renamed = other.rename({name: f"{name}_other" for name in other.columns})
+    theirs = [f"{name}_other" for name in keys]
+    return mine.join(renamed, left_on=keys, right_on=theirs, nulls_equal=True, coalesce=False)
+
+
+def _one_to_one(candidates: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+    """The candidates that meet the condition and are each other's only ones."""
+    left = candidates.filter(condition)
+    unique = (pl.len().over("problem") == 1) & (pl.len().over("problem_other") == 1)
+    return left.filter(unique).select("problem", own="problem_other")
+
+
+def _unmatched_notes(
+    left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, before: str, after: str
+) -> list[Note]:
+    """Problems that share a text or an id with one of the other run and are still not the same, with the reason."""
+    words = {"gold_key": "gold answer", "pictures": "images", "hash": "text"}
+    by_text = _rest(left, right, pairs, ["hash"])
+    by_id = _rest(left, right, pairs, ["problem"])
+    notes = []
+    for name in FIELDS:
+        source, shared = (by_id, "id") if name == "hash" else (by_text, "text")
+        # A field that no candidate shares is what keeps the two apart.
+        apart = source.filter(differs(name).all().over("problem")).unique("problem", maintain_order=True)
+        if apart.is_empty():
+            continue
+        example = _texts(apart, left, right)
+        if name == "gold_key":
+            golds = apart.row(0, named=True)
+            example += f", golds {_short(golds['gold_key'])} and {_short(golds['gold_key_other'])}"
+        text = f"problems of {before} have the {shared} of one in {after}, but another {words.get(name, name)}"
+        notes.append(Note(f"{text}, and are not matched (first: {example})", apart.height, warning=True))
+    alike = by_text.filter(compatible() & ~differs("pictures")).unique("problem", maintain_order=True)
+    if alike.height:
+        text = f"problems of {before} have the same content as several in {after}, and no id says which is which"
+        notes.append(Note(f"{text} (first: {_texts(alike, left, right)})", alike.height, warning=True))
+    return notes
+
+
+def _texts(candidates: pl.DataFrame, left: pl.DataFrame, right: pl.DataFrame) -> str:
+    """The texts of the first candidate in both runs, or the one that they share."""
+    texts = [
+        table.filter(pl.col("problem") == candidates[column][0])["question"][0] or candidates[column][0]
+        for table, column in ((left, "problem"), (right, "problem_other"))
+    ]
+    return " and ".join(dict.fromkeys(map(_short, texts)))
+
+
+def _short(text: object) -> str:
+    line = " ".join(str(text or "").split())
+    return repr(line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}...")
+
+
+def _nothing_in_common(runs: Sequence[Run], notes: Sequence[Note]) -> OffleashError:
+    """The refusal, with the first problems as a person knows them: texts where there are any, not hashes."""
+    names = " and ".join(repr(run.name) for run in runs)
+    first = [run.problems.sort("problem").row(0, named=True) for run in runs]
+    examples = " against ".join(_short(row["question"] or row["problem"]) for row in first)
+    why = f" {notes[0].rows:,} {notes[0].text}." if notes else ""
+    return OffleashError(
+        f"{names} have no problem in common (first problems: {examples}).{why} Problems match by content, else by id; "
+        "name the right columns with --map problem=COLUMN or --map question=COLUMN."
+    )
 
 
 def _filled(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -209,7 +209,8 @@ def _budget_for_all(
     Returns:
         Which problems stay, k, and notes on everything that was cut or left out.
     """
-    notes = [
+    notes = list(matched.notes)
+    notes += [
         Note(f"{run.name}: problems that another run lacks were left out", count, left_out=True)
         for run, count in zip(runs, matched.left_out, strict=True)
         if count

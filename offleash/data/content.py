@@ -39,7 +39,7 @@ def content_hashes(
     Returns:
         The JSON object; None where the log has none of them.
 
-    >>> content_hashes(choices=["Paris", "Rome"]) == content_hashes(choices={"label": ["A", "B"], "text": ["Paris", "Rome"]})
+    >>> content_hashes(choices=["Paris", "Rome"]) == content_hashes(choices={"A": "Paris", "B": "Rome"})
     True
     >>> content_hashes() is None
     True
@@ -50,7 +50,7 @@ def content_hashes(
 
 
 def _listed(choices: object) -> object:
-    """Choices as a list of texts, however the tool keeps them: {"label": [...], "text": [...]} or {"A": ..., "B": ...}."""
+    """Choices as a list of texts, also of {"label": [...], "text": [...]} and {"A": ..., "B": ...}."""
     if isinstance(choices, dict):
         texts = choices.get("text", choices.get("choices"))
         choices = texts if isinstance(texts, list) else [choices[label] for label in sorted(choices)]

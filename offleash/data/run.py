@@ -45,6 +45,9 @@ class Origin:
     template: str | None  # hash of a fixed prompt after the chat template; None where a server applies it
 
 
+GOLD_GUESSED = "gold_guessed"  # a fact of imported logs: the column of golds, if it may be that of the model's answers
+
+
 @dataclass(frozen=True)
 class Run:
     """Problems, and either verdicts of samples or bare counts of them."""

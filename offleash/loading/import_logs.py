@@ -61,7 +61,8 @@ def import_logs(
         raise OffleashError(
             f"{argument} holds counts, not samples: there is nothing to import. Pass it directly to `offleash compare`."
         )
-    problems, rows, notes = gather(parts, named.name)
+    gathered = gather(parts, named.name)
+    problems, rows, notes = gathered.problems[None], gathered.rows[None], gathered.notes
     # Which entry of which file has which index: the second reading gives the same entries in the same order.
     place = rows.select("part", "place", "index", label="problem")
     verifier = next((log.verifier for log in logs if log.verifier), None)

@@ -4,7 +4,8 @@ All inputs end in a `Run`: problems, and lazily its verdicts and samples, or cou
 way is in its notes, which every report shows.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -12,14 +13,14 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from offleash.data.run import Run, read_origin
+from offleash.data.run import GOLD_GUESSED, Run, read_origin
 from offleash.data.run_folder import is_run, open_run
 from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
 from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
-from offleash.loading.merge import FilePart, gather, part_of
+from offleash.loading.merge import FilePart, Gathered, gather, part_of
 from offleash.logs.format import Log, Options
 from offleash.logs.registry import FORMATS, open_log, recognised
 from offleash.options import Reading
@@ -31,6 +32,7 @@ UNJUDGED = (
     "`compare` judges them with --verifier NAME (for example --verifier math); for other commands, run offleash import "
     "LOGS -o RUN, then offleash verify RUN. If a column holds verdicts, name it with --map verdict=COLUMN."
 )
+FEW = 3  # notes of one kind that are shown one by one
 SHORT = 4096  # bytes: below, files of verdicts without texts can be equal by chance
 
 
@@ -156,7 +158,7 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
     skipped = [path.name for path in argument.paths if path not in logged]
     for path in log_paths:
         log = open_log(path, options.options, options.format)
-        parts.append(part_of(path, _watched(log, path, progress)))
+        parts.append(part_of(path, _watched(log, path, progress), log.ids, log.gold_guessed))
         logs.append(log)
     if (twice := _check_same_content(log_paths)) is not None:
         logs[0].notes.append(twice)
@@ -175,7 +177,8 @@ def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
     facts = {key: value for log in reversed(logs) for key, value in log.facts.items()}
     formats = ", ".join(dict.fromkeys(log.format for log in logs))
     files = ", ".join(path.name for path in paths[:20]) + (", ..." if len(paths) > 20 else "")
-    return facts | {"format": formats, "files": files, "file_count": str(len(paths))}
+    guessed = {GOLD_GUESSED: "answer"} if any(log.gold_guessed for log in logs) else {}
+    return facts | {"format": formats, "files": files, "file_count": str(len(paths))} | guessed
 
 
 def _load(argument: Argument, options: LoadOptions, progress: Progress) -> list[Run]:
@@ -184,9 +187,25 @@ def _load(argument: Argument, options: LoadOptions, progress: Progress) -> list[
         runs = [_opened(path, argument.name, options.verdicts) for path in argument.paths]
         return [runs[0] if len(runs) == 1 else _joined(runs)]
     parts, logs = read_parts(argument, options, progress)
-    if options.options.split_by is None:
-        return [_run(argument, parts, logs, argument.name)]
-    return [_run(argument, _with_split(parts, value), logs, printable_name(value)) for value in _split_values(parts)]
+    gathered = gather(parts, argument.name)
+    notes = summarised([note for log in logs for note in log.notes]) + gathered.notes
+    return [_run(argument, gathered, value, logs, notes) for value in _ordered(gathered.rows)]
+
+
+def summarised(notes: Sequence[Note]) -> list[Note]:
+    """Notes of many files that say the same but for the file and its numbers, as one: a training leaves 300 files."""
+    kinds: dict[tuple[str, bool], list[Note]] = {}
+    for note in notes:
+        about = note.text.partition(": ")[2] or note.text
+        kinds.setdefault((re.sub(r"\d+", "0", about), note.left_out), []).append(note)
+    out: list[Note] = []
+    for same in kinds.values():
+        if len(same) <= FEW:
+            out += same
+            continue
+        text = f"{same[0].text.rstrip('.')}; {len(same) - 1} more files have a note like this."
+        out.append(replace(same[0], text=text, rows=sum(note.rows for note in same)))
+    return out
 
 
 def _opened(path: Path, name: str, verifier: str | None) -> Run:
@@ -200,26 +219,27 @@ def _opened(path: Path, name: str, verifier: str | None) -> Run:
     )
 
 
-def _run(argument: Argument, parts: Sequence[FilePart], logs: Sequence[Log], name: str) -> Run:
-    """The run of some files: their problems merged, their samples numbered on, their notes collected."""
-    problems, rows, notes = gather(parts, argument.name)
-    all_notes = tuple(note for log in logs for note in log.notes) + tuple(notes)
+def _run(argument: Argument, gathered: Gathered, split: str | None, logs: Sequence[Log], notes: list[Note]) -> Run:
+    """The run of some files, or one of those that --split-by separates."""
+    name = argument.name if split is None else printable_name(split)
+    problems, rows = gathered.problems[split], gathered.rows[split]
     verifier = next((log.verifier for log in logs if log.verifier), None)
     hint = next((log.unverified_hint.rstrip(".") + ". " for log in logs if log.unverified_hint), "") + UNJUDGED
     facts = merged_facts(logs, argument.paths)
     # Weights change between steps, so samples of several steps are not draws from one model.
-    pooled = rows["split"].null_count() == rows.height
-    if len(logs) > 1 and pooled and {log.format for log in logs} & TRAINING:
+    if len(logs) > 1 and split is None and {log.format for log in logs} & TRAINING:
         steps = "files of several training steps come from different weights; --split-by step keeps them apart"
-        all_notes = (Note(f"{len(logs)} {steps}"), *all_notes)
+        notes = [Note(f"{len(logs)} {steps}"), *notes]
     if logs[0].counts:
         counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
-        return Run(name, problems, None, counts=counts, verifier=verifier, notes=all_notes, facts=facts)
+        return Run(name, problems, None, counts=counts, verifier=verifier, notes=tuple(notes), facts=facts)
     # Logs do not say by which extraction step an answer was read, nor why a verifier failed.
     with_nulls = rows.with_columns(step=pl.lit(None, pl.String), reason=pl.lit(None, pl.String))
     verdicts = with_nulls.select(*VERDICTS).lazy()
     samples = rows.select("problem", "index", "tokens", "finish").lazy()
-    return Run(name, problems, verdicts, samples, verifier=verifier, notes=all_notes, facts=facts, unverified_hint=hint)
+    return Run(
+        name, problems, verdicts, samples, verifier=verifier, notes=tuple(notes), facts=facts, unverified_hint=hint
+    )
 
 
 def _joined(runs: Sequence[Run]) -> Run:
@@ -251,24 +271,13 @@ def _joined(runs: Sequence[Run]) -> Run:
     )
 
 
-def _split_values(parts: Sequence[FilePart]) -> list[str]:
+def _ordered(values: Iterable[str | None]) -> list[str | None]:
     """Values of the splitting column, numbers (training steps) by size, names in the order of the file."""
-    values = dict.fromkeys(v for part in parts for v in part.rows["split"].drop_nulls().unique(maintain_order=True))
+    given = list(values)
     try:
-        return sorted(values, key=float)
+        return sorted(given, key=lambda value: float(value or "nan"))
     except ValueError:
-        return list(values)
-
-
-def _with_split(parts: Sequence[FilePart], value: str) -> list[FilePart]:
-    """The rows with one value of the splitting column, and only their problems."""
-    kept = []
-    for part in parts:
-        rows = part.rows.filter(pl.col("split") == value)
-        if rows.height:
-            problems = part.problems.join(rows.select("problem").unique(), on="problem", how="semi")
-            kept.append(FilePart(part.path, problems, rows))
-    return kept
+        return given
 
 
 def _watched(log: Log, path: Path, progress: Progress) -> Iterator[pl.DataFrame]:

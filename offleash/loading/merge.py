@@ -1,19 +1,32 @@
-"""From the entries of one or more log files to one run: problems matched, samples numbered, repeats removed.
+"""From the entries of one or more log files to one run: problems identified, samples numbered, repeats removed.
 
-Ids in logs are of little use by themselves: two benchmarks both start at 0, one log has an id per sample, another none.
-The rules below, in the order of `gather`, decide what the same problem is; what they changed is in the notes.
+What the same problem is, in the order of these rules:
+
+1. The tool names its content (`identity`: lm-eval's doc_hash): equal names within a benchmark are one problem.
+2. The log has ids: an id with one content (data/content.py) is one problem. Two ids are two problems even where their
+   contents are equal, and one id with two contents (two benchmarks that both start at 0) is two problems too.
+3. The log has no ids: the content alone decides.
+
+What was split or put together on the way is in the notes.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
+from offleash.data.content import CONTENT, HASHED, with_content
 from offleash.data.tables import PROBLEMS, Note, as_problems, question_hash
+from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
+from offleash.logs.format import Ids
 
-PROBLEM_FIELDS = ["problem", "question", "gold", "benchmark", "guess"]
+# What a file says about a problem. Rows that agree in all of it have the same `code`.
+PROBLEM_FIELDS = ["problem", "question", "gold", "benchmark", "guess", "identity", "contents"]
+SHOWN = 60  # characters of a text in a note
+ENOUGH = 8  # rows of problems with varying golds, from which on the verdicts say what they are
+MANY = 10  # distinct contents, each there twice or more: too many for documents that share a few sentences
 
 
 @dataclass
@@ -24,140 +37,293 @@ class FilePart:
     """
 
     path: Path
-    problems: pl.DataFrame  # PROBLEMS, distinct, as the file has them
-    rows: pl.DataFrame  # of entries without the text of problem and sample, or of counts
+    problems: pl.DataFrame  # code, split and PROBLEMS: distinct, as the file has them
+    rows: pl.DataFrame  # code, and entries without the fields of the problem and the text of the sample; or counts
+    ids: Ids = Ids.PROBLEM
+    gold_guessed: bool = False  # see Log
 
 
-def part_of(path: Path, frames: Iterable[pl.DataFrame]) -> FilePart:
+def part_of(path: Path, frames: Iterable[pl.DataFrame], ids: Ids = Ids.PROBLEM, gold_guessed: bool = False) -> FilePart:
     """The frames of one file. Texts of problems are kept once, texts of samples only as a hash, to find repeats."""
     problems, rows, place = [], [], 0
     for frame in frames:
-        problems.append(_problems(frame))
-        slim = frame.drop("question", "gold", "guess").with_row_index("place", place)
+        frame = frame.with_columns(code=pl.struct(*PROBLEM_FIELDS, "split").hash())
+        problems.append(frame.select("code", "split", *PROBLEM_FIELDS).unique("code", maintain_order=True))
+        slim = frame.drop(name for name in PROBLEM_FIELDS if name != "problem").with_row_index("place", place)
         rows.append(slim.with_columns(text=pl.col("text").hash()) if "text" in slim.columns else slim)
         place += frame.height
-    return FilePart(path, pl.concat(problems).unique(maintain_order=True), pl.concat(rows))
+    distinct = pl.concat(problems).unique("code", maintain_order=True)
+    hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
+    table = as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
+    problems_table = pl.concat([distinct.select("code", "split"), table], how="horizontal")
+    return FilePart(path, problems_table, pl.concat(rows), ids, gold_guessed)
 
 
-def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
-    """One run from its files.
+@dataclass(frozen=True)
+class Gathered:
+    """The runs of some files, by the value of the column that splits them (None: one run)."""
+
+    problems: dict[str | None, pl.DataFrame]  # PROBLEMS
+    rows: dict[str | None, pl.DataFrame]  # with the `index` of each sample within its problem
+    notes: list[Note]
+
+
+def gather(parts: Sequence[FilePart], name: str) -> Gathered:
+    """The runs of these files; all of them at once, because a training of 300 steps is 300 runs.
 
     Args:
         parts: The files in their order: samples of a problem in several of them are numbered file after file.
         name: The run's, for messages.
-
-    Returns:
-        The problems (schema PROBLEMS); the rows with their `index` within the problem; notes on what was changed.
     """
     notes: list[Note] = []
-    parts = [_identify_by_text(_ordered_by_row(part, notes), notes) for part in _distinct_benchmarks(parts)]
-    everything = pl.concat(
-        [part.rows.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)]
+    parts = _without_model_answers([_ordered_by_row(part, notes) for part in parts], notes)
+    rows = pl.concat([part.rows.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)])
+    problems = pl.concat(
+        [part.problems.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)]
     )
-    problems = pl.concat([part.problems for part in parts])
-    problems, everything = _labelled(problems, everything)
-    _check_ids(problems, parts)
-    # From here on a problem has one id in all files.
-    shared = everything.group_by("problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
+    problems = with_content(problems).with_columns(problem=_own_ids(problems, parts, notes))
+    problems = _distinct_benchmarks(problems, parts)
+    problems = _identified(_completed(problems), parts)
+    problems = _labelled(problems, notes)
+    _check_ids(problems, parts, name)
+    label = problems.select("part", "code", "problem")
+    rows = rows.drop("problem").join(label, on=["part", "code"], maintain_order="left").drop("code")
+    # From here on a problem has one id in all files of a run.
+    shared = rows.group_by("split", "problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
     if shared:
         notes.append(
             Note(f"{shared} problems are in several of the {len(parts)} files: their samples are pooled (seeds)")
         )
-    if "sample" in everything.columns:
-        everything, repeat_notes = _without_repeats(everything, parts)
+    if "sample" in rows.columns:
+        rows, repeat_notes = _without_repeats(rows, parts)
         notes += repeat_notes
         # Seeds add up file after file; within a file by the sample's own number, else in the order of the rows.
-        everything = everything.sort("problem", "part", "sample", "place")
-        everything = everything.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("problem"))
-    _refuse_two_texts(problems, parts, name)
+        rows = rows.sort("problem", "part", "sample", "place")
+        rows = rows.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("split", "problem"))
     # Files may know different things about a problem (one the question, one the gold): the first value counts.
-    merged = problems.group_by("problem", maintain_order=True).agg(pl.exclude("problem").drop_nulls().first())
-    return merged.select(*PROBLEMS), everything, notes
-
-
-def _problems(frame: pl.DataFrame) -> pl.DataFrame:
-    """The distinct problems of a frame, with the hashes of their texts."""
-    distinct = frame.select(PROBLEM_FIELDS).unique(maintain_order=True)
-    hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
-    return as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
-
-
-def _distinct_benchmarks(parts: Sequence[FilePart]) -> list[FilePart]:
-    """Files that use the same ids (0, 1, ...) for different problems become different benchmarks, called after them."""
-    problems = pl.concat(
-        [part.problems.with_columns(part=pl.lit(number, pl.UInt32)) for number, part in enumerate(parts)]
+    merged = problems.group_by("split", "problem", maintain_order=True).agg(
+        pl.col(*PROBLEMS).exclude("problem").drop_nulls().first()
     )
-    identity = pl.coalesce("hash", "gold")  # without a text, another gold answer means another problem
-    clash = (
-        problems.filter(pl.col("benchmark").is_null() & identity.is_not_null())
-        .group_by("problem")
-        .agg(identity.n_unique().alias("texts"), pl.col("part").n_unique().alias("files"))
-        .filter((pl.col("texts") > 1) & (pl.col("files") > 1))
-    )
-    if clash.is_empty():
-        return list(parts)
-    # Seeds of one benchmark are often files of one folder, benchmarks folders of files of one name.
-    folders = len({part.path.parent for part in parts}) > 1
-    return [_named(part, part.path.parent.name if folders else part.path.stem) for part in parts]
+    return Gathered(_by_split(merged.select("split", *PROBLEMS)), _by_split(rows), notes)
+
+
+def _by_split(frame: pl.DataFrame) -> dict[str | None, pl.DataFrame]:
+    parts = frame.partition_by("split", as_dict=True, maintain_order=True)
+    return {value: part.drop("split") for (value,), part in parts.items()}
 
 
 def _ordered_by_row(part: FilePart, notes: list[Note]) -> FilePart:
     """Without sample numbers that are the same in every row: that is the seed of the run, not a number of samples."""
     if "sample" not in part.rows.columns or part.rows["sample"].n_unique() > 1 or part.rows["sample"][0] is None:
         return part
-    if part.rows.height == part.rows["problem"].n_unique():
+    if part.rows.height == part.rows["code"].n_unique():
         return part  # one sample per problem: the same number in each is right
     number = part.rows["sample"][0]
     notes.append(Note(f"{part.path.name}: every row has sample number {number}; rows are numbered in order instead"))
-    return FilePart(part.path, part.problems, part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
+    return replace(part, rows=part.rows.with_columns(sample=pl.lit(None, pl.Int64)))
 
 
-def _identify_by_text(part: FilePart, notes: list[Note]) -> FilePart:
-    """Where every row has its own id and texts repeat, the ids are those of samples: problems go by their text."""
-    texts = part.problems["hash"]
-    own_ids = "sample" in part.rows.columns and part.rows["problem"].n_unique() == part.rows.height
-    # At least two rows per text on average: a few questions that occur twice under two ids are two problems.
-    if not own_ids or texts.null_count() or texts.n_unique() * 2 > part.problems.height:
-        return part
-    first = part.problems.group_by("hash", maintain_order=True).agg(label=pl.col("problem").first())
-    label = part.problems.select("problem", "hash").join(first, on="hash").select("problem", "label")
-    rows = part.rows.join(label, on="problem", maintain_order="left").drop("problem").rename({"label": "problem"})
-    kept = part.problems.unique("hash", keep="first", maintain_order=True)
-    repeats = f"every row has its own id, but only {texts.n_unique()} texts are distinct"
-    text = f"{part.path.name}: {repeats}; problems are matched by text"
-    notes.append(Note(text, part.rows.height))
-    return FilePart(part.path, kept, rows.select(part.rows.columns))
+def _without_model_answers(parts: Sequence[FilePart], notes: list[Note]) -> list[FilePart]:
+    """The files without golds that are the model's answers: a column `answer` may hold either.
 
-
-def _named(part: FilePart, benchmark: str) -> FilePart:
-    """A part whose problems without a benchmark are of this one."""
-    fill = pl.col("benchmark").fill_null(pl.lit(benchmark))
-    return FilePart(part.path, part.problems.with_columns(fill), part.rows.with_columns(fill))
-
-
-def _labelled(problems: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Ids that several benchmarks use, with the benchmark in front: aime24/0, aime25/0."""
-    shared = (
-        problems.select("problem", pl.col("benchmark").fill_null(""))
-        .unique()
-        .filter(pl.len().over("problem") > 1)["problem"]
-        .unique()
+    Golds do not vary within a problem, and answers decide the verdict. So where the values vary under one id (or under
+    one text, if ids may be those of samples), they are taken for golds if equal values got different verdicts, if
+    different ones are correct, or if there are too few rows to say.
+    """
+    tables = [
+        part.rows.select("code", "verdict").join(
+            part.problems.select("code", "split", "gold", key="problem" if part.ids is Ids.PROBLEM else "hash"),
+            on="code",
+        )
+        for part in parts
+        if part.gold_guessed and "verdict" in part.rows.columns
+    ]
+    rows = (
+        pl.concat(tables) if tables else pl.DataFrame(schema={"split": pl.String, "key": pl.String, "gold": pl.String})
     )
-    if not shared.len():
-        return problems, rows
-    label = (
-        pl.when(pl.col("problem").is_in(shared.implode()) & pl.col("benchmark").is_not_null())
-        .then(pl.concat_str("benchmark", "problem", separator="/"))
-        .otherwise("problem")
-        .alias("problem")
+    varying = rows.filter(pl.col("gold").n_unique().over("split", "key") > 1)
+    if varying.height < ENOUGH:
+        return list(parts)
+    correct = varying.filter(pl.col("verdict") == Verdict.CORRECT)
+    mixed = varying.select((pl.col("verdict").n_unique().over("split", "key", "gold") > 1).any()).item()
+    if mixed or correct.select((pl.col("gold").n_unique().over("split", "key") > 1).any()).item():
+        return list(parts)
+    what = "values of column answer vary within a problem and go with the verdict, so they are not taken for golds"
+    notes.append(Note(f"{what} (--map gold=answer if they are)", varying.height, warning=True))
+    no_gold = pl.lit(None, pl.String).alias("gold")
+    return [
+        replace(part, problems=part.problems.with_columns(no_gold)) if part.gold_guessed else part for part in parts
+    ]
+
+
+def _own_ids(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note]) -> pl.Series:
+    """The ids of problems; of files whose ids name samples, the hash of the text, as where there are no ids."""
+    by_text: list[int] = []
+    for number, part in enumerate(parts):
+        if part.ids is Ids.PROBLEM or "sample" not in part.rows.columns or part.problems["hash"].null_count():
+            continue
+        if part.rows.select(pl.struct("split", "problem").n_unique()).item() < part.rows.height:
+            continue  # an id of several rows is not that of a sample
+        content = part.problems.select(pl.struct("split", "hash", "gold", "contents").alias("content"))["content"]
+        if part.ids is Ids.GROUP:
+            by_text.append(number)
+        elif _drawn_repeatedly(content):
+            by_text.append(number)
+            what = f"every row has its own id, but only {content.n_unique()} problems are distinct"
+            notes.append(
+                Note(f"{part.path.name}: {what}; ids are taken for those of samples", part.rows.height, warning=True)
+            )
+    sample_ids = problems["part"].is_in(by_text)
+    return problems.select(pl.when(sample_ids).then("hash").otherwise("problem").alias("problem")).to_series()
+
+
+def _drawn_repeatedly(content: pl.Series) -> bool:
+    """Whether rows with equal contents are samples of one problem, where every row has its own id.
+
+    The rows may also be documents that ask the same sentence about different things, whose stories the log does not
+    keep. These come in no order and in no equal numbers, and there are few distinct sentences.
+    """
+    counts = content.value_counts()["count"]
+    if counts.min() == 1:
+        return False
+    blocks = content.rle_id().n_unique()
+    return counts.n_unique() == 1 or blocks == len(counts) or len(counts) >= MANY
+
+
+def _distinct_benchmarks(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFrame:
+    """Files that use the same ids (0, 1, ...) for different problems become different benchmarks, called after them."""
+    content = pl.coalesce("hash", "gold_key")  # without a text, another gold answer means another problem
+    clash = (
+        problems.filter(pl.col("benchmark").is_null() & pl.col("identity").is_null() & content.is_not_null())
+        .group_by("split", "problem")
+        .agg(content.n_unique().alias("contents"), pl.col("part").n_unique().alias("files"))
+        .filter((pl.col("contents") > 1) & (pl.col("files") > 1))
     )
-    return problems.with_columns(label), rows.with_columns(label)
+    grouped = {number for number, part in enumerate(parts) if part.ids is Ids.GROUP}  # these ids never go beyond a file
+    if clash.is_empty() or grouped:
+        return problems
+    # Seeds of one benchmark are often files of one folder, benchmarks folders of files of one name.
+    folders = len({part.path.parent for part in parts}) > 1
+    names = [part.path.parent.name if folders else part.path.stem for part in parts]
+    named = pl.col("part").replace_strict(list(range(len(parts))), names, return_dtype=pl.String)
+    return problems.with_columns(pl.coalesce("benchmark", named).alias("benchmark"))
+
+
+def _completed(problems: pl.DataFrame) -> pl.DataFrame:
+    """Fields that one row of a problem lacks, from the rows of the same id that have them, if these agree.
+
+    So a file without gold answers is pooled with one that has them; where the others disagree, nothing is guessed.
+    """
+
+    def filled(fields: Sequence[str], group: Sequence[str]) -> list[pl.Expr]:
+        return [
+            pl.when(pl.col(name).is_null() & (pl.col(name).drop_nulls().n_unique().over(group) == 1))
+            .then(pl.col(name).drop_nulls().first().over(group))
+            .otherwise(name)
+            .alias(name)
+            for name in fields
+        ]
+
+    group = ["split", "benchmark", "problem"]
+    problems = problems.with_columns(filled(["hash"], group))
+    return problems.with_columns(filled([name for name in CONTENT if name != "hash"], [*group, "hash"]))
+
+
+def _identified(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFrame:
+    """With a `key` that is equal where, by the rules above, the problem is."""
+    grouped = pl.col("part").is_in([number for number, part in enumerate(parts) if part.ids is Ids.GROUP])
+    contents = pl.any_horizontal(pl.col(*CONTENT).is_not_null())
+    # A group's id is new in every file: the n-th group with a content is the n-th in every other file. Without any
+    # content, groups of two files have nothing in common.
+    order = pl.int_range(pl.len()).min().over("part", "problem")
+    nth = order.rank("dense").over("split", "part", "benchmark", *CONTENT)
+    problems = problems.with_columns(
+        id=pl.when(~grouped)
+        .then("problem")
+        .when(contents)
+        .then(nth.cast(pl.String))
+        .otherwise(pl.concat_str("part", "problem", separator=" ")),
+        problem=pl.when(grouped).then(pl.coalesce("hash", "problem")).otherwise("problem"),
+    )
+    named = pl.struct("split", "benchmark", "identity").hash()
+    described = pl.struct("split", "benchmark", "id", *CONTENT).hash()
+    return problems.with_columns(key=pl.when(pl.col("identity").is_not_null()).then(named).otherwise(described))
+
+
+def _labelled(problems: pl.DataFrame, notes: list[Note]) -> pl.DataFrame:
+    """With ids that are different where the problems are: aime24/0 and aime25/0, 3 and 3#2."""
+    # One id per problem first: the same document may have another number in another file.
+    problems = problems.with_columns(pl.col("problem").first().over("split", "key"))
+    shared = pl.col("benchmark").fill_null("").n_unique().over("split", "problem") > 1
+    label = pl.concat_str("benchmark", "problem", separator="/")
+    problems = problems.with_columns(
+        pl.when(shared & pl.col("benchmark").is_not_null()).then(label).otherwise("problem").alias("problem")
+    )
+    distinct = problems.unique(["split", "key"], keep="first", maintain_order=True)
+    clash = distinct.filter(pl.len().over("split", "problem") > 1)
+    _note_equal_texts(distinct, notes)
+    if clash.is_empty():
+        return problems
+    taken = set(distinct["problem"])
+    seen: dict[tuple[str | None, str], int] = {}
+    names: list[str] = []
+    for split, label_text in clash.select("split", "problem").rows():
+        nth = seen[split, label_text] = seen.get((split, label_text), 0) + 1
+        while nth > 1 and f"{label_text}#{nth}" in taken:  # an id of the log may look like ours
+            nth += 1
+        names.append(label_text if nth == 1 else f"{label_text}#{nth}")
+        seen[split, label_text] = nth
+    renamed = clash.select("split", "key").with_columns(label=pl.Series(names, dtype=pl.String))
+    _note_split_ids(clash, notes)
+    problems = problems.join(renamed, on=["split", "key"], how="left", nulls_equal=True, maintain_order="left")
+    return problems.with_columns(pl.coalesce("label", "problem").alias("problem")).drop("label")
+
+
+def _note_split_ids(clash: pl.DataFrame, notes: list[Note]) -> None:
+    """One id, or one text where there are no ids, of several problems: say which field keeps them apart."""
+    fields = {"hash": "text", "gold_key": "gold answer", **dict(zip(HASHED, HASHED, strict=True))}
+    groups = clash.group_by("split", "problem", maintain_order=True)
+    counts = groups.agg(pl.len().alias("problems"), *(pl.col(name).drop_nulls().n_unique() for name in fields))
+    apart = [word for name, word in fields.items() if (counts[name] > 1).any()]
+    first = clash.row(0, named=True)
+    by_text = first["problem"] == first["hash"]
+    ids = counts["problem"].n_unique()
+    used = f"{ids} {'texts' if by_text else 'ids'} {'is' if ids == 1 else 'are'} used for several problems each"
+    text = f" (first: {_short(first['question'] or first['problem'])})"
+    notes.append(
+        Note(
+            f"{used}{text}; {clash.height} problems are kept apart by {' and '.join(apart) or 'their order'}",
+            warning=True,
+        )
+    )
+
+
+def _note_equal_texts(distinct: pl.DataFrame, notes: list[Note]) -> None:
+    """Problems under several ids with one text: a reader of the table should know that these are not repeats."""
+    texts = distinct.filter(pl.col("hash").is_not_null() & (pl.col("problem") != pl.col("hash")))
+    repeated = texts.filter(pl.len().over("split", "benchmark", "hash") > 1)
+    if repeated.is_empty():
+        return
+    first = repeated.row(0, named=True)
+    same = repeated.filter(pl.col("hash") == first["hash"]).height
+    notes.append(
+        Note(
+            f"{repeated.height} problems share their text with another ({_short(first['question'])}: {same} of them) "
+            "and are kept apart by their ids (--map problem= reads equal texts as samples of one problem)",
+            warning=True,
+        )
+    )
+
+
+def _short(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return repr(line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}...")
 
 
 def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.DataFrame, list[Note]]:
     """Rows that repeat a sample are kept once and counted; one sample with two contents is an error, not a choice."""
     numbered = pl.col("sample").is_not_null()
-    key = ["part", "problem", "sample"]
+    key = ["split", "part", "problem", "sample"]
     repeated = rows.filter(numbered).filter(pl.len().over(key) > 1)
     if repeated.is_empty():
         return rows, []
@@ -166,8 +332,8 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.
     clash = repeated.filter(pl.struct(content).n_unique().over(key) > 1).sort(*key, "row")
     if clash.height:
         first = clash.row(0, named=True)
-        same = clash.select(pl.struct(key) == pl.struct(pl.lit(first[name]).alias(name) for name in key)).to_series()
-        lines = clash.filter(same)["row"].to_list()
+        same = clash.filter(pl.col(name).eq_missing(pl.lit(first[name])) for name in key)
+        lines = same["row"].to_list()
         raise OffleashError(
             f"{parts[first['part']].path}: sample {first['sample']} of problem {first['problem']!r} is in rows "
             f"{', '.join(map(str, lines[:5]))} with different contents. If that column is not the sample "
@@ -179,26 +345,11 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.
     return kept, [Note(f"{parts[number].path.name}: {text}", height, left_out=True) for number, height in extra]
 
 
-def _check_ids(problems: pl.DataFrame, parts: Sequence[FilePart]) -> None:
+def _check_ids(problems: pl.DataFrame, parts: Sequence[FilePart], name: str) -> None:
     """Ids with replaced bytes are refused: two different ids may have become the same."""
     lost = problems.filter(pl.col("problem").str.contains("\ufffd", literal=True))
     if lost.height:
         raise OffleashError(
-            f"{parts[0].path}: the id {lost['problem'][0]!r} has bytes that are not UTF-8, so different problems would "
-            "look the same. Save the file as UTF-8."
+            f"{name}: {parts[lost['part'][0]].path}: the id {lost['problem'][0]!r} has bytes that are not UTF-8, so "
+            "different problems would look the same. Save the file as UTF-8."
         )
-
-
-def _refuse_two_texts(problems: pl.DataFrame, parts: Sequence[FilePart], name: str) -> None:
-    """One id with two texts after all of the above: counting both as one problem would be wrong."""
-    clash = problems.filter(pl.col("hash").is_not_null()).unique(["problem", "hash"], maintain_order=True)
-    clash = clash.filter(pl.len().over("problem") > 1)
-    if clash.is_empty():
-        return
-    label = clash["problem"][0]
-    texts = [text[:60] for text in clash.filter(pl.col("problem") == label)["question"].to_list()[:2]]
-    raise OffleashError(
-        f"{name}: problem {label!r} has two different texts ({texts[0]!r} and {texts[1]!r}) in "
-        f"{', '.join(sorted({part.path.name for part in parts})[:3])}. Map the right id with --map problem=COLUMN, "
-        "or the benchmark with --map benchmark=COLUMN."
-    )

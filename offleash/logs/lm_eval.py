@@ -6,6 +6,9 @@ Fields: `doc_id` (the problem), `doc` (its own text), `resps` (the completions),
 * Rows repeat once per filter (strict-match, flexible-extract): reading all of them would count each sample twice.
 * Metrics are of the document. With `repeats` above 1 they say nothing of a single completion: these stay unverified.
 * Multiple choice has no completion: `resps` are log-likelihoods of the choices, and the greedy pick is the one sample.
+* `doc_id` is a position. What a document is says `doc_hash`, the SHA-256 of its JSON, which is the same under another
+  prompt template; tasks may hold a document twice, so the n-th with a hash is the n-th in every other run.
+* The question of a document may be one sentence for all of them ("Who is the murderer?"), its story another field.
 * The names of the metrics are listed in `metrics` only since 0.4.3, and `arguments` was a list before 0.4.2.
 """
 
@@ -13,8 +16,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
+from offleash.data.content import content_hashes
 from offleash.data.tables import Note
 from offleash.errors import unknown
 from offleash.files.detect import Container, Head
@@ -38,6 +43,7 @@ OTHER = KEYS | {
 }
 # A prompt in `arguments` holds the chat template of one model; the document's own text is the same for two models.
 QUESTIONS = ("question", "problem", "query", "prompt", "input", "problem_statement", "instruction", "text", "ctx")
+CHOICES = ("choices", "options", "endings", "answer_choices")
 HINT = (
     "lm-eval scores each document, not each of its repeats: judge them with --verifier math; "
     "or run it with `repeats: 1` under several --seed and merge the "
@@ -52,6 +58,7 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """Samples by one filter (default: the first row's) and the verdict by one metric (default: the first)."""
+    documents = _Documents()
     filters = _Filters(options.filter or text_of(head.first.get("filter")), path)
     # Not every version names the task in its rows; the file's name has it.
     task = re.match(r"samples_(.+)_\d{4}-\d\d-\d\dT", path.name)
@@ -61,7 +68,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if not filters.takes(row):
             return iter(())
-        return _entries(row, judge, row.text("task", "task_name") or (task and task.group(1)), metric)
+        return _entries(row, judge, row.text("task", "task_name") or (task and task.group(1)), metric, documents)
 
     log = row_log("lm_eval", head, options, convert, "lm-eval", maps=("verdict",), closing=filters.notes)
     if len(names) > 1:
@@ -103,15 +110,41 @@ class _Filters:
         return [Note(f"{text} (--filter NAME).", sum(self.seen[name] for name in others))]
 
 
-def _entries(row: Row, judge: VerdictReader, benchmark: str | None, metric: str | None) -> Iterator[Entry]:
+@dataclass
+class _Documents:
+    """The documents of one file by their hashes: a task may hold one twice."""
+
+    seen: dict[tuple[str | None, str], dict[str | None, int]] = field(default_factory=dict)
+
+    def identity(self, row: Row, task: str | None) -> str:
+        """The hash of the document; with a number from its second occurrence on."""
+        name = row.text("doc_hash") or _doc_hash(row.values.get("doc"))
+        positions = self.seen.setdefault((task, name), {})
+        nth = positions.setdefault(row.text("doc_id"), len(positions) + 1)  # rows of other filters repeat a position
+        return name if nth == 1 else f"{name}#{nth}"
+
+
+def _doc_hash(doc: object) -> str:
+    """The hash that lm-eval writes since 0.4.2, of a log from before."""
+    text = json.dumps(doc, indent=2, ensure_ascii=False, default=str)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _entries(
+    row: Row, judge: VerdictReader, benchmark: str | None, metric: str | None, documents: _Documents
+) -> Iterator[Entry]:
     """One entry per completion; the metric is the verdict only where there is a single one."""
     doc = row.fields("doc")
-    question = next((value for name in QUESTIONS if (value := text_of(doc.get(name)))), None) or _prompt(row.values)
+    fields = {name.lower(): value for name, value in doc.items()}  # GPQA has "Question"
+    question = next((value for name in QUESTIONS if (value := text_of(fields.get(name)))), None) or _prompt(row.values)
+    choices = next((value for name in CHOICES if (value := fields.get(name))), None)
     about = Entry(
         problem=row.problem("doc_id", question=question),
         question=question,
         gold=row.text("target"),
         benchmark=benchmark,
+        identity=documents.identity(row, benchmark),
+        contents=content_hashes(choices=choices),
         row=row.number,
     )
     texts = _texts(row.values)

@@ -35,8 +35,8 @@ def test_problems_without_text_match_by_id() -> None:
     assert pairs(run("base", {"a": None, "b": "Two?"}), run("rl", {"b": None, "a": "One?"})) == {"a": "a", "b": "b"}
 
 
-def test_the_same_id_with_different_text_is_an_error() -> None:
-    with pytest.raises(OffleashError, match="different texts"):
+def test_the_same_id_with_different_text_is_another_problem() -> None:
+    with pytest.raises(OffleashError, match="have the id of one in rl, but another text"):
         match([run("base", {"a": "One?"}), run("rl", {"a": "Another?"})])
 
 

@@ -15,7 +15,7 @@ def write_log(path: Path, correct: Sequence[Sequence[bool]], **columns: object) 
             "question": f"Question {p}?",
             "response": f"text {p} {i}",
             "correct": bool(hit),
-            "answer": int(hit),
+            "extracted_answer": int(hit),
         }
         | columns
         for p, hits in enumerate(correct)

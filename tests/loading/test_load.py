@@ -52,12 +52,14 @@ def test_benchmarks_that_number_their_problems_alike_stand_side_by_side(tmp_path
     assert set(found.benchmark_P) == {"aime", "math"}
 
 
-def test_the_same_id_with_two_texts_in_one_file_is_an_error(tmp_path: Path) -> None:
+def test_the_same_id_with_two_texts_in_one_file_is_two_problems(tmp_path: Path) -> None:
     rows = [{"id": "p", "question": text, "response": "x", "correct": True} for text in ("one?", "two?")]
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(OffleashError, match="two different texts"):
-        load(path)
+    (run,) = load(path)
+    assert sorted(run.problems["problem"]) == ["p", "p#2"]
+    (note,) = [note.text for note in run.notes if note.warning]
+    assert note == "1 ids is used for several problems each (first: 'one?'); 2 problems are kept apart by text"
 
 
 def test_a_folder_skips_what_is_no_log_and_says_so(tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_ids_that_name_samples_do_not_name_problems(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (run,) = load(path)
     assert counts(path) == ([4, 4, 4], [2, 2, 2])
-    assert any("matched by text" in note.text for note in run.notes)
+    assert any("ids are taken for those of samples" in note.text for note in run.notes)
 
 
 def test_a_seed_that_is_the_same_in_every_row_numbers_nothing(tmp_path: Path) -> None:
