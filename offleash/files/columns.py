@@ -4,7 +4,7 @@ A role (question, gold, verdict, ...) is our name of a column. The tables below 
 the most specific first; `guess_columns` is the one guesser of problem files, logs of samples and tables of counts.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -21,6 +21,7 @@ _QUESTION = (
     "question_text",
     "problem_statement",
     "question_content",
+    "prompt_text",
     "query",
     "instruction",
     "input",
@@ -34,6 +35,17 @@ _ID = (
     "doc_id",
     "prompt_id",
     "example_id",
+    "item_id",
+    "instance_id",
+    "query_id",
+    "problem_idx",
+    "question_idx",
+    "prompt_idx",
+    "task_idx",
+    "q_idx",
+    "problem_index",
+    "question_index",
+    "problem_name",
 )
 _GOLD = (
     "gold",
@@ -49,6 +61,15 @@ _GOLD = (
     "label",
     "answers",
     "gt",
+    "gts",
+    "golds",
+    "gold_answers",
+    "ground_truths",
+    "true_answer",
+    "gt_answer",
+    "gold_label",
+    "expected",
+    "answer_key",
     "answerkey",
     "reference",
     "solution",
@@ -56,6 +77,10 @@ _GOLD = (
 )
 # In a log these may be what the model wrote; which of the two decides what else is there (logs/columns.py).
 _MODEL_WRITTEN = ("answer", "final_answer", "correct_answer", "answers", "answerkey", "solution", "canonical_solution")
+_CHOICES = ("choices", "options", "answer_choices")
+_IMAGES = ("images", "image")
+# Verdicts only where they hold true or false, or a word such as passed.
+LOOSE_VERDICTS = ("judgement", "judgment", "grade", "grades", "result", "outcome", "status", "label")
 _BENCHMARK = ("benchmark", "data_source", "dataset", "dataset_name")
 _GUESS = ("guess", "guess_rate")
 
@@ -66,8 +91,8 @@ PROBLEM_COLUMNS: Names = {
     # uid and pid are ids of problems here; in a log they may be those of a sample or of a process
     "problem": (*_ID, "uid", "pid", "extra_info.uid", "extra_info.id", "id", "idx", "index", "problem"),
     "gold": _GOLD,
-    "choices": ("choices", "options", "answer_choices"),
-    "images": ("images", "image"),
+    "choices": _CHOICES,
+    "images": _IMAGES,
     "verifier": ("verifier",),
     "details": ("details",),
     "benchmark": (*_BENCHMARK, "source"),
@@ -76,7 +101,7 @@ PROBLEM_COLUMNS: Names = {
 }
 
 SAMPLE_COLUMNS: Names = {
-    "problem": (*_ID, "id", "idx"),
+    "problem": (*_ID, "id", "idx", "key"),
     "question": _QUESTION,
     "text": (
         "completion",
@@ -86,13 +111,28 @@ SAMPLE_COLUMNS: Names = {
         "generation",
         "generations",
         "generated_text",
+        "generated_texts",
         "model_output",
+        "model_outputs",
+        "model_response",
+        "model_responses",
         "output",
         "outputs",
         "output_list",
+        "output_text",
+        "raw_output",
+        "raw_outputs",
+        "raw_response",
+        "raw_responses",
+        "full_response",
+        "llm_output",
+        "llm_response",
         "text",
         "texts",
         "samples",
+        "rollouts",
+        "attempts",
+        "trials",
         "code",
     ),
     "verdict": (
@@ -102,25 +142,40 @@ SAMPLE_COLUMNS: Names = {
         "is_correct",
         "file_correct",
         "passed",
+        "pass",
         "correctness",
+        "answers_correctness",
         "success",
+        "solved",
+        "resolved",
+        "is_resolved",
+        "is_solved",
+        "is_passed",
+        "is_success",
+        "is_right",
+        "corrects",
         "graded_list",
         "exact_match",
+        "exact_matches",
         "accuracy",
         "acc",
         "score",
         "scores",
         "reward",
         "rewards",
+        *LOOSE_VERDICTS,
     ),
-    "gold": tuple(name for name in _GOLD if "." not in name and name not in _MODEL_WRITTEN),
+    "gold": tuple(name for name in _GOLD if name not in _MODEL_WRITTEN),
     "answer": (
         "predicted_answer",
         "extracted_answer",
+        "extracted_answers",
         "model_answer",
         "parsed_answer",
         "pred",
+        "preds",
         "prediction",
+        "predictions",
         "extracted",
         "file_pred",
         "answers",
@@ -133,6 +188,7 @@ SAMPLE_COLUMNS: Names = {
         "completion_id",
         "rollout",
         "rollout_id",
+        "rollout_idx",
         "attempt",
         "trial",
         "repeat",
@@ -143,18 +199,114 @@ SAMPLE_COLUMNS: Names = {
     "guess": (*_GUESS, "chance"),
     "tokens": ("tokens", "num_tokens", "n_tokens", "completion_tokens", "output_tokens", "num_generated_tokens"),
     "finish": ("finish", "finish_reason", "stop_reason"),
+    # What tells two problems of the same text apart; only their hashes are kept (data/content.py).
+    "choices": (*_CHOICES, "endings"),
+    "images": _IMAGES,
+    "tests": ("test", "tests", "test_list", "test_cases", "unit_tests", "public_tests"),
+    "context": ("context", "passage", "story", "premise", "narrative", "article", "document"),
 }
+
+# Names that a row of a problem gives to its list of samples, where they are objects. Inside them, a sample's fields go
+# by the names of SAMPLE_COLUMNS and a few that would be too vague for a column of a table.
+SAMPLE_LISTS = (
+    *(name for name in SAMPLE_COLUMNS["text"] if name.endswith("s")),
+    "predictions",
+    "candidates",
+    "results",
+    "runs",
+    "trajectories",
+    "answers",
+    "solutions",
+    "evaluations",
+    "evals",
+)
+INSIDE_SAMPLES: Names = {
+    "text": (
+        *SAMPLE_COLUMNS["text"],
+        "content",
+        "message.content",
+        "message",
+        "messages",
+        "solution",
+        "trajectory",
+        "full_text",
+        "raw",
+    ),
+    "verdict": SAMPLE_COLUMNS["verdict"],
+    "answer": (*SAMPLE_COLUMNS["answer"], "answer", "final_answer"),
+    "tokens": (*SAMPLE_COLUMNS["tokens"], "length"),
+    "finish": SAMPLE_COLUMNS["finish"],
+    "question": _QUESTION,
+    "gold": SAMPLE_COLUMNS["gold"],
+}
+
+# An id of these names may be that of a problem or of a sample. The last are taken only where nothing else names the
+# problem: in a log `index` is more often the number of a sample, `uid` and `pid` that of a sample or a process.
+UNSURE_IDS = ("id", "idx", "index", "uid", "pid", "uuid")
+LAST_IDS = ("uid", "uuid", "pid", "index")
 
 COUNT_COLUMNS: Names = {
     "problem": (*SAMPLE_COLUMNS["problem"], "problem"),
     **{role: SAMPLE_COLUMNS[role] for role in ("question", "gold", "benchmark", "guess")},
-    "n": ("n", "total", "num_samples", "n_samples", "trials", "samples", "attempts"),
-    "c": ("c", "correct", "num_correct", "n_correct", "passes", "successes", "passed"),
+    "n": (
+        "n",
+        "total",
+        "num_samples",
+        "n_samples",
+        "trials",
+        "samples",
+        "attempts",
+        "n_rollouts",
+        "num_rollouts",
+        "rollouts",
+        "n_total",
+        "num_total",
+        "total_samples",
+        "n_attempts",
+        "num_attempts",
+        "n_trials",
+        "num_trials",
+        "n_generations",
+        "num_generations",
+        "n_completions",
+        "num_completions",
+        "n_responses",
+        "num_responses",
+        "n_runs",
+        "num_runs",
+        "k",
+    ),
+    "c": (
+        "c",
+        "correct",
+        "num_correct",
+        "n_correct",
+        "passes",
+        "successes",
+        "passed",
+        "correct_count",
+        "total_correct",
+        "n_pass",
+        "n_passed",
+        "num_pass",
+        "num_passed",
+        "n_success",
+        "num_success",
+        "num_successes",
+        "n_solved",
+        "num_solved",
+        "solved",
+    ),
+    **{role: SAMPLE_COLUMNS[role] for role in ("choices", "images", "tests", "context")},
 }
 
 
 def guess_columns(
-    names: Names, columns: Sequence[str], mapped: Mapping[str, str], used: Collection[str] = ()
+    names: Names,
+    columns: Sequence[str],
+    mapped: Mapping[str, str],
+    used: Collection[str] = (),
+    fits: Callable[[str, str], bool] = lambda role, column: True,
 ) -> dict[str, str]:
     """The column of each role. Case, spaces and hyphens do not matter, and no column has two roles.
 
@@ -163,6 +315,7 @@ def guess_columns(
         columns: The columns of the file.
         mapped: --map: role -> column. An empty column leaves the role without one.
         used: Columns that have another use already (--split-by).
+        fits: Whether a column can have a role, by its values; asked of guesses only.
 
     Returns:
         Role -> column, the mapped ones first; roles without a column are not in it.
@@ -172,15 +325,21 @@ def guess_columns(
     """
     chosen = {role: column for role, column in mapped.items() if column}
     taken = {*chosen.values(), *used}
-    normal = {name.strip().lower().replace("-", "_").replace(" ", "_"): name for name in reversed(columns)}
+    normal = {normal_name(name): name for name in reversed(columns)}
     for role, usual in names.items():
         if role in mapped:
             continue
-        column = next((normal[name] for name in usual if name in normal and normal[name] not in taken), None)
+        named = (normal[name] for name in usual if name in normal and normal[name] not in taken)
+        column = next((name for name in named if fits(role, name)), None)
         if column is not None:
             chosen[role] = column
             taken.add(column)
     return chosen
+
+
+def normal_name(name: str) -> str:
+    """A column's name as the tables above spell it."""
+    return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
 def require_column(name: str, columns: Sequence[str], path: Path, option: str) -> str:
@@ -201,12 +360,56 @@ def columns_note(path: Path, chosen: Mapping[str, str], unused: Sequence[str], h
 
 
 def value_at(values: Mapping[str, object], column: str) -> object:
-    """The value of a column; `reward_model.ground_truth` is the field of an object."""
+    """The value of a column; a dotted path reaches inside objects, lists of objects, and by number inside lists.
+
+    >>> row = {"meta": {"prompt": "1+1?"}, "rollouts": [{"correct": True}, {"correct": False}, {}]}
+    >>> value_at(row, "meta.prompt"), value_at(row, "rollouts.correct"), value_at(row, "rollouts.0.correct")
+    ('1+1?', [True, False, None], True)
+    """
     if column in values:
         return values[column]
     outer, _, inner = column.partition(".")
-    below = values.get(outer)
-    return below.get(inner) if isinstance(below, Mapping) else None
+    return _inside(values.get(outer), inner) if inner else None
+
+
+def _inside(value: object, path: str) -> object:
+    if isinstance(value, Mapping):
+        return value_at(value, path)
+    if not isinstance(value, list):
+        return None
+    name, _, rest = path.partition(".")
+    if not name.isdecimal():
+        return [_inside(entry, path) for entry in value]
+    entry = value[int(name)] if int(name) < len(value) else None
+    return _inside(entry, rest) if rest else entry
+
+
+def through_list(values: Mapping[str, object], column: str) -> bool:
+    """Whether a dotted path passes through a list of objects, so that its value is one per object."""
+    if column in values:
+        return False
+    outer, _, inner = column.partition(".")
+    value = values.get(outer)
+    while inner:
+        if isinstance(value, Mapping):
+            if inner in value:
+                return False
+            outer, _, inner = inner.partition(".")
+            value = value.get(outer)
+        elif isinstance(value, list):
+            outer, _, inner = inner.partition(".")
+            if not outer.isdecimal():
+                return True
+            value = value[int(outer)] if int(outer) < len(value) else None
+        else:
+            return False
+    return False
+
+
+def fields_inside(value: object) -> tuple[str, ...]:
+    """The fields of an object, or of any object of a list; those of an object inside are dotted."""
+    entries = value if isinstance(value, list) else [value]
+    return all_columns(entry for entry in entries if isinstance(entry, Mapping))
 
 
 def all_columns(rows: Iterable[Mapping[str, object]]) -> tuple[str, ...]:

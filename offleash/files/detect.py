@@ -8,7 +8,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +17,9 @@ from typing import BinaryIO
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.files.archives import DOCUMENT, ZIP, on_disk, unzipping
 from offleash.files.lines import (
+    GZIP,
     LOG,
     FileKind,
     Repairs,
@@ -51,9 +53,13 @@ class Head:
     # keys of the first row, Parquet columns, CSV header, top-level keys of a JSON object, names in a zip
     columns: tuple[str, ...]
     first: Mapping[str, object]  # the first row (JSON, JSONL, CSV, Parquet); empty for a zip
+    whole: bool = False  # the file is one JSON object, and it is the first row
+    rows: tuple[Row, ...] | None = None  # its rows, where they were in a list inside that object (files/nested.py)
 
 
-PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
+PARQUET = b"PAR1"
+TAR = (257, b"ustar")  # where a tar archive says what it is
+LFS = b"version https://git-lfs.github.com/spec/v1"
 
 
 def read_rows(path: Path, kind: FileKind, repairs: Repairs | None = None) -> Iterator[Row]:
@@ -72,6 +78,8 @@ def read_rows(path: Path, kind: FileKind, repairs: Repairs | None = None) -> Ite
 
 def rows_of(head: Head, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
     """The rows of a file whose head is known. A zip file has none: its members are read by name, see `members`."""
+    if head.rows is not None:
+        return iter(head.rows)
     match head.container:
         case Container.JSONL:
             return jsonl_rows(head.path, kind, repairs)
@@ -91,9 +99,13 @@ def head_of(path: Path, kind: FileKind = LOG, *, strict: bool = False) -> Head:
     Repairs made on the way are not noted: the rows are read again, and repaired then. `strict` refuses them at once.
     """
     with reading(path, kind), path.open("rb") as file:
-        start = file.read(len(PARQUET))
+        beginning = file.read(512)
+    start = beginning[: len(PARQUET)]
     if not start:
         raise OffleashError(f"{path} is empty. {kind.empty}")
+    if beginning.startswith(LFS):
+        raise OffleashError(f"{path} is a Git LFS pointer, not the file itself. Fetch it with: git lfs pull.")
+    _refuse_tar(path, beginning)
     if start == PARQUET:
         return _parquet_head(path)
     if start == ZIP and not kind.archives:
@@ -104,24 +116,35 @@ def head_of(path: Path, kind: FileKind = LOG, *, strict: bool = False) -> Head:
     return _text_head(path, kind, None if strict else Repairs())
 
 
+def _refuse_tar(path: Path, beginning: bytes) -> None:
+    place, mark = TAR
+    if beginning.startswith(GZIP):
+        with suppress(zlib.error):  # damage is found, and refused, when it is read
+            beginning = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(beginning, 512)
+    if beginning[place:].startswith(mark):
+        raise OffleashError(f"{path} is a tar archive. Unpack it (tar xf {path.name}) and give the folder.")
+
+
 def _parquet_head(path: Path) -> Head:
+    where, path = path, on_disk(path)
     with path.open("rb") as file:
         file.seek(-len(PARQUET), 2)
         if file.read() != PARQUET:  # a Parquet file ends as it begins; polars would say something about a footer
-            raise OffleashError(f"{path}: the Parquet file is cut off or damaged: its end is missing. Copy it again.")
-    with damage(path):
+            raise OffleashError(f"{where}: the Parquet file is cut off or damaged: its end is missing. Copy it again.")
+    with damage(where):
         first = pl.scan_parquet(path, glob=False).head(1).collect()
     if first.is_empty():
-        raise OffleashError(f"{path} has the columns {', '.join(first.columns)} but no rows.")
-    return Head(path, Container.PARQUET, tuple(first.columns), first.row(0, named=True))
+        raise OffleashError(f"{where} has the columns {', '.join(first.columns)} but no rows.")
+    return Head(where, Container.PARQUET, tuple(first.columns), first.row(0, named=True))
 
 
 def _text_head(path: Path, kind: FileKind, repairs: Repairs | None) -> Head:
-    line = next((line for line in text_lines(path, kind, repairs) if line.strip()), "").strip()
+    lines = (line for line in text_lines(path, kind, repairs) if line.strip())
+    line = next(lines, "").strip()
     if not line:
         raise OffleashError(f"{path} is empty: it has only blank lines. {kind.empty}")
     if line.startswith("{"):
-        return _object_head(path, line, kind)
+        return _object_head(path, line, lines, kind)
     if line.startswith("["):
         row = next(array_rows(path, kind, repairs), None)
         if row is None:
@@ -130,16 +153,16 @@ def _text_head(path: Path, kind: FileKind, repairs: Repairs | None) -> Head:
     return _csv_head(path, line, kind, repairs)
 
 
-def _object_head(path: Path, line: str, kind: FileKind) -> Head:
+def _object_head(path: Path, line: str, more: Iterator[str], kind: FileKind) -> Head:
     """JSONL where the first line is an object by itself, one object over many lines otherwise."""
     try:
         value = decode(line, path, 1, kind)
     except ValueError:
         value = None
     if isinstance(value, dict):
-        return Head(path, Container.JSONL, tuple(value), value)
+        return Head(path, Container.JSONL, tuple(value), value, whole=next(more, None) is None)
     fields = fields_of(document(path, kind))
-    return Head(path, Container.JSON, tuple(fields), fields)
+    return Head(path, Container.JSON, tuple(fields), fields, whole=True)
 
 
 def _csv_head(path: Path, line: str, kind: FileKind, repairs: Repairs | None) -> Head:
@@ -162,14 +185,18 @@ def _csv_head(path: Path, line: str, kind: FileKind, repairs: Repairs | None) ->
 
 ZSTANDARD = 93  # compression method, by the zip specification (APPNOTE 4.4.5)
 LOCAL_HEADER = 30  # bytes before the name of a member (4.3.7)
-DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, OSError, ValueError, RuntimeError)
 
 
 def members(path: Path, names: Iterable[str]) -> Iterator[object]:
     """These members of a zip file, decoded from JSON one at a time."""
-    with unzipping(path) as archive, path.open("rb") as file:
+    with unzipping(path) as archive, on_disk(path).open("rb") as file:
         for name in names:
             member = archive.getinfo(name)
+            if member.file_size > DOCUMENT:
+                raise OffleashError(
+                    f"{path}: {name} expands to {member.file_size / 2**30:.1f} GiB, more than one sample takes. "
+                    "Unpack the file and look at it."
+                )
             packed = member.compress_type == ZSTANDARD
             data = _unpacked(file, member) if packed else archive.read(member)
             try:
@@ -177,18 +204,6 @@ def members(path: Path, names: Iterable[str]) -> Iterator[object]:
             except ValueError:
                 raise OffleashError(f"{path}: {name} is not JSON. Copy the file again.") from None
             yield value
-
-
-@contextmanager
-def unzipping(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An open zip file; damage found while it is read becomes an error that a user can act on."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except NotImplementedError as error:
-        raise OffleashError(f"{path}: {error}. Convert it: inspect log convert --to json.") from None
-    except DAMAGE as error:
-        raise OffleashError(f"{path}: the zip file is cut off or damaged ({error}). Copy it again.") from None
 
 
 def _unpacked(file: BinaryIO, member: zipfile.ZipInfo) -> bytes:

@@ -5,27 +5,32 @@ every repair; without it (problems, traces, rows to judge) damage is refused, be
 would change a result without a word. Rows are numbered as an editor numbers lines, from 1, blank lines included.
 """
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
+from offleash.files.archives import DOCUMENT, LINE, check_expansion
 from offleash.files.rows import Row, WrittenFloat, shown
 
 GZIP = b"\x1f\x8b"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks; UTF-16 without one is taken for binary data
 UTF8_MARK = b"\xef\xbb\xbf"
 BLOCK = 1 << 20  # bytes decoded at once: large enough to be fast, small enough that a log of any size fits in memory
+Text = TypeVar("Text", str, bytes)
 GAP = re.compile(r"[\s,]*")  # between the entries of an array
 
 
@@ -136,6 +141,8 @@ def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
             # The entry may go on in the next block. Twice as many blocks each time: an entry of many megabytes is
             # parsed again a few times, not once per block.
             more = "".join(islice(blocks, wanted))
+            if len(text) - place + len(more) > DOCUMENT:
+                raise _too_long(path, f"row {number + 1}", DOCUMENT, kind) from None
             if not more:
                 raise _not_json(f"{path}: row {number + 1} of the array", text[place:], error) from None
             text, place, wanted = text[place:] + more, 0, wanted * 2
@@ -149,7 +156,14 @@ def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
 
 def document(path: Path, kind: FileKind = LOG) -> object:
     """A whole JSON file as one value."""
-    text = "".join(text_lines(path, kind, Repairs()))
+    blocks, size = [], 0
+    for block in text_blocks(path, kind, Repairs()):
+        blocks.append(block)
+        size += len(block)
+        if size > DOCUMENT:
+            raise _too_long(path, "its JSON object", DOCUMENT, kind)
+    text = "".join(blocks)
+    del blocks
     try:
         return decode(text, path, 1, kind)
     except ValueError as error:
@@ -202,6 +216,10 @@ def _too_deep(path: Path, number: int, kind: FileKind) -> OffleashError:
     return OffleashError(f"{path}: row {number} is nested too deeply to be read. Is it {kind.what}?")
 
 
+def _too_long(path: Path, what: str, bound: int, kind: FileKind) -> OffleashError:
+    return OffleashError(f"{path}: {what} is longer than {bound >> 20:,} MiB. Is it {kind.what}?")
+
+
 # Decoded text.
 
 
@@ -213,17 +231,20 @@ def text_lines(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
 
 def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[str]:
     """Decoded blocks of whole lines, about a megabyte each, of a file compressed or not."""
-    with reading(path, kind), _opened(path) as file:
+    with reading(path, kind), _opened(path) as (file, packed):
         start = file.peek(4)[:4]  # type: ignore[attr-defined]
         if start.startswith(UTF16):
             with io.TextIOWrapper(file, encoding="utf-16", newline="\n") as text_file:
-                while text := text_file.read(BLOCK) + text_file.readline():
-                    yield text
+                while text := text_file.read(BLOCK) + text_file.readline(LINE):
+                    yield _bounded(text, path, kind)
             return
         if start.startswith(UTF8_MARK):
             file.read(len(UTF8_MARK))
-        number = 1
-        while data := file.read(BLOCK) + file.readline():
+        number, size = 1, 0
+        while data := _bounded(file.read(BLOCK) + file.readline(LINE), path, kind, number):
+            size += len(data)
+            if packed is not None:
+                check_expansion(path, size, packed)
             try:
                 text = data.decode("utf-8", "surrogateescape" if kind.keep_bytes else "strict")
             except UnicodeDecodeError as error:
@@ -237,6 +258,14 @@ def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None
             number += data.count(b"\n")
 
 
+def _bounded(block: Text, path: Path, kind: FileKind, number: int = 1) -> Text:
+    """A block whose last line is not longer than any line of a log."""
+    if len(block) >= LINE:
+        row = number + (block.count("\n") if isinstance(block, str) else block.count(b"\n"))
+        raise _too_long(path, f"row {row}", LINE, kind)
+    return block
+
+
 @contextmanager
 def reading(path: Path, kind: FileKind = LOG) -> Iterator[None]:
     """Errors of the file system, of compression and of UTF-16, as ones a user can act on."""
@@ -244,7 +273,7 @@ def reading(path: Path, kind: FileKind = LOG) -> Iterator[None]:
         raise OffleashError(f"{str(path)!r} is not a valid file name. {kind.missing}")
     try:
         yield
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise OffleashError(f"{path}: the gzip file is cut off or damaged ({error}). Copy it again.") from None
     except UnicodeDecodeError as error:
         raise OffleashError(f"{path} starts like UTF-16 but is not ({error.reason}). Save it as UTF-8.") from None
@@ -257,14 +286,36 @@ def reading(path: Path, kind: FileKind = LOG) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """The file's bytes, unpacked where its first two say gzip, whatever its name."""
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], int | None]]:
+    """The file's bytes, unpacked where its first ones say so, whatever its name; and its size if it is packed."""
     with path.open("rb") as file:
-        if file.peek(2)[:2] != GZIP:
-            yield file
+        start = file.peek(6)[:6]
+        unpack = next((opener for mark, opener in PACKED.items() if start.startswith(mark)), None)
+        if unpack is None:
+            yield file, None
             return
-        with io.BufferedReader(gzip.GzipFile(fileobj=file)) as unpacked:
-            yield unpacked
+        with io.BufferedReader(unpack(path, file), 1 << 16) as unpacked_file:
+            yield unpacked_file, path.stat().st_size
+
+
+def _zstandard(path: Path, file: IO[bytes]) -> io.RawIOBase:
+    try:
+        zstandard = import_module("zstandard")
+    except ImportError:
+        raise OffleashError(
+            f"{path} is compressed with zstandard. Unpack it (zstd -d {path.name}), or pip install zstandard."
+        ) from None
+    reader: io.RawIOBase = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    return reader
+
+
+# How compressed files begin, and what reads them as a stream.
+PACKED: dict[bytes, Callable[[Path, IO[bytes]], Any]] = {
+    GZIP: lambda path, file: gzip.GzipFile(fileobj=file),
+    b"BZh": lambda path, file: bz2.BZ2File(file),
+    b"\xfd7zXZ\x00": lambda path, file: lzma.LZMAFile(file),  # noqa: SIM115 - whoever takes it closes it
+    b"\x28\xb5\x2f\xfd": _zstandard,
+}
 
 
 def _replaced(data: bytes, number: int, repairs: Repairs) -> Iterator[str]:

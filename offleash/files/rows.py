@@ -171,6 +171,13 @@ def chat_text(value: object, role: str) -> str | None:
     return "\n\n".join(content_text(message.get("content")) for message in messages)
 
 
+def is_chat(value: object) -> bool:
+    """A list of messages is one text, not several samples. A message has a role, or nothing but its content."""
+    if not isinstance(value, list) or not value or not all(isinstance(message, dict) for message in value):
+        return False
+    return all("content" in message and ("role" in message or len(message) == 1) for message in value)
+
+
 def content_text(content: object) -> str:
     """Text of a message whose content is a string or a list of parts, of which only the texts are read."""
     if isinstance(content, list):

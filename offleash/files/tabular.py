@@ -2,15 +2,16 @@
 
 import csv
 import io
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from offleash.errors import OffleashError
+from offleash.files.archives import LINE, on_disk
 from offleash.files.lines import LOG, FileKind, Repairs, text_blocks, text_lines
 from offleash.files.rows import Row
 
@@ -73,7 +74,7 @@ def _separator(header: str) -> str:
 
 def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, width: int = 0) -> Iterator[Record]:
     """Records of the same width as the first one; `before` is the number of the record before these."""
-    csv.field_size_limit(sys.maxsize)  # a completion is often longer than the default limit of 128 kB
+    csv.field_size_limit(LINE)  # a completion is often longer than the default limit of 128 kB
     number = before
     try:
         for number, record in enumerate(csv.reader(lines, delimiter=separator, strict=True), before + 1):
@@ -134,10 +135,10 @@ def damage(path: Path) -> Iterator[None]:
 def slices(path: Path, columns: Iterable[str] | None, size: int) -> Iterator[tuple[int, pl.DataFrame]]:
     """Frames of at most `size` rows with the number of rows before each, and only the columns that are used."""
     with damage(path):
-        height: int = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
+        height: int = pl.scan_parquet(on_disk(path), glob=False).select(pl.len()).collect().item()
     for start in range(0, height, size):
         with damage(path):
-            lazy = pl.scan_parquet(path, glob=False)
+            lazy = pl.scan_parquet(on_disk(path), glob=False)
             chosen = lazy if columns is None else lazy.select(sorted(columns))
             frame = chosen.slice(start, size).collect()
         yield start, frame
@@ -150,12 +151,57 @@ def parquet_rows(path: Path, kind: FileKind = LOG) -> Iterator[Row]:
             yield Row(path, number, _without_nulls_inside(values) if kind.sparse else values)
 
 
+def column_expr(schema: Mapping[str, pl.DataType], column: str) -> pl.Expr:
+    """A column, or what a dotted path finds inside objects and lists of objects; `value_at` for whole columns."""
+    if column in schema:
+        return pl.col(column)
+    outer, _, inner = column.partition(".")
+    return _inside(pl.col(outer), schema[outer], inner)
+
+
+def passes_list(schema: Mapping[str, pl.DataType], column: str) -> bool:
+    """Whether a dotted path passes through a list of objects; `through_list` for whole columns."""
+    if column in schema:
+        return False
+    outer, _, inner = column.partition(".")
+    kind: Any = schema.get(outer)
+    while inner:
+        name, _, rest = inner.partition(".")
+        if isinstance(kind, pl.List):
+            if not name.isdecimal():
+                return True
+            kind, inner = kind.inner, rest
+        elif isinstance(kind, pl.Struct):
+            fields = {field.name: field.dtype for field in kind.fields}
+            kind, inner = (None, "") if inner in fields else (fields.get(name), rest)
+        else:
+            return False
+    return False
+
+
+def _inside(expr: pl.Expr, kind: pl.DataType, path: str) -> pl.Expr:
+    name, _, rest = path.partition(".")
+    if isinstance(kind, pl.Struct):
+        fields = {field.name: field.dtype for field in kind.fields}
+        if path in fields:
+            return expr.struct.field(path)
+        if rest and name in fields:
+            return _inside(expr.struct.field(name), fields[name], rest)  # type: ignore[arg-type]
+    if isinstance(kind, pl.List):
+        if not name.isdecimal():
+            return expr.list.eval(_inside(pl.element(), kind.inner, path))  # type: ignore[arg-type]
+        entry = expr.list.get(int(name), null_on_oob=True)
+        return _inside(entry, kind.inner, rest) if rest else entry  # type: ignore[arg-type]
+    return pl.lit(None)
+
+
 def _without_nulls_inside(values: dict[str, object]) -> dict[str, object]:
     """The columns, with objects in them (verl's reward_model) reduced to the fields that this row has."""
-    return {name: _without_nulls(value) for name, value in values.items()}
+    return {name: without_nulls(value) for name, value in values.items()}
 
 
-def _without_nulls(value: object) -> object:
+def without_nulls(value: object) -> object:
+    """A value with the objects in it reduced to the fields they have: Parquet gives every one the fields of all."""
     if isinstance(value, dict):
-        return {name: _without_nulls(field) for name, field in value.items() if field is not None}
-    return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
+        return {name: without_nulls(field) for name, field in value.items() if field is not None}
+    return [without_nulls(entry) for entry in value] if isinstance(value, list) else value

@@ -56,7 +56,7 @@ def load_options(
     inputs: Sequence[RunInput], reading: Reading, split_by: str | None = None, verdicts: str | None = None
 ) -> LoadOptions:
     """The options of the command line; refused where all inputs are run folders, which need none of them."""
-    logs = Options(reading.columns, split_by, reading.filter, reading.threshold, texts=False)
+    logs = Options(reading.columns, split_by, reading.filter, reading.threshold, texts=False, rows=reading.rows)
     options = LoadOptions(logs, reading.log_format, verdicts)
     given = {
         "--map": " --map ".join(f"{name}={column}" for name, column in reading.columns.items()),
@@ -64,6 +64,7 @@ def load_options(
         "--log-format": reading.log_format,
         "--filter": reading.filter,
         "--threshold": "" if reading.threshold == 1 else f"{reading.threshold:g}",
+        "--rows": reading.rows,
     }
     typed = ", ".join(f"{option} {value}" for option, value in given.items() if value)
     named = [run_input for run_input in inputs if isinstance(run_input, str | Path)] if typed else []

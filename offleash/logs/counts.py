@@ -5,17 +5,19 @@ repeats the other, is not ours to guess.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import polars as pl
 
+from offleash.data.content import HASHED, content_hashes
 from offleash.data.tables import COUNTS
 from offleash.errors import OffleashError
-from offleash.files.columns import SAMPLE_COLUMNS
+from offleash.files.columns import SAMPLE_COLUMNS, value_at
 from offleash.files.detect import Container, Head, rows_of
 from offleash.files.lines import LOG, Repairs
-from offleash.files.rows import Row, shown, whole_of
-from offleash.logs.columns import count_columns, mapping_note
+from offleash.files.rows import Row, shown, text_of, whole_of
+from offleash.logs.columns import COUNT_ROLES, NUMBER_OR_SAMPLES, count_columns, ids_of, mapping_note
 from offleash.logs.format import Format, Log, Options
 from offleash.logs.frames import check_maps, check_split, replace_surrogates
 
@@ -31,16 +33,29 @@ def recognise(head: Head) -> bool:
     chosen = count_columns(head, Options())
     if not {"problem", "n", "c"} <= chosen.keys():
         return False
-    texts = set(SAMPLE_COLUMNS["text"]) & set(head.columns) - set(chosen.values())
+    if "." in chosen["n"] or "." in chosen["c"]:  # a field of a sample or of its marks, unless the user says otherwise
+        return False
+    names = set(SAMPLE_COLUMNS["text"]) & set(head.columns) - set(chosen.values())
+    texts = any(name not in NUMBER_OR_SAMPLES or whole_of(head.first.get(name)) is None for name in names)
     # Columns that are called n and c are counts, and a value that is not a number is an error in the file; columns such
     # as total and correct are counts only if they hold whole numbers.
     plain = (chosen["n"].lower(), chosen["c"].lower()) == ("n", "c")
-    return not texts and (plain or all(whole_of(head.first.get(chosen[name])) is not None for name in ("n", "c")))
+    if texts or not (plain or all(whole_of(head.first.get(chosen[name])) is not None for name in ("n", "c"))):
+        return False
+    # `k` may also be the number of a sample: then the next row is another one of the same problem, or exceeds its k.
+    return chosen["n"].lower() != "k" or not _numbers_samples(head, chosen)
+
+
+def _numbers_samples(head: Head, chosen: dict[str, str]) -> bool:
+    rows = [row.values for row in islice(rows_of(head, LOG, Repairs()), 2)]
+    problems = [text_of(values.get(chosen["problem"])) for values in rows]
+    counts = [(whole_of(values.get(chosen["n"])) or 0, whole_of(values.get(chosen["c"])) or 0) for values in rows]
+    return len(set(problems)) < len(problems) or any(c > n for n, c in counts)
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """Frames of COUNTS."""
-    check_maps("counts", options, COUNTS)
+    check_maps("counts", options, COUNT_ROLES)
     check_split(head, options)
     chosen = count_columns(head, options)
     for name, meaning in (("problem", "the problem"), ("n", "samples drawn"), ("c", "correct samples")):
@@ -51,6 +66,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
             )
     log = Log("counts", "the file's own counts", iter(()), counts=True, notes=[mapping_note(head, chosen)])
     log.frames = _frames(log, head, options, chosen)
+    log.ids = ids_of(chosen, options)
     return log
 
 
@@ -82,6 +98,8 @@ def _frame(columns: dict[str, list[object]], log: Log) -> pl.DataFrame:
 
 def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place, int]) -> dict[str, object]:
     """A row of the table; `seen` remembers where each problem was counted."""
+    columns = [*chosen.values(), *([options.split_by] if options.split_by else [])]
+    row = Row(row.path, row.number, {column: value_at(row.values, column) for column in columns})
 
     def text(name: str) -> str | None:
         return row.text(chosen[name]) if name in chosen else None
@@ -103,8 +121,8 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place
         "gold": text("gold"),
         "benchmark": text("benchmark"),
         "guess": row.number_of(chosen["guess"]) if "guess" in chosen else None,
-        "identity": None,
-        "contents": None,
+        "identity": text("identity"),
+        "contents": content_hashes(**{name: row.values[chosen[name]] for name in HASHED if name in chosen}),
         "n": n,
         "c": c,
         "split": split,

@@ -11,10 +11,11 @@ import polars as pl
 
 from offleash.data.tables import ENTRIES, Note, entries
 from offleash.errors import OffleashError
-from offleash.files.columns import require_column
+from offleash.files.columns import value_at
 from offleash.files.detect import Head, rows_of
 from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, text_of
+from offleash.logs.columns import require_path
 from offleash.logs.format import Entry, Log, Options
 from offleash.logs.own_verdicts import VerdictReader
 
@@ -113,7 +114,7 @@ def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> N
 def check_split(head: Head, options: Options) -> None:
     """The column of --split-by must exist."""
     if options.split_by is not None:
-        require_column(options.split_by, head.columns, head.path, "--split-by")
+        require_path(options.split_by, head, "--split-by")
 
 
 def split_entries(source: Iterable[Row], options: Options, convert: Convert, judge: VerdictReader) -> Iterator[Entry]:
@@ -123,10 +124,14 @@ def split_entries(source: Iterable[Row], options: Options, convert: Convert, jud
             yield from convert(row, judge)
         return
     for row in source:
-        split = text_of(row.values.get(options.split_by))
-        if split is None:
-            row.wrong(f"it has no {options.split_by!r} to split by")
-        for entry in convert(row, judge):
+        value, entries_read = value_at(row.values, options.split_by), list(convert(row, judge))
+        # a value per sample: responses.model
+        splits = value if isinstance(value, list) and "." in options.split_by else [value] * len(entries_read)
+        if len(splits) != len(entries_read):
+            row.wrong(f"it has {len(splits)} values of {options.split_by!r} for {len(entries_read)} samples")
+        for entry, split in zip(entries_read, map(text_of, splits), strict=True):
+            if split is None:
+                row.wrong(f"it has no {options.split_by!r} to split by")
             yield entry._replace(split=split)
 
 

@@ -1,28 +1,32 @@
 """Any table of samples: JSONL, JSON array, CSV or Parquet, one sample per row or lists of samples per problem.
 
-Columns are guessed by their names (logs/columns.py). Two ways lead to the same entries: whole columns at a time, for
-CSV, Parquet and JSON rows of plain values, so that millions of rows take seconds; and row by row, for JSON with lists,
-objects or values of several types. Tests hold the two to the same result.
+Columns are guessed by their names (logs/columns.py). Samples may be objects in a list of their row: a column is then a
+dotted path into it. Two ways lead to the same entries: whole columns at a time, for CSV, Parquet and JSON rows of plain
+values, so that millions of rows take seconds; and row by row, for JSON with lists, objects or values of several types.
+Tests hold the two to the same result.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
 import polars as pl
 
+from offleash.data.content import HASHED, content_hashes
 from offleash.data.tables import ENTRIES, question_hash
 from offleash.errors import OffleashError
+from offleash.files.columns import through_list, value_at
 from offleash.files.detect import Container, Head, rows_of
 from offleash.files.lines import LOG, Repairs
-from offleash.files.rows import Row, chat_text, shown, text_of
-from offleash.files.tabular import csv_tables, slices
-from offleash.logs.columns import mapping_note, sample_columns
+from offleash.files.rows import Row, chat_text, content_text, is_chat, shown, text_of
+from offleash.files.tabular import column_expr, csv_tables, passes_list, slices, without_nulls
+from offleash.logs.columns import SAMPLE_ROLES, SAMPLED, ids_of, mapping_note, sample_columns
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, split_entries
 from offleash.logs.own_verdicts import VerdictReader
 
 PLAIN = {str, int, float, bool}  # types of which a polars column can be made without guessing
+FAILED = {"error", "errors", "exception", "traceback"}  # columns of a row that has no sample because its tool failed
 NO_VERDICTS = (
     "The file has no verdicts: judge its samples with --verifier NAME, or name their column with --map verdict=COLUMN."
 )
@@ -38,7 +42,7 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """Entries by the columns that were guessed or mapped, which the first note lists."""
-    check_maps("generic", options, ENTRIES)
+    check_maps("generic", options, SAMPLE_ROLES)
     check_split(head, options)
     chosen = sample_columns(head, options)
     _check(head, chosen)
@@ -47,7 +51,9 @@ def read(path: Path, head: Head, options: Options) -> Log:
     log.frames = frames(log, head, options, chosen)
     log.verifier = "the file's own verdicts" if "verdict" in chosen else None
     log.unverified_hint = "" if "verdict" in chosen else NO_VERDICTS
+    log.gold_guessed = chosen.get("gold") == "answer" and "gold" not in options.columns
     log.notes.append(mapping_note(head, chosen))
+    log.ids = ids_of(chosen, options)
     return log
 
 
@@ -68,11 +74,16 @@ def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str
     """Frames of JSON rows: by columns where the values are plain and of one kind, by rows where they are not."""
     repairs, judge, total = Repairs(), VerdictReader(head.path, options.threshold), 0
     source = rows_of(head, LOG, repairs)
+    samples = {chosen[name].partition(".")[0] for name in SAMPLED if name in chosen}
+    samples |= {chosen[name] for name in SAMPLED if name in chosen}
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         return _entries(row, judge, chosen)
 
     while chunk := list(islice(source, CHUNK)):
+        for row in chunk:
+            if samples.isdisjoint(row.values):
+                _refuse_other(row, samples, head)
         table = _plain(chunk, options, chosen)
         if table is not None:
             numbers = pl.Series("row", [row.number for row in chunk], pl.Int64)
@@ -86,12 +97,25 @@ def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str
         raise OffleashError(f"{head.path} was read as generic, but has no samples.")
 
 
+def _refuse_other(row: Row, samples: set[str], head: Head) -> None:
+    """A row without any column of a sample is of another format, unless its tool says that the sample failed."""
+    if FAILED & {name.lower() for name in row.values}:
+        return
+    keys = ", ".join(row.values)[:100] or "nothing"
+    lacking = ", ".join(name for name in head.columns if name in samples)
+    raise OffleashError(
+        f"{row.where} has {keys}, and not {lacking}, which the rows before have. Put rows of another format into a "
+        "file of their own."
+    )
+
+
 def _plain(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.DataFrame | None:
     """The rows as a table under our names; nothing when a column holds lists, objects or more than one kind."""
     names = dict(chosen) | ({"split": options.split_by} if options.split_by else {})
     columns: dict[str, list[object]] = {}
     for ours, theirs in names.items():
-        columns[ours] = [row.values.get(theirs) for row in chunk]
+        dotted = "." in theirs
+        columns[ours] = [value_at(row.values, theirs) if dotted else row.values.get(theirs) for row in chunk]
         kinds = set(map(type, columns[ours])) - {type(None)}
         if len(kinds) > 1 or not kinds <= PLAIN:
             return None
@@ -103,14 +127,20 @@ def _plain(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.
 
 def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Iterator[Entry]:
     """The entries of one row, whatever its values are."""
-    values = {ours: row.values.get(theirs) for ours, theirs in chosen.items()}
-    question = chat_text(values.get("question"), "user")
+    values = {ours: value_at(row.values, theirs) for ours, theirs in chosen.items()}
+    for name, column in chosen.items():
+        if "." in column:
+            values[name] = _reached(row, name, column, values[name])
+    question, own = chat_text(values.get("question"), "user"), Row(row.path, row.number, values)
+    problem = text_of(values.get("problem"))
     about = Entry(
-        problem=row.problem(*filter(None, [chosen.get("problem")]), question=question),
+        problem=problem or row.problem(*filter(None, [chosen.get("problem")]), question=question),
         question=question,
         gold=text_of(values.get("gold")),
         benchmark=text_of(values.get("benchmark")),
-        guess=row.number_of(chosen["guess"]) if "guess" in chosen else None,
+        guess=own.number_of("guess"),
+        identity=text_of(values.get("identity")),
+        contents=content_hashes(**{name: values[name] for name in HASHED if name in values}),
         row=row.number,
     )
     samples = _samples(row, values, judge)
@@ -120,7 +150,7 @@ def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Itera
         own = Row(row.path, row.number, sample)
         verdict, score = judge.mark(sample["verdict"], row.number) if "verdict" in sample else (None, None)
         yield about._replace(
-            text=chat_text(sample.get("text"), "assistant"),
+            text=_sample_text(sample.get("text"), row.where),
             answer=text_of(sample.get("answer")),
             solution=text_of(sample.get("solution")),
             verdict=verdict,
@@ -131,10 +161,29 @@ def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Itera
         )
 
 
+def _reached(row: Row, name: str, column: str, value: object) -> object:
+    """What a dotted path gave: a value per object of a list for a sample's fields, one value for a problem's."""
+    if not through_list(row.values, column):
+        # where other rows have a list of samples, null is a row without any
+        return (
+            [] if value is None and name in SAMPLED and row.values.get(column.partition(".")[0], ()) is None else value
+        )
+    objects = value_at(row.values, column.rpartition(".")[0])
+    odd = [entry for entry in objects if not isinstance(entry, dict | None)] if isinstance(objects, list) else []
+    if odd and len(odd) < len(objects) and not isinstance(odd[0], list):  # type: ignore[arg-type]
+        row.wrong(f"{column.rpartition('.')[0]!r} holds objects and {shown(odd[0])}")
+    if name in SAMPLED or not isinstance(value, list):
+        return value
+    distinct = [entry for number, entry in enumerate(value) if entry is not None and entry not in value[:number]]
+    if len(distinct) > 1:
+        row.wrong(f"its samples have several values of {column!r}: {shown(distinct[0])} and {shown(distinct[1])}")
+    return distinct[0] if distinct else None
+
+
 def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> list[dict[str, object]]:
     """The fields of each sample of a row: one, or as many as its lists are long."""
     sampled = {name: values[name] for name in SAMPLED if name in values}
-    lists = {name: value for name, value in sampled.items() if isinstance(value, list) and not _is_chat(value)}
+    lists = {name: value for name, value in sampled.items() if isinstance(value, list) and not is_chat(value)}
     if not lists:
         return [sampled]
     row.same_length(lists)
@@ -146,9 +195,20 @@ def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> li
     return [{name: value[position] for name, value in lists.items()} for position in range(count)]
 
 
-def _is_chat(value: list[object]) -> bool:
-    """A list of messages is one text, not several samples."""
-    return bool(value) and all(isinstance(message, dict) and "content" in message for message in value)
+def _sample_text(value: object, where: str) -> str | None:
+    """The text of a sample. JSON of an object is none: a verifier would judge its quotes and braces."""
+    if isinstance(value, dict) and "content" in value:
+        return content_text(value["content"])
+    if isinstance(value, list) and not value:
+        return None
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return value[0]
+    if isinstance(value, dict) or (isinstance(value, list) and not is_chat(value)):
+        what = f"an object with the fields {', '.join(value)}" if isinstance(value, dict) else f"a list, {shown(value)}"
+        raise OffleashError(
+            f"{where}: the text of a sample is {what[:200]}. Name the field of the text: --map text=COLUMN.FIELD."
+        )
+    return chat_text(value, "assistant")
 
 
 FORMAT = Format(
@@ -163,8 +223,6 @@ FORMAT = Format(
 
 
 PARQUET_CHUNK = 100_000  # rows per slice
-# Roles that belong to a sample, and may be lists in a row of a problem.
-SAMPLED = ("text", "verdict", "answer", "solution", "score", "tokens", "finish", "sample")
 
 
 def csv_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]) -> Iterator[pl.DataFrame]:
@@ -181,11 +239,13 @@ def csv_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]
 def parquet_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]) -> Iterator[pl.DataFrame]:
     """Frames of entries from a Parquet file, a slice at a time and only the columns that are used."""
     judge = VerdictReader(head.path, options.threshold)
-    needed = sorted({*chosen.values(), *([options.split_by] if options.split_by else [])})
+    named = [*chosen.values(), *([options.split_by] if options.split_by else [])]
+    needed = {name if name in head.columns else name.partition(".")[0] for name in named}
     total = 0
     for start, slice_ in slices(head.path, needed, PARQUET_CHUNK):
         rows = pl.Series("row", range(start + 1, start + slice_.height + 1), pl.Int64)
-        frame = table_entries(renamed(slice_, options, chosen), rows, head, options, judge)
+        listed = [role for role, column in chosen.items() if passes_list(slice_.schema, column)]
+        frame = table_entries(renamed(slice_, options, chosen), rows, head, options, judge, listed)
         total += frame.height
         yield frame
     log.notes += judge.notes()
@@ -196,28 +256,35 @@ def parquet_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, 
 def renamed(raw: pl.DataFrame, options: Options, chosen: Mapping[str, str]) -> pl.DataFrame:
     """The columns that are used, under our names."""
     names = dict(chosen) | ({"split": options.split_by} if options.split_by else {})
-    return raw.select([pl.col(theirs).alias(ours) for ours, theirs in names.items()])
+    return raw.select([column_expr(raw.schema, theirs).alias(ours) for ours, theirs in names.items()])
 
 
 def table_entries(
-    raw: pl.DataFrame, rows: pl.Series, head: Head, options: Options, judge: VerdictReader
+    raw: pl.DataFrame,
+    rows: pl.Series,
+    head: Head,
+    options: Options,
+    judge: VerdictReader,
+    listed: Collection[str] = (),
 ) -> pl.DataFrame:
-    """Entries of a table whose columns carry our names."""
-    raw = _exploded(raw.with_columns(rows), head, judge)
+    """Entries of a table whose columns carry our names; those of `listed` roles came out of lists of objects."""
+    raw = _exploded(_singled(raw.with_columns(rows), head, listed), head, judge)
     rows = raw["row"]
     columns: dict[str, pl.Series] = {"row": rows}
-    for name in ("gold", "benchmark", "answer", "solution", "finish", "split"):
+    for name in ("gold", "benchmark", "identity", "answer", "solution", "finish", "split"):
         if name in raw.columns:
             columns[name] = _strings(raw[name])
     if "question" in raw.columns:
         columns["question"] = _strings(raw["question"], "user")
     if "text" in raw.columns and options.texts:
-        columns["text"] = _strings(raw["text"], "assistant")
+        columns["text"] = _texts(raw["text"], rows, head)
     if "verdict" in raw.columns:
         columns["verdict"], columns["score"] = judge.marks(_marks(raw["verdict"]), rows)
     for name in ("sample", "tokens", "guess", "score"):
         if name in raw.columns:
             columns[name] = _numbers(raw[name], rows, ENTRIES[name], head)
+    if hashed := [name for name in HASHED if name in raw.columns]:
+        columns["contents"] = _contents(raw.select(hashed))
     columns["problem"] = _problems(raw, columns, rows, head)
     if "split" in columns and columns["split"].null_count():
         _missing(head, rows, columns["split"], f"no {options.split_by!r} to split by")
@@ -225,9 +292,26 @@ def table_entries(
     return pl.DataFrame({"row": rows}).select(filled).cast(ENTRIES)  # type: ignore[arg-type]
 
 
+def _singled(raw: pl.DataFrame, head: Head, listed: Collection[str]) -> pl.DataFrame:
+    """Fields of a problem that are kept with each of its samples, as the one value that they must have."""
+    for name in listed:
+        if name in SAMPLED:
+            continue
+        values = raw[name].list.drop_nulls().list.unique(maintain_order=True)
+        several = (values.list.len() > 1).fill_null(False)
+        if several.any():
+            row, found = raw["row"].filter(several)[0], values.filter(several)[0].to_list()
+            raise OffleashError(
+                f"{head.path}: row {row}: its samples have several values of {name!r}: {shown(found[0])} and "
+                f"{shown(found[1])}. Correct the row or leave it out."
+            )
+        raw = raw.with_columns(values.list.first().alias(name))
+    return raw
+
+
 def _exploded(raw: pl.DataFrame, head: Head, judge: VerdictReader) -> pl.DataFrame:
     """One row per sample, when a row holds lists of them."""
-    lists = [name for name in SAMPLED if name in raw.columns and _is_list(raw.schema[name])]
+    lists = [name for name in (*SAMPLED, "split") if name in raw.columns and _is_list(raw.schema[name])]
     if not lists:
         return raw
     lengths = raw.select("row", *[pl.col(name).list.len().fill_null(0) for name in lists])
@@ -261,6 +345,26 @@ def _strings(values: pl.Series, role: str = "") -> pl.Series:
         return values.cast(pl.String)
     read = [chat_text(value, role) if role else text_of(value) for value in values.to_list()]
     return pl.Series(values.name, read, pl.String)
+
+
+def _texts(values: pl.Series, rows: pl.Series, head: Head) -> pl.Series:
+    """Texts of samples; objects among them are refused as `_sample_text` does."""
+    if not values.dtype.is_nested():
+        return _strings(values, "assistant")
+    where = (f"{head.path}: row {row}" for row in rows)
+    read = [_sample_text(value, place) for value, place in zip(values.to_list(), where, strict=True)]
+    return pl.Series(values.name, read, pl.String)
+
+
+def _contents(raw: pl.DataFrame) -> pl.Series:
+    """Hashes of what problems hold beside their text; equal rows, such as the samples of a problem, are hashed once."""
+    if any(kind.is_nested() for kind in raw.dtypes):
+        read = [content_hashes(**{name: without_nulls(value) for name, value in row.items()}) for row in raw.to_dicts()]
+        return pl.Series("contents", read, pl.String)
+    distinct = raw.unique(maintain_order=True)
+    hashes = pl.Series("contents", [content_hashes(**row) for row in distinct.to_dicts()], pl.String)
+    keyed = distinct.with_columns(hashes)
+    return raw.join(keyed, on=raw.columns, how="left", nulls_equal=True, maintain_order="left")["contents"]
 
 
 def _marks(values: pl.Series) -> pl.Series:

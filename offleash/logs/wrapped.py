@@ -1,0 +1,129 @@
+"""Which list inside a JSON object holds its samples or counts: {"model": ..., "results": [...]}, and the like.
+
+A file that is one object is a wrapper around its rows, unless a format of its own recognises it or it is itself the row
+of one problem, with a list of samples inside. Where several lists could be meant, --rows names one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from offleash.errors import OffleashError
+from offleash.files.columns import SAMPLE_COLUMNS, UNSURE_IDS, guess_columns, value_at
+from offleash.files.detect import Container, Head
+from offleash.files.nested import KEY, RowsPlace, described, place_at, places, rows_head
+from offleash.files.rows import whole_of
+from offleash.logs import counts
+from offleash.logs.columns import count_columns, sample_columns
+from offleash.logs.format import Options
+from offleash.logs.own_verdicts import WORDS
+
+
+def inside(head: Head, options: Options) -> Head:
+    """The head of the rows inside a file that is one object; the head itself where the object is a row.
+
+    Refused where --rows names no rows, and where several lists could be meant.
+    """
+    if options.rows is not None:
+        return _head(head, _flat(place_at(head, options.rows), options), options)
+    if not head.whole:
+        return head
+    found = [place for place in places(head.first) if place.entries]
+    read = [(place, inner) for place in found if (inner := _readable(head, place, options)) is not None]
+    # An object of objects is one place, not as many as it has values; and neither are the lists inside a row.
+    read = [(place, inner) for place, inner in read if not any(_below(place, outer) for outer, _ in read)]
+    if table_kind(head, options) is not None and all(_is_samples(head, place, options) for place, _ in read):
+        return head
+    if len(read) > 1:
+        where = described([place for place, _ in read])
+        runs = f" If they are runs: --rows {_around(read)} --split-by {KEY}." if _around(read) else ""
+        raise OffleashError(f"{head.path} holds several lists of rows: {where}. Choose one with --rows PATH.{runs}")
+    if read:
+        return read[0][1]
+    # Nothing is recognised: the columns to show, and to look for those of --map in, are those of the only list.
+    lists = [place for place in found if place.keys is None]
+    unknown = head.container is Container.JSON and table_kind(head, options) is None
+    outer = any(column.partition(".")[0] in head.columns for column in options.columns.values())
+    return _head(head, lists[0], options) if len(lists) == 1 and unknown and not outer else head
+
+
+def table_kind(head: Head, options: Options) -> str | None:
+    """counts or generic, where the columns of a table are those of one, by their names or as the user mapped them."""
+    try:
+        if {"n", "c"} & options.columns.keys():
+            return "counts" if {"problem", "n", "c"} <= count_columns(head, options).keys() else None
+        if counts.recognise(head):
+            return "counts"
+        chosen = sample_columns(head, options)
+    except OffleashError:
+        return None
+    known = {"problem", "question"} & chosen.keys() and {"text", "verdict"} & chosen.keys()
+    return "generic" if known else None
+
+
+def _readable(head: Head, place: RowsPlace, options: Options) -> Head | None:
+    """The rows of a place, if they can be read as samples or counts."""
+    try:
+        inner = _head(head, _flat(place, options), options)
+    except OffleashError:
+        return None
+    kind = table_kind(inner, options)
+    if kind is None:
+        return None
+    if place.keys is not None and not options.columns and not _plausible(inner, kind, options):
+        return None
+    return inner
+
+
+def _head(head: Head, place: RowsPlace, options: Options) -> Head:
+    return rows_head(head, place, [*options.columns.values(), options.split_by or ""])
+
+
+def _flat(place: RowsPlace, options: Options) -> RowsPlace:
+    """{"base": [rows], "rl": [rows]} as rows with a column `key`, where the user says that it names runs or benchmarks.
+
+    Lists of rows that name their problems are not the samples of one problem: without that they are refused.
+    """
+    lists = [entry for entry in place.entries if isinstance(entry, list)]
+    if place.keys is None or len(lists) < len(place.entries):
+        return place
+    first = next((row for rows in lists for row in rows if isinstance(row, Mapping)), {})
+    named = guess_columns({role: SAMPLE_COLUMNS[role] for role in ("problem", "question")}, tuple(first), {})
+    if not named.keys() or ("question" not in named and named["problem"] in UNSURE_IDS):
+        return place
+    if KEY not in (options.split_by, options.columns.get("benchmark")):
+        raise OffleashError("several lists of rows")  # for `_readable`: each list is a place of its own
+    pairs = zip(place.keys, lists, strict=True)
+    rows = [{KEY: key, **row} if isinstance(row, Mapping) else row for key, entries in pairs for row in entries]
+    return replace(place, entries=rows, keys=None)
+
+
+def _plausible(inner: Head, kind: str, options: Options) -> bool:
+    """Whether values by key are problems: a summary per benchmark has an accuracy, or an n of its own."""
+    rows = [row.values for row in inner.rows or ()]
+    if kind == "counts":
+        n = count_columns(inner, options)["n"]
+        return len({whole_of(value_at(values, n)) for values in rows}) == 1
+    chosen = sample_columns(inner, options)
+    if "text" in chosen or "verdict" not in chosen:
+        return True
+    marks = [value_at(values, chosen["verdict"]) for values in rows]
+    return all(mark is None or isinstance(mark, bool | list) or mark in (0, 1) or mark in WORDS for mark in marks)
+
+
+def _below(place: RowsPlace, outer: RowsPlace) -> bool:
+    return outer.keys is not None and place is not outer and (not outer.path or place.path.startswith(f"{outer.path}."))
+
+
+def _is_samples(head: Head, place: RowsPlace, options: Options) -> bool:
+    """Whether the object is a row, and the objects at this place its samples."""
+    chosen = sample_columns(head, options)
+    own = [chosen[role] for role in ("problem", "question") if role in chosen]
+    if all(column.startswith(f"{place.path}.") for column in own):  # then every object names its problem
+        return False
+    return any(chosen.get(role, "").startswith(f"{place.path}.") for role in ("text", "verdict"))
+
+
+def _around(read: list[tuple[RowsPlace, Head]]) -> str:
+    """The object that holds all these places, if there is one inside the file."""
+    outer = {place.path.rpartition(".")[0] for place, _ in read}
+    return outer.pop() if len(outer) == 1 else ""
