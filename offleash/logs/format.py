@@ -53,6 +53,8 @@ class Options:
     filter: str | None = None  # --filter: which of several filters (lm-eval) or scorers (inspect) decides
     threshold: float = 1.0  # a score at or above it is correct
     texts: bool = True  # False: only verdicts are needed, and texts may be left unread
+    rows: str | None = None  # --rows: dotted path of the list of rows inside a JSON object
+    taken: tuple[str, ...] = ()  # columns of another run in the same file (loading/wide.py), not to be guessed
 
 
 class Ids(StrEnum):
@@ -75,6 +77,15 @@ class Log:
     facts: dict[str, str] = field(default_factory=dict)  # model, tool version, decoding: what the log says about itself
     unverified_hint: str = ""  # next step where samples have no verdict
     ids: Ids = Ids.PROBLEM
+    gold_guessed: bool = False  # the golds are those of a column that may also hold the model's answers
+
+
+@dataclass(frozen=True)
+class Skip:
+    """What is left out of one of several files of a run, because another of them holds it."""
+
+    why: str  # completes "NAME: 8 rows were left out: "
+    rows: int | None = None  # the first so many rows (`Entry.row` up to it); None: the whole file
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,8 @@ class Format:
             false for every other format, because the first that says yes reads the file.
         read: From path, head and options to the log. Errors that a user can fix are `OffleashError` with the row.
         examples: File names as the tool writes them.
+        skip: From the files of one run that are of this format, in their order, to what must not be counted in some of
+            them: trainers log a batch again, or a selection of it in a second file.
     """
 
     name: str
@@ -95,6 +108,7 @@ class Format:
     recognise: Callable[[Head], bool]
     read: Callable[[Path, Head, Options], Log]
     examples: Sequence[str] = ()
+    skip: Callable[[Sequence[Path]], Mapping[Path, Skip]] | None = None
 
 
 class Entry(NamedTuple):
