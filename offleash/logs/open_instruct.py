@@ -1,0 +1,65 @@
+"""open-instruct (Ai2): `{run}_rollouts_{shard}.jsonl` of grpo_fast with save_traces, one sample per row.
+
+Fields: `step`, `sample_idx`, `prompt_idx`, `prompt_tokens`, `response_tokens`, `reward`, `advantage`, `finish_reason`,
+`dataset`, `ground_truth`, `logprobs`. Traps:
+
+* Prompts and responses are token ids: there are no texts without the tokenizer, whose name the file does not have.
+  A problem is known by the hash of its prompt's tokens, so both runs need the same tokenizer and template.
+* `prompt_idx` counts the prompts of one step: another step uses the same numbers for other problems.
+* `reward` is scaled (a verifiable reward of 10 is the default): --threshold says from where on a sample is correct.
+* `ground_truth` may be tokens too; it is compared as it is.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from offleash.data.content import content_hashes
+from offleash.data.tables import Note
+from offleash.files.detect import Container, Head
+from offleash.files.rows import Row, text_of
+from offleash.logs.format import Entry, Format, Log, Options
+from offleash.logs.own_verdicts import VerdictReader
+from offleash.logs.training import training_log
+
+KEYS = {"step", "prompt_idx", "prompt_tokens", "response_tokens", "reward"}
+
+
+def recognise(head: Head) -> bool:
+    """Token ids beside the index of the prompt within its step."""
+    return head.container is Container.JSONL and set(head.columns) >= KEYS
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    """One sample per row, without its text; the verdict is `reward`."""
+    log = training_log("open_instruct", head, options, _entries, "open-instruct reward")
+    what = "prompts and responses are token ids; only verdicts and lengths are read"
+    log.notes.append(Note(f"{path.name}: {what}."))
+    return log
+
+
+def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
+    prompt, response = row.items("prompt_tokens"), row.items("response_tokens")
+    gold, dataset = row.text("ground_truth"), _one(row.values.get("dataset"))
+    verdict, score = judge.mark(row.values.get("reward"), row.number)
+    yield Entry(
+        # As where there are no ids, one content is one problem; here the content has no text to make the id of.
+        problem=row.problem(question=text_of([dataset, gold, prompt])),
+        gold=gold,
+        benchmark=dataset,
+        contents=content_hashes(context=prompt),
+        verdict=verdict,
+        score=score,
+        tokens=len(response),
+        finish=row.text("finish_reason"),
+        row=row.number,
+    )
+
+
+def _one(dataset: object) -> str | None:
+    """The dataset: a name, or a list of names of which most rows have one."""
+    return text_of(dataset[0] if isinstance(dataset, list) and len(dataset) == 1 else dataset)
+
+
+FORMAT = Format(
+    "open_instruct", "open-instruct rollouts (save_traces)", recognise, read, ("grpo_rollouts_000000.jsonl",)
+)
