@@ -1,4 +1,4 @@
-"""Trains a random model of one layer for two steps of TRL's GRPO, with one reward and with two."""
+"""Trains a random model of one layer with TRL's GRPO: one reward, two rewards, and batches used for two steps."""
 # mypy: ignore-errors
 
 import torch
@@ -18,6 +18,11 @@ def length_reward(completions, **unused):
     return [len(text) / 10 for text in completions]
 
 
+def logged_accuracy(completions, answer, log_extra, **unused):
+    log_extra("answer", list(answer))
+    return accuracy_reward(completions, answer)
+
+
 def tokenizer():
     raw = Tokenizer(models.WordLevel({letter: i for i, letter in enumerate(LETTERS)}, unk_token="<pad>"))
     raw.pre_tokenizer = pre_tokenizers.Split("", "isolated")
@@ -33,10 +38,13 @@ def model():
     return Qwen3ForCausalLM(config)
 
 
-def train(folder, rewards):
-    torch.manual_seed(0)
-    sums = [(a, b) for a in range(2) for b in range(4)]
-    data = Dataset.from_list([{"prompt": f"What is {a}+{b}?", "answer": str(a + b)} for a, b in sums])
+SUMS = [{"prompt": f"What is {a}+{b}?", "answer": str(a + b)} for a in range(2) for b in range(4)]
+DIGITS = [{"prompt": "which digit?", "answer": str(digit)} for digit in range(4)]  # as in a task about images
+
+
+def train(folder, rewards, problems=SUMS, seed=0, **options):
+    torch.manual_seed(seed)
+    data = Dataset.from_list(problems)
     config = GRPOConfig(
         output_dir=folder,
         use_cpu=True,
@@ -45,12 +53,12 @@ def train(folder, rewards):
         per_device_train_batch_size=8,
         num_generations=4,
         max_completion_length=8,
-        max_steps=2,
         logging_steps=1,
         log_completions=True,
         save_strategy="no",
-        seed=0,
+        seed=seed,
         temperature=1.0,
+        **{"max_steps": 2, **options},
     )
     trainer = GRPOTrainer(
         model=model(), reward_funcs=rewards, args=config, train_dataset=data, processing_class=tokenizer()
@@ -60,3 +68,6 @@ def train(folder, rewards):
 
 train("one", [accuracy_reward])
 train("two", [accuracy_reward, length_reward])
+# Eight problems in batches of four, each batch logged at two steps: the files of steps 1 and 2 hold the same samples.
+for seed, name in enumerate(("reused_base", "reused_rl")):
+    train(name, [logged_accuracy], SUMS[:4] + DIGITS, seed, max_steps=3, steps_per_generation=2)
