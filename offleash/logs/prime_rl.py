@@ -5,6 +5,7 @@ Rows are those of verifiers (logs/verifiers.py) with `group.id` and, in `run.wor
 
 * `task.key` names the content of a task in every run; ids and positions do not.
 * `effective` holds those rollouts of `all` that were trained on, once more: `skip` leaves it out beside `all`.
+* Newer versions write one stream, with an index of it in a file beside it, which has rewards but is no log.
 * Rewards are weighted sums: --threshold says from where on a sample is correct.
 * A rollout that ended in an error of the run, not of the model, is left out. Judges and other agents without a reward
   are not samples; with several rewarded agents there is no single completion, and the row is refused.
@@ -13,6 +14,9 @@ Rows are those of verifiers (logs/verifiers.py) with `group.id` and, in `run.wor
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import polars as pl
+
+from offleash.errors import OffleashError
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, chat_text, fields_of, text_of, whole_of
 from offleash.logs.contents import contents_of
@@ -30,16 +34,19 @@ from offleash.logs.verifiers import (
 )
 
 TRACE = {"task", "nodes", "rewards", "run"}  # of a row that is the trace itself
+INDEX = {"line", "offset", "trace_ids", "reward"}
 
 
 def recognise(head: Head) -> bool:
-    """Traces that say for which training step they were made."""
-    traced = set(head.columns) >= TRACES or set(head.columns) >= TRACE
-    return head.container is Container.JSONL and traced and of_training(head.first)
+    """Traces that say for which training step they were made, or their index."""
+    traced = (set(head.columns) >= TRACES or set(head.columns) >= TRACE) and of_training(head.first)
+    return head.container is Container.JSONL and (traced or set(head.columns) >= INDEX)
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """One sample per rollout; --split-by takes `step` and `kind` (train or eval)."""
+    if set(head.columns) >= INDEX:
+        return Log("prime_rl", "prime-rl reward", _refused(path))
     errors = Errors(path)
 
     def expand(row: Row) -> Iterator[Row]:
@@ -64,13 +71,21 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 
 def skip(paths: Sequence[Path]) -> dict[Path, Skip]:
-    """Files of `effective` whose `all` is among the files: they hold some of its rollouts once more."""
+    """Files that repeat others: an `effective` whose `all` is among them, and the index of a stream."""
     given = set(paths)
-    return {
+    skipped = {
         path: Skip("its rollouts are a selection of those in all/")
         for path in paths
         if path.parent.name == "effective" and path.parent.parent / "all" / path.name in given
     }
+    indices = {path: Skip("it is an index of the rollouts, not a log") for path in paths if path.stem.endswith("index")}
+    return skipped | (indices if len(indices) < len(paths) else {})
+
+
+def _refused(path: Path) -> Iterator[pl.DataFrame]:
+    """An index given alone; beside its traces it is left out."""
+    raise OffleashError(f"{path} is the index of traces, without their texts. Give the traces, or the folder of both.")
+    yield
 
 
 def _work(row: Row) -> dict[str, object]:

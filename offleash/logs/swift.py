@@ -71,6 +71,12 @@ def _numbers(values: object) -> bool:
     return isinstance(values, list) and all(value is None or isinstance(value, int | float) for value in values)
 
 
+def _column(name: str, values: list[object]) -> pl.Series:
+    """A column for `overlap`, which takes numbers for rewards and the rest for the problem; any value will do."""
+    written = [repr(value) for value in values]
+    return pl.Series(name, list(map(hash, written)), pl.Int64) if _numbers(values) else pl.Series(name, written)
+
+
 @dataclass
 class _Batches:
     """The batches of a file, each without the samples that were logged before."""
@@ -91,8 +97,7 @@ class _Batches:
             row.wrong(f"it has no lists called prompt, completion and {self.step}")
         row.same_length(lists)
         rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
-        keys = {name: [repr(value) for value in values] for name, values in lists.items() if name != self.step}
-        batch = pl.DataFrame(keys, schema=dict.fromkeys(keys, pl.String)).rename({prompt: "prompt"}, strict=False)
+        batch = pl.DataFrame([_column(name, values) for name, values in lists.items() if name != self.step])
         size = overlap(self.before, batch) if self.before is not None else 0
         if size:
             self.repeated, self.first = self.repeated + size, self.first or row.number

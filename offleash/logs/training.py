@@ -134,11 +134,12 @@ def first_of(values: Mapping[str, object], names: Sequence[str]) -> object:
 
 
 def overlap(before: pl.DataFrame, after: pl.DataFrame) -> int:
-    """How many rows at the start of a logged batch are the last ones of the batch logged before it.
+    """How many rows at the start of a logged batch were in the batch logged before it.
 
     TRL and ms-swift log the last `generation_batch_size` samples whenever they log: where a generated batch is trained
-    on for several steps, all of it again; after a short evaluation, a part. Texts repeat by chance (a group may hold
-    one answer eight times), so only whole groups with every column equal are taken for the same samples.
+    on for several steps, all of it again (ms-swift with entropies: as much as was trained on by then); after a short
+    evaluation, the end of it. Texts repeat by chance (a group may hold one answer eight times), so only whole batches
+    or groups with every column equal are taken for the same samples.
 
     Args:
         before: The rows logged before, without the step.
@@ -151,11 +152,14 @@ def overlap(before: pl.DataFrame, after: pl.DataFrame) -> int:
     if before.columns != after.columns or before.is_empty() or after.is_empty():
         return 0
     old, new = _keys(before), _keys(after)
-    for start in range(max(len(old) - len(new), 0), len(old)):
+    shorter = min(len(old), len(new))
+    if old[:shorter] == new[:shorter]:
+        return shorter
+    for start in range(max(len(old) - len(new), 1), len(old)):
         size = len(old) - start
         if old[start] != new[0] or old[start:] != new[:size]:
             continue
-        inside = start > 0 and old[start - 1][0] == old[start][0]  # the group began before
+        inside = old[start - 1][0] == old[start][0]  # the group began before
         cut = size < len(new) and new[size - 1][0] == new[size][0]  # the group goes on
         return 0 if inside or cut else size
     return 0

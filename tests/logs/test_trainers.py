@@ -117,13 +117,24 @@ def logged(groups: list[tuple[str, list[str]]]) -> pl.DataFrame:
 
 
 @given(GROUPS, GROUPS)
-def test_an_overlap_is_the_end_of_one_batch_and_the_beginning_of_the_next(
+def test_an_overlap_is_a_whole_batch_or_the_end_of_one_and_the_beginning_of_the_next(
     before: list[tuple[str, list[str]]], after: list[tuple[str, list[str]]]
 ) -> None:
     old, new = logged(before), logged(after)
     size = overlap(old, new)
-    assert old.tail(size).equals(new.head(size))
-    assert size % 2 == 0 or size == new.height  # groups of two are never cut
+    assert size % 2 == 0  # groups of two are never cut
+    assert new.head(size).equals(old.tail(size)) or (
+        new.head(size).equals(old.head(size)) and size == min(len(old), len(new))
+    )
+
+
+@given(GROUPS.filter(len), GROUPS)
+def test_a_batch_that_is_logged_again_is_found_whatever_follows_it(
+    batch: list[tuple[str, list[str]]], later: list[tuple[str, list[str]]]
+) -> None:
+    rows = logged(batch)
+    assert overlap(rows, logged(batch + later)) == rows.height
+    assert overlap(logged(batch + later), rows) == rows.height
 
 
 def test_problems_of_one_prompt_are_told_apart_by_the_logged_answer() -> None:
@@ -200,6 +211,16 @@ def test_rows_that_are_traces_have_the_problems_of_later_versions() -> None:
     _, old = read(FIXTURES / "prime_rl/old_traces.jsonl")
     fields = ["identity", "question", "gold", "benchmark", "text", "verdict", "score"]
     assert old.select(fields).equals(new.select(fields))
+
+
+def test_the_index_of_a_stream_is_skipped_beside_it_and_refused_alone(tmp_path: Path) -> None:
+    row = {"line": 1, "offset": 0, "id": "e", "kind": "train", "trace_ids": ["t"], "group": "g", "reward": 1.0}
+    index, stream = lines(tmp_path / "index.jsonl", [row]), FIXTURES / "prime_rl/rl/step_1/eval/all/traces.jsonl"
+    assert open_log(index, Options()).format == "prime_rl"
+    assert list(prime_rl.skip([index, stream])) == [index]
+    assert prime_rl.skip([index]) == {}
+    with pytest.raises(OffleashError, match="is the index of traces"):
+        read(index)
 
 
 def test_two_rewarded_agents_are_refused(tmp_path: Path) -> None:
@@ -283,6 +304,15 @@ def test_ms_swift_counts_a_batch_once_that_it_logs_twice() -> None:
     log, frame = read(FIXTURES / "swift/base/completions.jsonl")
     assert frame.height == 28
     assert [(note.rows, note.left_out) for note in log.notes if note.left_out] == [(16, True)]
+
+
+def test_ms_swift_keeps_a_sample_that_is_like_the_last_of_the_line_before(tmp_path: Path) -> None:
+    def line(step: int, texts: list[str], rewards: list[float]) -> dict[str, object]:
+        count = len(texts)
+        return {"step": [str(step)] * count, "prompt": ["q"] * count, "completion": texts, "acc": rewards}
+
+    rows = [line(1, ["a", "b"], [0.0, 1.0]), line(2, ["b", "c"], [1.0, 0.0])]
+    assert read(lines(tmp_path / "log", rows))[1].height == 4
 
 
 def test_ms_swift_in_megatron_and_in_old_versions(tmp_path: Path) -> None:
