@@ -80,6 +80,11 @@ Verdicts = Annotated[
     str | None, Flag("Use the stored verdicts of this verifier, where a run has several.", metavar="NAME")
 ]
 Verifier = Annotated[str | None, Flag("Judge with this verifier, not with each problem's own.", metavar="NAME")]
+GoldFrom = Annotated[
+    str | Path | None,
+    Flag("Take gold answers, tests and verifiers from these problems (see: offleash problems).", metavar="PROBLEMS"),
+]
+Opened = Annotated[bool, Flag("The prompt ended in <think>: a text without </think> is unfinished.")]
 At = Annotated[
     int | None,
     Flag("Compare at this budget: samples per problem. Default: the largest that all runs have.", metavar="K", least=1),
@@ -118,6 +123,9 @@ class Reading:
         str | None, Flag("Which of several filters (lm-eval) or scorers (inspect) decides.", metavar="NAME")
     ] = None
     threshold: Annotated[float, Flag("A score at or above this is correct.", metavar="SCORE")] = 1.0
+    rows: Annotated[
+        str | None, Flag("Where a JSON object holds its rows: a dotted path, data.results.", metavar="PATH")
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ function that needs them: comparing two files of counts needs neither torch nor 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,9 @@ from offleash.options import (
     At,
     Data,
     Flag,
+    GoldFrom,
     Judging,
+    Opened,
     OptionsOf,
     Reading,
     Replicates,
@@ -75,6 +78,8 @@ def compare(
     seed: Seed = 0,
     verdicts: Verdicts = None,
     verifier: Verifier = None,
+    problems: GoldFrom = None,
+    opened: Opened = False,
     split_by: SplitBy = None,
     reading: Reading = Reading(),
     judging: Judging = Judging(),
@@ -111,8 +116,10 @@ def compare(
     from offleash.render.output import PAGES, check_place
     from offleash.results.comparison import ComparisonResult
 
-    if verifier is None and judging != Judging():
-        raise OffleashError("--jobs, --no-cache, --judge and the like are for judging samples. Add --verifier NAME.")
+    if verifier is None and (judging != Judging() or problems is not None or opened):
+        raise OffleashError(
+            "--problems, --opened, --jobs, --no-cache and --judge are for judging samples. Add --verifier NAME."
+        )
     inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
     if named_certificates(runs, rule, question):
         for_samples = {
@@ -137,12 +144,17 @@ def compare(
         check_place(Path(report), PAGES)
     judged: Any = ()
     if verifier is not None:
+        from offleash.loading.problem_set import load_problems
         from offleash.verifiers.registry import VERIFIERS
+        from offleash.verifying.cases import ExtractionOptions
         from offleash.verifying.verify import verify_options
 
         if verifier not in VERIFIERS:
             raise OffleashError(f"{unknown('verifier', verifier, VERIFIERS)} Stored verdicts: --verdicts NAME.")
-        inputs, judged = inputs.verified(verify_options(verifier, judging), progress)
+        extraction = ExtractionOptions(opened=opened, extracted=bool(reading.columns.get("answer")))
+        golds = load_problems(str(problems)).frame if problems is not None else None
+        how = replace(verify_options(verifier, judging, extraction, golds), partial=True)
+        inputs, judged = inputs.verified(how, progress)
     named = inputs  # what to do about a flip is said of what the user named, not of copies
     if report is not None:
         inputs = inputs.with_texts(progress)

@@ -14,8 +14,10 @@ from offleash.options import (
     Decoding,
     EngineOptions,
     Flag,
+    GoldFrom,
     Jobs,
     Judging,
+    Opened,
     ProblemSelection,
     TrustCode,
     Verdicts,
@@ -46,13 +48,8 @@ def verify(
         Flag("Judge with this verifier too, for compare --flips. Repeatable.", metavar="NAME"),
     ] = (),
     last_number: Annotated[bool, Flag("Where no answer is marked, take the last number of the text.")] = False,
-    opened: Annotated[bool, Flag("The prompt ended in <think>: a text without </think> is unfinished.")] = False,
-    problems: Annotated[
-        str | Path | None,
-        Flag(
-            "Take gold answers, tests and verifiers from these problems (see: offleash problems).", metavar="PROBLEMS"
-        ),
-    ] = None,
+    opened: Opened = False,
+    problems: GoldFrom = None,
     judging: Judging = Judging(),
     each: "Callable[[Outcome], None] | None" = None,
     progress: Progress = silent,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from offleash.data.content import CONTENT, compatible, content_hashes, differs, with_content
+from offleash.data.content import CONTENT, HASHED, compatible, content_hashes, differs, with_content
 from offleash.data.run import GOLD_GUESSED, Run
 from offleash.data.tables import Note, question_hash
 from offleash.errors import OffleashError, unknown
@@ -78,9 +78,12 @@ def _described(run: Run) -> pl.DataFrame:
     # Of our own problems the images themselves are known. No log has them in this form, so only two draws compare them.
     drawn = [None if images is None else question_hash("\n".join(images)) for images in problems["images"].to_list()]
     described = with_content(problems).with_columns(
-        pictures=pl.Series(drawn, dtype=pl.String), guessed=pl.lit(GOLD_GUESSED in run.facts)
+        pictures=pl.Series(drawn, dtype=pl.String),
+        guessed=pl.lit(GOLD_GUESSED in run.facts),
+        # Where a log uses one id for several problems, which of them is the first depends on the order of its rows.
+        id=pl.col("problem").str.replace(r"#\d+$", ""),
     )
-    return described.select("problem", "benchmark", "identity", "question", "guessed", *FIELDS)
+    return described.select("problem", "id", "benchmark", "identity", "question", "guessed", *FIELDS)
 
 
 def _choices(details: str) -> object:
@@ -98,8 +101,10 @@ def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> t
     for keys, condition in (
         (["benchmark", "identity"], pl.lit(True)),
         (["identity"], pl.lit(True)),
-        ([*FIELDS], pl.lit(True)),
+        (["id", *FIELDS], pl.lit(True)),
+        ([*FIELDS], pl.col("hash").is_not_null()),
         (["problem"], same),
+        (["id"], same),
         (["hash"], same),
         (["hash", "benchmark"], same),
     ):
@@ -143,8 +148,7 @@ def _refuse_guessed_golds(
 
 def _rest(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Candidates: problems of both runs that have no partner yet and agree in these columns."""
-    needed = [name for name in ("identity", "hash", "problem") if name in keys]
-    known = pl.col(needed[0]).is_not_null()
+    known = pl.col("identity" if "identity" in keys else "hash" if keys[0] == "hash" else "problem").is_not_null()
     mine = left.drop("question").join(pairs, on="problem", how="anti").filter(known)
     other = right.drop("question").join(pairs, left_on="problem", right_on="own", how="anti").filter(known)
     sizes = mine.group_by(keys).len().join(other.group_by(keys).len(), on=keys, nulls_equal=True)
@@ -171,7 +175,12 @@ def _unmatched_notes(
     left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, before: str, after: str
 ) -> list[Note]:
     """Problems that share a text or an id with one of the other run and are still not the same, with the reason."""
-    words = {"gold_key": "gold answer", "pictures": "images", "hash": "text"}
+    words = {
+        "gold_key": "gold answer",
+        "pictures": "images",
+        "hash": "text",
+        **{f"{name}_hash": name for name in HASHED},
+    }
     by_text = _rest(left, right, pairs, ["hash"])
     by_id = _rest(left, right, pairs, ["problem"])
     notes = []
@@ -185,7 +194,7 @@ def _unmatched_notes(
         if name == "gold_key":
             golds = apart.row(0, named=True)
             example += f", golds {_short(golds['gold_key'])} and {_short(golds['gold_key_other'])}"
-        text = f"problems of {before} have the {shared} of one in {after}, but another {words.get(name, name)}"
+        text = f"problems of {before} have the {shared} of one in {after}, but another {words[name]}"
         notes.append(Note(f"{text}, and are not matched (first: {example})", apart.height, warning=True))
     alike = by_text.filter(compatible() & ~differs("pictures")).unique("problem", maintain_order=True)
     if alike.height:

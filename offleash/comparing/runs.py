@@ -40,6 +40,7 @@ class ComparisonInputs:
     before: str | None = None  # the names of the runs to compare; None: the first, and all others
     after: str | None = None
     copied: Mapping[str, tuple[Note, ...]] | None = None  # notes of logs that were copied; None: none were
+    judged: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)  # notes of logs that were copied to be judged
     scratch: Scratch = field(default_factory=Scratch)
 
     def verified(
@@ -54,7 +55,9 @@ class ComparisonInputs:
                 "verdicts that are stored. Leave one out."
             )
         runs, name, disagreements = verify_inputs(self.runs, self.options, options, self.scratch, progress)
-        return replace(self, runs=runs, options=LoadOptions(verdicts=name)), tuple(disagreements)
+        notes = {disagreement.run: disagreement.notes for disagreement in disagreements}
+        judged = replace(self, runs=runs, options=LoadOptions(verdicts=name), judged=notes)
+        return judged, tuple(disagreements)
 
     def with_texts(self, progress: Progress = silent) -> "ComparisonInputs":
         """The same runs with logs copied to run folders, where the text of a sample is found by its index.
@@ -71,7 +74,7 @@ class ComparisonInputs:
     ) -> tuple[list[Comparison], Union | None]:
         """The first run against each of the others; with several others, also against their union."""
         comparisons, together = compare_inputs(
-            self.runs, self.options, question, self.before, self.after, progress, self.copied
+            self.runs, self.options, question, self.before, self.after, progress, {**self.judged, **(self.copied or {})}
         )
         for comparison in comparisons:  # its runs may lie in the scratch folder, which stays as long as any of them
             comparison.once("scratch", lambda _: self.scratch)

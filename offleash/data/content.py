@@ -17,7 +17,7 @@ import polars as pl
 
 # Fields whose hashes are in the column `contents`. Text and gold have columns of their own.
 HASHED = ("choices", "images", "tests", "context")
-CONTENT = ("hash", "gold_key", *HASHED)  # what is compared, as the columns that `with_content` adds
+CONTENT = ("hash", "gold_key", *(f"{name}_hash" for name in HASHED))  # what is compared: see `with_content`
 
 # "#### 72" of GSM8K, \boxed{72}, $72$: one gold answer as several tools keep it.
 _MARKED = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
@@ -92,7 +92,7 @@ def with_content(problems: pl.DataFrame) -> pl.DataFrame:
     keys = pl.Series([gold_key(gold) for gold in golds], dtype=pl.String)
     return problems.with_columns(
         pl.col("gold").replace_strict(golds, keys, default=None, return_dtype=pl.String).alias("gold_key"),
-        *(pl.col("contents").str.json_path_match(f"$.{name}").alias(name) for name in HASHED),
+        *(pl.col("contents").str.json_path_match(f"$.{name}").alias(f"{name}_hash") for name in HASHED),
     )
 
 

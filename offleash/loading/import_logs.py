@@ -43,9 +43,14 @@ class LogImport:
 
 
 def import_logs(
-    argument: str, into: Path, options: LoadOptions | None = None, progress: Progress = silent
+    argument: str,
+    into: Path,
+    options: LoadOptions | None = None,
+    progress: Progress = silent,
+    *,
+    answers: bool = False,
 ) -> LogImport:
-    """Write the logs of an argument into a new run folder.
+    """Write the logs of an argument into a new run folder; with `answers`, the extracted answers in place of the texts.
 
     They are read twice: once to number their samples, once to copy their texts in bounded memory. The verdicts are
     those of the tool; `offleash verify` adds others beside them.
@@ -75,7 +80,8 @@ def import_logs(
                 numbered = frame.with_row_index("place", done).join(ours, on="place", how="inner")
                 done += frame.height
                 shard = numbered.drop("problem").rename({"label": "problem"})
-                run.write_samples(shard.select("problem", "index", "text", "tokens", "finish"))
+                text = pl.col("answer" if answers else "text").alias("text")
+                run.write_samples(shard.select("problem", "index", text, "tokens", "finish"))
                 if verifier is not None:
                     verdict = ["verdict", "answer", "solution", "score"]
                     run.write_verdicts(verifier, shard.select("problem", "index", *verdict))

@@ -281,15 +281,16 @@ def _labelled(problems: pl.DataFrame, notes: list[Note]) -> pl.DataFrame:
 
 def _note_split_ids(clash: pl.DataFrame, notes: list[Note]) -> None:
     """One id, or one text where there are no ids, of several problems: say which field keeps them apart."""
-    fields = {"hash": "text", "gold_key": "gold answer", **dict(zip(HASHED, HASHED, strict=True))}
+    fields = {"hash": "text", "gold_key": "gold answer", **{f"{name}_hash": name for name in HASHED}}
     groups = clash.group_by("split", "problem", maintain_order=True)
     counts = groups.agg(pl.len().alias("problems"), *(pl.col(name).drop_nulls().n_unique() for name in fields))
     apart = [word for name, word in fields.items() if (counts[name] > 1).any()]
     first = clash.row(0, named=True)
     by_text = first["problem"] == first["hash"]
     ids = counts["problem"].n_unique()
-    used = f"{ids} {'texts' if by_text else 'ids'} {'is' if ids == 1 else 'are'} used for several problems each"
-    text = f" (first: {_short(first['question'] or first['problem'])})"
+    one = "One text is" if by_text else "One id is"
+    used = f"{one} used" if ids == 1 else f"{ids} {'texts' if by_text else 'ids'} are used"
+    text = f" for several problems (first: {_short(first['question'] or first['problem'])})"
     notes.append(
         Note(
             f"{used}{text}; {clash.height} problems are kept apart by {' and '.join(apart) or 'their order'}",

@@ -26,13 +26,15 @@ class ExtractionOptions:
 
     last_number: bool = False  # also take a text's last number for its answer
     opened: bool = False  # the prompt ends inside a block of reasoning, so a text without </think> is unfinished
+    extracted: bool = False  # texts are answers that another tool extracted: they are judged as they are
 
     def of(self, verifier: Verifier) -> Verifier:
         """The verifier under these options: its steps, and the name that its verdicts are stored under."""
-        if not (self.last_number or self.opened):
+        if not (self.last_number or self.opened or self.extracted):
             return verifier
-        suffix = (".last_number" if self.last_number else "") + (".opened" if self.opened else "")
-        steps = verifier.steps
+        names = ("last_number", "opened", "extracted")
+        suffix = "".join(f".{name}" for name in names if getattr(self, name))
+        steps = ("whole",) if self.extracted else verifier.steps
         if self.last_number and "last_number" not in steps:
             steps = (*steps, "last_number")  # last: any other step that finds an answer is more trustworthy
         return replace(verifier, name=verifier.name + suffix, steps=steps)
@@ -70,7 +72,9 @@ def fill_from_problem_set(problems: pl.DataFrame, fuller: pl.DataFrame, where: s
     error, because half of it would be judged by other rules than the rest.
     """
     filled = ["gold", "verifier", "details", "question"]
-    by_text = fuller.filter(pl.col("hash").is_not_null()).unique("hash").select("hash", *filled)
+    # A text that several problems of the set share says nothing: their ids do.
+    once = pl.col("hash").is_not_null() & (pl.len().over("hash") == 1)
+    by_text = fuller.filter(once).select("hash", *filled)
     by_id = fuller.unique("problem").select("problem", *filled)
     joined = problems.join(
         by_text.rename({column: f"{column} by text" for column in filled}),

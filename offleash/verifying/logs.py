@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from offleash.data.run_folder import is_run, open_run, verifiers
+from offleash.data.tables import Note
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
@@ -47,6 +48,8 @@ class Disagreement:
     tool_only: int  # correct for the tool alone
     ours_only: int  # correct for us alone
     differences: tuple[Difference, ...]  # some of them, one per distinct answer
+    notes: tuple[Note, ...] = ()  # on what was read or left out of the log
+    kept: bool = True  # the verdicts are in a run folder of the user's
 
 
 def verify_inputs(
@@ -81,23 +84,28 @@ def verify_inputs(
     disagreements, name = [], ""
     with open_judge(options, progress) as judge:
         for number, (argument, run) in enumerate(zip(parsed, names, strict=True)):
-            folder = _folder(texts[number], argument, number, scratch, loading, progress)
+            folder, read_notes = _folder(texts[number], argument, number, scratch, loading, progress)
             # our own verdicts are stored with a version (math@1+0.9.0), a tool's under its bare name
             tool = next((stored for stored in verifiers(folder) if "@" not in stored), None)
-            result = verify_with(judge, folder, options, progress)
+            try:
+                result = verify_with(judge, folder, options, progress)
+            except OffleashError as error:  # of a copy of a log, which the user has never seen
+                raise OffleashError(str(error).replace(str(folder), run)) from None
             name = result.verifier
             judged_inputs.append(f"{run}={folder}")
-            disagreements.append(_disagreement(run, folder, tool, result))
+            disagreements.append(
+                replace(_disagreement(run, folder, tool, result), notes=read_notes, kept=is_run(argument.paths[0]))
+            )
     return judged_inputs, name, disagreements
 
 
 def _folder(
     text: str, argument: Argument, number: int, scratch: Scratch, loading: LoadOptions, progress: Progress
-) -> Path:
-    """The run folder to judge: the one that is named, or a log imported with its texts."""
+) -> tuple[Path, tuple[Note, ...]]:
+    """The run folder to judge, the one that is named or a log imported with its texts; and notes on that import."""
     runs = [path for path in argument.paths if is_run(path)]
     if len(runs) == len(argument.paths) == 1:
-        return runs[0]
+        return runs[0], ()
     if runs:
         raise OffleashError(
             f"{text} names several run folders. Verify them first: offleash verify {' '.join(map(str, runs))}."
@@ -107,8 +115,11 @@ def _folder(
             f"--verifier judges one run per file, but {text} would be split by {loading.options.split_by!r}. Write "
             "each run to a file of its own first."
         )
-    options = replace(loading.options, texts=True)
-    return import_logs(text, scratch.path / str(number), replace(loading, options=options), progress).folder
+    options = replace(loading, options=replace(loading.options, texts=True))
+    done = import_logs(
+        text, scratch.path / str(number), options, progress, answers=bool(loading.options.columns.get("answer"))
+    )
+    return done.folder, done.notes
 
 
 def _disagreement(run: str, folder: Path, tool: str | None, result: VerificationResult) -> Disagreement:
@@ -166,7 +177,7 @@ def disagreements_json(disagreements: Sequence[Disagreement]) -> list[Json]:
                 "tool_only_correct": disagreement.tool_only,
                 "only_now_correct": disagreement.ours_only,
                 "differences": disagreement.differences,
-                "notes": notes(disagreement.verified),
+                "notes": notes(disagreement.verified, disagreement.kept),
             }
         )
         for disagreement in disagreements
@@ -199,7 +210,7 @@ def show_disagreements(console: Console, disagreements: Sequence[Disagreement]) 
                     f"answer {clean(str(difference.answer))}: {difference.tool} in the log, {difference.ours} now{why}"
                 )
             )
-        for note in notes(result):
+        for note in notes(result, disagreement.kept):
             console.print(Text(f"  ! {clean(note)}", style="yellow"))
     if disagreements:
         console.print()

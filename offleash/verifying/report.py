@@ -82,15 +82,20 @@ def next_step(result: VerificationResult) -> str:
     return f"offleash compare {quote(str(result.folder))} OTHER --verdicts {verdicts} --flips"
 
 
-def notes(result: VerificationResult) -> list[str]:
-    """What a reader of the verdicts should know."""
+def notes(result: VerificationResult, kept: bool = True) -> list[str]:
+    """What a reader of the verdicts should know; `kept`: they are in a run folder, where failures can be retried."""
     sentences = []
+    if result.unjudged:
+        sentences.append(
+            f"{result.unjudged:,} problems cannot be judged and stay unverified (first: {result.unjudged_reason}). "
+            "Take gold answers from a problem set with --problems."
+        )
     if failed := result.verdicts[Verdict.FAILED.value]:
         reasons = Counter(reason for _, _, reason in result.failures)
         frequent = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
         sentences.append(
-            f"{failed:,} samples could not be judged and are neither correct nor wrong: {frequent}. "
-            "Run verify again to retry them."
+            f"{failed:,} samples could not be judged and are neither correct nor wrong: {frequent}."
+            + (" Run verify again to retry them." if kept else "")
         )
     if result.reopened and ".opened" not in result.verifier:
         sentences.append(

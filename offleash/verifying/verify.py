@@ -6,7 +6,7 @@ Resumable and idempotent. With --until, drawing verifies through the same functi
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -36,6 +36,7 @@ from offleash.verifying.cases import (
     judge_texts,
     problem_cases,
     refuse_unreadable,
+    unreadable,
 )
 from offleash.verifying.judge import Ask, Judge
 
@@ -56,6 +57,7 @@ class VerifyOptions:
     problems: pl.DataFrame | None = None  # PROBLEMS that say more than the run does: gold answers, tests, verifiers
     ask_model: Ask | None = None  # the judge model
     model_identity: str = ""  # of the judge model: the name that its verdicts are stored under
+    partial: bool = False  # problems that cannot be judged are left unverified, instead of stopping before the first
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class VerificationResult:
     reopened: int  # samples that close a block of reasoning which they did not open: a hint that --opened is missing
     seconds: float
     cache_error: str = ""  # why verdicts could not be cached
+    unjudged: int = 0  # problems that were left unverified, because their gold cannot be judged against
+    unjudged_reason: str = ""  # of the first of them
 
 
 @contextmanager
@@ -102,14 +106,18 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
         problems = fill_from_problem_set(problems, options.problems, str(folder))
     options = replace(options, extraction=extraction_for(folder, options.extraction))
     cases = problem_cases(problems, options.verifier, options.extraction, str(folder))
-    refuse_unreadable(judge, cases, str(folder))
+    faults = unreadable(judge, list(cases.values())) if options.partial else []
+    if not options.partial or len(faults) == len(cases):
+        refuse_unreadable(judge, cases, str(folder))
+    skipped = {problem.id for problem, _ in faults}
+    cases = {problem: case for problem, case in cases.items() if problem not in skipped}
     name = stored_name(judge, [verifier for _, verifier in cases.values()])
     with append_to_run(folder) as run:
         if not run.sample_shards():
             raise OffleashError(
                 f"{folder} has no sample texts, so there is nothing to judge. Import the log again with --texts."
             )
-        counts = verify_shards(run, judge, cases, options.extraction.opened, progress)
+        counts = verify_shards(run, judge, cases, options.extraction.opened, progress, skipped)
     return VerificationResult(
         folder=folder,
         verifier=name,
@@ -122,6 +130,8 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
         reopened=counts.reopened,
         seconds=time.monotonic() - started,
         cache_error=judge.cache.error if judge.cache else "",
+        unjudged=len(faults),
+        unjudged_reason=f"{faults[0][0].id!r}: {faults[0][1]}" if faults else "",
     )
 
 
@@ -132,17 +142,22 @@ def extraction_for(folder: Path, extraction: ExtractionOptions) -> ExtractionOpt
 
 
 def verify_shards(
-    run: RunFolder, judge: Judge, cases: CasesByProblem, opened: bool, progress: Progress = silent
+    run: RunFolder,
+    judge: Judge,
+    cases: CasesByProblem,
+    opened: bool,
+    progress: Progress = silent,
+    skipped: Set[str] = frozenset(),
 ) -> "VerdictCounts":
     """Judge what has no verdict in a run that is open for writing.
 
     Every shard of samples gets a shard of verdicts of the same name, written whole: after a kill, finished shards are
-    not judged again, and no shard is half judged.
+    not judged again, and no shard is half judged. Samples of `skipped` problems get no verdict.
     """
     name = stored_name(judge, [verifier for _, verifier in cases.values()])
     shards = run.sample_shards()
     samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
-    work, counts = _Work(judge, cases, opened, progress, samples), VerdictCounts()
+    work, counts = _Work(judge, cases, opened, progress, samples, skipped), VerdictCounts()
     for shard in shards:
         _verify_shard(run, shard, name, work, counts)
     run.write_about(name, _about(judge, cases))
@@ -166,6 +181,7 @@ class _Work:
     opened: bool
     progress: Progress
     samples: int  # of the run, for the progress
+    skipped: Set[str]  # problems whose samples stay without a verdict
 
 
 @dataclass
@@ -188,7 +204,9 @@ class VerdictCounts:
 def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: VerdictCounts) -> None:
     """The verdicts of one shard: old ones are kept, those that failed or are missing are decided now."""
     stored = run.verdicts_on(name, shard.name)
-    keys = _read(shard, ["problem", "index"])
+    keys = _read(shard, ["problem", "index"]).filter(~pl.col("problem").is_in(work.skipped))
+    if keys.is_empty():
+        return
     unknown = keys.filter(~pl.col("problem").is_in(list(work.cases)))
     if unknown.height:
         raise OffleashError(
@@ -203,8 +221,9 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: V
             counts.add(stored)
             return
     parts = [] if stored is None else [stored]
-    for start in range(0, keys.height, CHUNK):
+    for start in range(0, _read(shard, [pl.len()]).item(), CHUNK):
         rows = _read(shard, ["problem", "index", "text", "finish"], start, CHUNK)
+        rows = rows.filter(~pl.col("problem").is_in(work.skipped))
         if stored is not None:
             rows = rows.join(stored.select("problem", "index"), on=["problem", "index"], how="anti")
         if rows.height:

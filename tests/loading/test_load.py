@@ -59,7 +59,7 @@ def test_the_same_id_with_two_texts_in_one_file_is_two_problems(tmp_path: Path) 
     (run,) = load(path)
     assert sorted(run.problems["problem"]) == ["p", "p#2"]
     (note,) = [note.text for note in run.notes if note.warning]
-    assert note == "1 ids is used for several problems each (first: 'one?'); 2 problems are kept apart by text"
+    assert note == "One id is used for several problems (first: 'one?'); 2 problems are kept apart by text"
 
 
 def test_a_folder_skips_what_is_no_log_and_says_so(tmp_path: Path) -> None:

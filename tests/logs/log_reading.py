@@ -17,7 +17,9 @@ def read(path: Path, options: Options | None = None, format_name: str | None = N
     return log, pl.concat(list(log.frames))
 
 
-def lines(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
+def lines(path: Path, rows: Iterable[Mapping[str, object]], parents: bool = False) -> Path:
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
