@@ -1,13 +1,14 @@
 """EvalPlus: `samples.jsonl` (task_id, solution), and the `eval_results.json` of its evaluation.
 
 The results are one object: `eval` maps each task to its samples, with `base_status` (the original tests) and
-`plus_status` (the added ones), each "pass" (or "success"), "fail" or "timeout". Traps:
+`plus_status` (the added ones), each "pass" (or "success"), "fail" or "timeout". Before 0.2.1 (February 2024) a task was
+an object: `nfiles`, and the lists `base` and `plus` with [status, details] of each sample, without its text. Traps:
 
 * Plus tests count only on top of base tests: correct by "plus" means that both sets were passed.
 * `plus_status` is null when only base tests were run: then the base tests decide.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from offleash.data.tables import Note
@@ -15,7 +16,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import Container, Head
 from offleash.files.lines import document
-from offleash.files.rows import Row, fields_of
+from offleash.files.rows import Row, fields_of, shown
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted, row_log
 from offleash.logs.human_eval import benchmark_of
@@ -36,6 +37,8 @@ def recognise(head: Head) -> bool:
         return True
     tasks = fields_of(head.first.get("eval"))
     first = next(iter(tasks.values()), None)
+    if isinstance(first, dict):  # before 0.2.1
+        return "base" in first and ("nfiles" in first or "files" in first)
     return isinstance(first, list) and all("base_status" in fields_of(sample) for sample in first)
 
 
@@ -48,7 +51,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     check_maps("evalplus", options, ())
     if options.split_by is not None:
         raise OffleashError(f"{path} is one run of EvalPlus: it has no column {options.split_by!r} to split by.")
-    rows = list(_rows(path))
+    rows = list(sample_rows(path))
     plus = any(row.values.get("plus_status") for row in rows)
     tests = options.filter or ("plus" if plus else "base")
     if tests not in TESTS:
@@ -64,10 +67,12 @@ def read(path: Path, head: Head, options: Options) -> Log:
     return log
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def sample_rows(path: Path) -> Iterator[Row]:
     """The samples of all tasks, numbered in the order of the file; the object has no rows of its own."""
     number = 0
     for task, samples in fields_of(fields_of(document(path)).get("eval")).items():
+        if isinstance(samples, dict):
+            samples = _paired(path, task, samples)
         if not isinstance(samples, list):
             raise OffleashError(
                 f"{path}: {task} holds {type(samples).__name__}, not a list of samples. Evaluate it again."
@@ -75,6 +80,28 @@ def _rows(path: Path) -> Iterator[Row]:
         for index, sample in enumerate(samples):
             number += 1
             yield Row(path, number, {"task_id": task, **fields_of(sample), "index": index})
+
+
+def _paired(path: Path, task: str, results: Mapping[str, object]) -> list[dict[str, object]]:
+    """The samples of a task as before 0.2.1: the status of each in two lists, of which `plus` may be empty."""
+    base, plus = results.get("base"), results.get("plus") or []
+    if not isinstance(base, list) or not isinstance(plus, list) or (plus and len(plus) != len(base)):
+        counts = ", ".join(
+            f"{name} {len(of) if isinstance(of, list) else shown(of)}"
+            for name, of in zip(TESTS, (base, plus), strict=True)
+        )
+        raise OffleashError(
+            f"{path}: the results of {task} are not two lists of the same length: {counts}. Evaluate it again."
+        )
+    return [
+        {"base_status": _status(base[index]), "plus_status": _status(plus[index]) if plus else None}
+        for index in range(len(base))
+    ]
+
+
+def _status(result: object) -> object:
+    """Of [status, details]; the details are of single tests."""
+    return result[0] if isinstance(result, list) and result else result
 
 
 def _sample(row: Row, judge: VerdictReader) -> Iterator[Entry]:

@@ -7,20 +7,26 @@ object. Traps:
 * Newer versions compress members with zstandard, which Python's zipfile does not know before 3.14 (files/detect.py).
 * Long texts are moved to `attachments`, and the message holds `attachment://HASH` instead.
 * Scores are `C`, `I`, `P` (partial) and `N` (no answer), or numbers; a sample may have several scorers.
-* A sample that ended in an error has no score. It is left out: the run failed, not the model.
+* A sample that ended in an error has no score. It is left out, and the notes say why: the run failed, not the model.
+* A sample that reached a limit (tokens, messages, time) was stopped, and scored as it was: its score counts.
+* Summaries leave out images and cut texts off at some thousand characters: such samples are read in full.
 """
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offleash.data.content import content_hashes
 from offleash.data.tables import Note
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import Container, Head, members
 from offleash.files.lines import document
 from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.logs.contents import images_in
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted
 from offleash.logs.own_verdicts import VerdictReader
@@ -29,6 +35,9 @@ HEADER, START = "header.json", "_journal/start.json"
 SUMMARIES, JOURNAL = "summaries.json", "_journal/summaries/"
 MARKS: dict[str, object] = {"P": 0.5, "N": Verdict.UNREAD.value}  # partial credit; no answer in the text
 TRUNCATED = ("max_tokens", "model_length")  # stop reasons: the limit of the request, or of the model
+LENGTHS = ("token", "context")  # limits of a sample that cut its text off
+CUT = "(content truncated)"  # in a summary, at the end of a text
+REASONS, LONG = 3, 120  # errors shown: how many, and characters of each
 
 
 def recognise(head: Head) -> bool:
@@ -51,43 +60,52 @@ def read(path: Path, head: Head, options: Options) -> Log:
         samples = header.get("samples")
         rows = _numbered(path, samples if isinstance(samples, list) else [])
     log = Log("inspect", "Inspect scorer", iter(()), facts=_facts(header))
-    scorers = _Scorers(path, options.filter)
+    scorers = _Scorers(path, options.filter, _message(header.get("error")))
     benchmark = text_of(fields_of(header.get("eval")).get("task"))
     log.frames = converted(
         log, rows, path, options, lambda row, judge: _entries(row, judge, scorers, benchmark), scorers.notes
     )
     if header.get("status") != "success":
-        state = text_of(header.get("status")) or "not finished"
-        log.notes.append(Note(f"{path.name}: the run has status {state!r}; samples may be missing."))
+        state = repr(text_of(header.get("status")) or "not finished")
+        state += f" ({scorers.stopped})" if scorers.stopped else ""
+        log.notes.append(Note(f"{path.name}: the run has status {state}; samples may be missing."))
     return log
 
 
 @dataclass
 class _Scorers:
-    """Which scorer decides, and the samples that ended in an error before they were scored."""
+    """Which scorer decides, the samples that ended in an error before they were scored, and limits reached."""
 
     path: Path
     wanted: str | None
+    stopped: str = ""  # the error that ended the run
     names: dict[str, None] = field(default_factory=dict)
-    broken: int = 0
+    kept: int = 0
+    errors: Counter[str] = field(default_factory=Counter)  # samples without a score, by message
     first_broken: str = ""
+    limits: Counter[str] = field(default_factory=Counter)
 
     def score(self, scores: Mapping[str, object]) -> Mapping[str, object]:
         """The score that decides. Without --filter, the first scorer of the first scored sample decides for all."""
+        self.kept += 1
         self.names |= dict.fromkeys(scores)
         if self.wanted is None and scores:
             self.wanted = next(iter(scores))
         return fields_of(scores.get(self.wanted or ""))
 
     def leave_out(self, row: Row) -> None:
-        """Count a sample without a score."""
-        self.broken += 1
+        """Count a sample without a score, by what went wrong."""
+        self.errors[_message(row.values.get("error"))] += 1
         self.first_broken = self.first_broken or f"{row.text('id')} epoch {row.text('epoch')}"
 
     def notes(self) -> list[Note]:
-        """Which scorer decided, known only after the last sample; a scorer that none has is refused."""
+        """What decided and what was left out, known only after the last sample; a scorer that none has is refused."""
         if self.wanted is not None and self.names and self.wanted not in self.names:
             raise unknown("scorer", self.wanted, self.names)
+        broken = sum(self.errors.values())
+        if not self.kept and (broken or self.stopped):
+            what = f"all {broken} samples ended in an error: {self._reasons()}" if broken else self.stopped
+            raise OffleashError(f"{self.path} has no scored samples: {what}. Run it again: inspect eval-retry LOG.")
         notes = []
         if len(self.names) > 1:
             others = ", ".join(name for name in self.names if name != self.wanted)
@@ -96,10 +114,27 @@ class _Scorers:
                     f"{self.path.name}: verdicts are those of {self.wanted}; also available: {others} (--filter NAME)."
                 )
             )
-        if self.broken:
-            what = f"{self.broken} samples ended in an error (first: {self.first_broken}) and were left out."
-            notes.append(Note(f"{self.path.name}: {what}", self.broken, left_out=True))
+        if broken:
+            what = f"{broken} samples ended in an error (first: {self.first_broken}) and were left out"
+            notes.append(Note(f"{self.path.name}: {what}: {self._reasons()}.", broken, left_out=True))
+        if self.limits:
+            reached = ", ".join(f"{name} {count}" for name, count in self.limits.most_common())
+            what = f"{self.limits.total()} samples were stopped by a limit of the run ({reached}); their scores count."
+            notes.append(Note(f"{self.path.name}: {what}", self.limits.total()))
         return notes
+
+    def _reasons(self) -> str:
+        """The most frequent messages with their counts."""
+        shown = [f"{message} ({count})" for message, count in self.errors.most_common(REASONS)]
+        more = len(self.errors) - len(shown)
+        return "; ".join(shown) + (f"; and {more} other messages" if more else "")
+
+
+def _message(error: object) -> str:
+    """The first line of an error, as a sample (an object) or a summary (a text) has it. It may be a repr of Python."""
+    text = text_of(fields_of(error).get("message") if isinstance(error, dict) else error) or ""
+    line = next((line.strip() for line in re.split(r"[\r\n]|\\n", text) if line.strip()), "")
+    return f"{line[: LONG - 3]}..." if len(line) > LONG else line or ("no message" if error else "")
 
 
 def _archived(path: Path, names: tuple[str, ...], options: Options) -> Iterator[Row]:
@@ -109,8 +144,21 @@ def _archived(path: Path, names: tuple[str, ...], options: Options) -> Iterator[
         yield from _numbered(path, members(path, samples))
         return
     parts = [SUMMARIES] if SUMMARIES in names else [name for name in names if name.startswith(JOURNAL)]
-    lists = (part for part in members(path, parts) if isinstance(part, list))
-    yield from _numbered(path, (summary for part in lists for summary in part))
+    summaries = [fields_of(summary) for part in members(path, parts) if isinstance(part, list) for summary in part]
+    full = {place: name for place, of in enumerate(summaries) if _is_cut(of) and (name := _member(of)) in names}
+    read_in_full = members(path, full.values())
+    yield from _numbered(path, (next(read_in_full) if place in full else of for place, of in enumerate(summaries)))
+
+
+def _is_cut(summary: Mapping[str, object]) -> bool:
+    """Whether a summary may lack a part of its problem: an image, or the end of a long text."""
+    messages = summary.get("input")
+    parts = isinstance(messages, list) and any(isinstance(fields_of(one).get("content"), list) for one in messages)
+    return parts or any(CUT in (text_of(summary.get(name)) or "") for name in ("input", "target"))
+
+
+def _member(summary: Mapping[str, object]) -> str:
+    return f"samples/{text_of(summary.get('id'))}_epoch_{text_of(summary.get('epoch'))}.json"
 
 
 def _numbered(path: Path, samples: Iterable[object]) -> Iterator[Row]:
@@ -130,18 +178,24 @@ def _entries(row: Row, judge: VerdictReader, scorers: _Scorers, benchmark: str |
     question = chat_text(row.values.get("input"), "user")
     output = row.fields("output")
     stop = text_of(_choice(output).get("stop_reason"))
+    limit = row.values.get("limit")
+    limit = text_of(fields_of(limit).get("type")) if isinstance(limit, dict) else text_of(limit)
+    scorers.limits.update([limit] if limit else [])
     yield Entry(
         problem=row.problem("id", question=question),
         question=question,
         gold=row.text("target"),
         benchmark=benchmark,
+        contents=content_hashes(
+            choices=row.values.get("choices"), images=images_in(row.values.get("input"), row.fields("attachments"))
+        ),
         sample=row.whole("epoch"),
         text=_completion(output, row.fields("attachments")),
         answer=text_of(score.get("answer")),
         verdict=verdict,
         score=graded,
         tokens=whole_of(fields_of(output.get("usage")).get("output_tokens")),
-        finish="length" if stop in TRUNCATED else stop,
+        finish="length" if stop in TRUNCATED or limit in LENGTHS else stop,
         row=row.number,
     )
 

@@ -4,17 +4,21 @@ Since 0.10 the columns are `doc` (query, choices, gold_index, id), `model_respon
 before, they were `example`, `full_prompt`, `predictions`, `cont_tokens`, `gold` and `metrics`. Traps:
 
 * Metrics are of the document: with several samples (maj@n, pass@k:n) they say nothing of each, which stay unverified.
+* One file may have both kinds of rows: before 0.10 a document was logged once per kind of metric, with one sample for
+  extractive_match and with 32 for pass@1:32. Every row is judged by its own metrics, whatever the first row has.
 * `gold` and `predictions` are lists of one in some versions and plain values in others.
 * Old files have no id: a problem is then known by its text.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from offleash.data.content import content_hashes
 from offleash.data.tables import Note
 from offleash.errors import unknown
 from offleash.files.detect import Container, Head
-from offleash.files.rows import Row, chat_text, fields_of, text_of
+from offleash.files.rows import Row, chat_text, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
@@ -34,28 +38,68 @@ def recognise(head: Head) -> bool:
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
-    """Entries of either version; the verdict is the metric of --filter, or the first that is a number."""
+    """Entries of either version; the verdict is the metric of --filter, or the first of the row that is a number."""
     new = set(head.columns) >= NEW
-    metrics = fields_of(head.first.get("metric" if new else "metrics"))
-    names = [name for name, value in metrics.items() if isinstance(value, bool | int | float)]
-    if options.filter is not None and options.filter not in names:
-        raise unknown("metric", options.filter, names)
-    metric = options.filter or (names[0] if names else None)
+    metrics = _Metrics(path, options.filter)
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
-        return _entries(row, judge, metric, _new(row) if new else _old(row))
+        return _entries(row, judge, metrics, _new(row) if new else _old(row))
 
-    log = row_log("lighteval", head, options, convert, f"lighteval {metric}" if metric else None)
-    first = Row(path, 1, head.first)
-    if metric is None or len(_texts(first, new)) > 1:
-        log.verifier, log.unverified_hint = None, HINT
-    elif len(names) > 1:
-        others = ", ".join(name for name in names if name != metric)
-        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also available: {others} (--filter NAME)."))
+    def closing() -> list[Note]:
+        decided = list(metrics.decided)
+        log.verifier = "lighteval" + (f" {decided[0]}" if len(decided) == 1 else "") if decided else None
+        log.unverified_hint = "" if decided and not metrics.shared else HINT
+        return metrics.notes()
+
+    log = row_log("lighteval", head, options, convert, "lighteval", closing=closing)
     return log
 
 
-def _entries(row: Row, judge: VerdictReader, metric: str | None, about: Entry) -> Iterator[Entry]:
+@dataclass
+class _Metrics:
+    """Which metrics decided, over how many rows; and the rows whose metrics are of several samples."""
+
+    path: Path
+    wanted: str | None
+    decided: dict[str, int] = field(default_factory=dict)  # rows by the metric that was their verdict
+    names: dict[str, None] = field(default_factory=dict)
+    shared: dict[int, int] = field(default_factory=dict)  # rows by their number of samples, above one
+
+    def of(self, row: Row, samples: int) -> object:
+        """The metric that decides about a row of one sample; None for a row that has none, or several samples."""
+        values = row.fields("metric" if "doc" in row.values else "metrics")
+        names = [name for name, value in values.items() if isinstance(value, bool | int | float)]
+        self.names |= dict.fromkeys(names)
+        if samples > 1:
+            self.shared[samples] = self.shared.get(samples, 0) + 1
+            return None
+        metric = self.wanted if self.wanted is not None else next(iter(names), None)
+        if metric is None or metric not in names:
+            return None
+        self.decided[metric] = self.decided.get(metric, 0) + 1
+        return values[metric]
+
+    def notes(self) -> list[Note]:
+        """What decided, known only after the last row; a metric that no row has is refused."""
+        if self.wanted is not None and self.wanted not in self.names:
+            raise unknown("metric", self.wanted, self.names)
+        notes = []
+        one = sum(self.decided.values())
+        if self.decided and self.shared:
+            rows = ", ".join(f"{rows} rows with {samples}" for samples, rows in sorted(self.shared.items()))
+            text = f"{one} rows have 1 sample and are judged by their metric; {rows} samples are unverified."
+            notes.append(Note(f"{self.path.name}: {text}", sum(self.shared.values())))
+        others = [name for name in self.names if name not in self.decided]
+        if len(self.decided) > 1:
+            counts = ", ".join(f"{name} ({rows} rows)" for name, rows in self.decided.items())
+            notes.append(Note(f"{self.path.name}: the verdicts are those of {counts} (--filter NAME)."))
+        elif self.decided and others and not self.shared:
+            text = f"the verdict is {next(iter(self.decided))}; also available: {', '.join(others)} (--filter NAME)."
+            notes.append(Note(f"{self.path.name}: {text}"))
+        return notes
+
+
+def _entries(row: Row, judge: VerdictReader, metrics: _Metrics, about: Entry) -> Iterator[Entry]:
     """One entry per text, with `about` of its document."""
     new = "doc" in row.values
     texts = _texts(row, new)
@@ -64,10 +108,11 @@ def _entries(row: Row, judge: VerdictReader, metric: str | None, about: Entry) -
     lengths = [len(ids) if isinstance(ids, list) else None for ids in tokens] if isinstance(tokens, list) else []
     if not texts:
         judge.no_sample(row.number)
+    mark = metrics.of(row, len(texts)) if texts else None
     for index, text in enumerate(texts):
         entry = about._replace(text=text_of(text), tokens=lengths[index] if len(lengths) == len(texts) else None)
-        if len(texts) == 1 and metric is not None:
-            verdict, score = judge.mark(row.fields("metric" if new else "metrics").get(metric), row.number)
+        if len(texts) == 1:
+            verdict, score = judge.mark(mark, row.number)
             entry = entry._replace(verdict=verdict, score=score)
         yield entry
     judge.shared += len(texts) if len(texts) > 1 else 0
@@ -85,31 +130,50 @@ def _new(row: Row) -> Entry:
     doc = row.fields("doc")
     question = chat_text(doc.get("query"), "user")
     about = Row(row.path, row.number, doc)
+    golds = _golds(doc)
     return Entry(
         problem=about.problem("id", question=question),
         question=question,
-        gold=_gold(doc),
+        gold=golds[0] if len(golds) == 1 else None,  # a verifier takes one gold answer
         benchmark=about.text("task_name"),
+        contents=_contents(doc, golds),
         row=row.number,
     )
 
 
-def _gold(doc: Mapping[str, object]) -> str | None:
-    """The right choice; None where several are, since a verifier takes one gold answer."""
+def _golds(doc: Mapping[str, object]) -> list[str | None]:
+    """The right choices; an index that is not one of them is no gold."""
     choices, index = doc.get("choices"), doc.get("gold_index")
-    if isinstance(index, list) and len(index) == 1:
-        index = index[0]
-    if isinstance(choices, list) and isinstance(index, int) and 0 <= index < len(choices):
-        return text_of(choices[index])
-    return None
+    if not isinstance(choices, list):
+        return []
+    places = index if isinstance(index, list) else [index]
+    return [text_of(choices[place]) for place in places if isinstance(place, int) and 0 <= place < len(choices)]
+
+
+def _contents(doc: Mapping[str, object], golds: list[str | None]) -> str | None:
+    """Choices where there is more to choose from than the answers; several answers, any of which is accepted."""
+    choices = doc.get("choices")
+    offered = isinstance(choices, list) and len(choices) > len(golds)
+    return content_hashes(
+        choices=choices if offered else None,
+        images=doc.get("images"),
+        tests=golds if len(golds) > 1 else None,
+    )
 
 
 def _old(row: Row) -> Entry:
     """The document of a row, before 0.10. `example` is the question alone, `full_prompt` has the shots before it."""
     question = row.text("example") or row.text("full_prompt")
     golds = row.values.get("gold")
+    choices = row.values.get("choices")
     gold = golds[0] if isinstance(golds, list) and len(golds) == 1 else golds or None
-    return Entry(problem=row.problem("id", question=question), question=question, gold=text_of(gold), row=row.number)
+    return Entry(
+        problem=row.problem("id", question=question),
+        question=question,
+        gold=text_of(gold),
+        contents=content_hashes(choices=choices if isinstance(choices, list) and len(choices) > 1 else None),
+        row=row.number,
+    )
 
 
 FORMAT = Format(

@@ -52,15 +52,20 @@ FORMATS = Formats(
         "verl": (JSONL,),
         "qwen_math": (JSONL,),
         "verifiers": (JSONL,),
+        "nemo_gym": (JSONL,),
         "human_eval": (JSONL,),
         "evalplus": (JSONL, JSON, PARQUET),
+        "bigcodebench": (JSONL, JSON),
         "livecodebench": (JSON, JSONL),
+        "helm": (JSON, JSONL),
+        "opencompass": (JSON, JSONL),
         "counts": TABLE,
         "generic": TABLE,
     }
 )
 
-FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus")  # formats that choose by --filter
+# Formats that choose by --filter.
+FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus", "helm", "opencompass")
 
 
 def open_log(path: Path, options: Options, format: str | None = None) -> Log:  # noqa: A002 - the word of the command line

@@ -1,8 +1,12 @@
 """verifiers (Prime Intellect): `results.jsonl` (up to 0.1) and `traces.jsonl` (since 0.2), one row per rollout.
 
-`results.jsonl` has `example_id`, `prompt` and `completion` (chats), `answer`, `reward`, `error`; `traces.jsonl` has
-`task.data`, and in `traces` one object per agent with `nodes` (messages), `rewards` and `calls`. Traps:
+`results.jsonl` has `example_id`, `prompt` and `completion` (chats), `answer`, `info`, `reward`, `error`; `traces.jsonl`
+has `task.data`, and in `traces` one object per agent with `nodes` (messages), `rewards` and `calls`. Traps:
 
+* Before 0.1.6 there was `id` in place of `example_id`, and it is wrong: the dataset was drawn from over and over
+  (a, b, a, b), while ids were given as if each problem's rollouts followed each other (0, 0, 1, 1). There a problem is
+  known by its prompt, answer and info alone.
+* `example_id` is the position in the dataset: it keeps problems apart within a run, and says nothing of another run.
 * `reward` is a weighted sum of several functions: --threshold says from where on a sample is correct.
 * A rollout that ended in an error of the run, not of the model, is left out.
 * Traces of several agents have no single completion, and are refused.
@@ -10,40 +14,51 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.logs.contents import contents_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
 
-RESULTS = {"example_id", "prompt", "completion", "reward"}
+RESULTS = {"prompt", "completion", "reward"}  # and `example_id`, or `id` and `task`
 TRACES = {"task", "traces", "ok"}
 
 
 def recognise(head: Head) -> bool:
     """The fields of either version."""
-    return head.container is Container.JSONL and (set(head.columns) >= RESULTS or set(head.columns) >= TRACES)
+    columns = set(head.columns)
+    named = "example_id" in columns or {"id", "task"} <= columns  # `id` alone is anybody's table
+    traced = columns >= TRACES and not of_training(head.first)
+    return head.container is Container.JSONL and (traced or (columns >= RESULTS and named))
+
+
+def of_training(values: Mapping[str, object]) -> bool:
+    """Whether a trace was made during a training: prime-rl says for which step, in `run.work` or, before, in `run`."""
+    run = fields_of(values.get("run"))
+    return isinstance(run.get("work"), dict) or run.get("type") == "train" or "step" in run
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """Rollouts of either version; the verdict is the reward against --threshold."""
-    errors = _Errors(path)
+    errors = Errors(path)
     traced = set(head.columns) >= TRACES
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         return _traced(row, judge, errors) if traced else _result(row, judge, errors)
 
     log = row_log("verifiers", head, options, convert, "verifiers reward", closing=errors.notes)
-    log.facts |= _facts(head.first) if traced else {}
+    log.facts |= trace_facts(head.first) if traced else {}
     return log
 
 
 @dataclass
-class _Errors:
+class Errors:
     """Rollouts that ended in an error of the run, not of the model."""
 
     path: Path
@@ -64,7 +79,7 @@ class _Errors:
         return [Note(f"{self.path.name}: {what}", self.count, left_out=True)]
 
 
-def _result(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
+def _result(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     """The entry of a row of results.jsonl."""
     if row.values.get("error"):
         return errors.leave_out(row)
@@ -75,6 +90,7 @@ def _result(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
         question=question,
         gold=row.text("answer"),
         benchmark=row.text("task"),
+        contents=contents_of(_info(row.values.get("info")), row.values.get("prompt")),
         text=chat_text(row.values.get("completion"), "assistant"),
         verdict=verdict,
         score=score,
@@ -85,7 +101,7 @@ def _result(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
     return iter([entry])
 
 
-def _traced(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
+def _traced(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     """The entry of a row of traces.jsonl."""
     traces = row.items("traces")
     trace = fields_of(traces[0]) if len(traces) == 1 else {}
@@ -96,23 +112,33 @@ def _traced(row: Row, judge: VerdictReader, errors: _Errors) -> Iterator[Entry]:
     data = fields_of(row.fields("task").get("data"))
     question = chat_text(data.get("prompt"), "user")
     about = Row(row.path, row.number, data)
-    verdict, score = judge.mark(_reward(fields_of(trace.get("rewards"))), row.number)
+    verdict, score = judge.mark(trace_reward(fields_of(trace.get("rewards"))), row.number)
     entry = Entry(
         problem=about.problem("id", "idx", question=question),
         question=question,
         gold=about.text("answer"),
         benchmark=text_of(row.fields("env").get("id")),
-        text=_completion(trace),
+        identity=text_of(row.fields("task").get("key")),
+        contents=contents_of({**_info(data.get("info")), **data}, data.get("prompt")),
+        text=trace_completion(trace),
         verdict=verdict,
         score=score,
         tokens=whole_of(trace.get("num_output_tokens")),
-        finish=text_of(_last_call(trace).get("finish_reason")),
+        finish=text_of(last_call(trace).get("finish_reason")),
         row=row.number,
     )
     return iter([entry])
 
 
-def _reward(rewards: Mapping[str, object]) -> float | None:
+def _info(info: object) -> Mapping[str, object]:
+    """The environment's own data on a problem: an object, or the JSON of one, since a dataset's column has one type."""
+    if isinstance(info, str):
+        with suppress(ValueError, RecursionError):
+            info = json.loads(info)
+    return fields_of(info)
+
+
+def trace_reward(rewards: Mapping[str, object]) -> float | None:
     """The weighted sum, as verifiers counts it; nothing when a part was not scored."""
     total = 0.0
     for reward in rewards.values():
@@ -123,7 +149,7 @@ def _reward(rewards: Mapping[str, object]) -> float | None:
     return total if rewards else None
 
 
-def _completion(trace: Mapping[str, object]) -> str | None:
+def trace_completion(trace: Mapping[str, object]) -> str | None:
     """All that the model wrote, tool results left out."""
     nodes = trace.get("nodes")
     messages = [fields_of(fields_of(node).get("message")) for node in nodes] if isinstance(nodes, list) else []
@@ -131,12 +157,12 @@ def _completion(trace: Mapping[str, object]) -> str | None:
     return "\n\n".join(texts) if texts else None
 
 
-def _last_call(trace: Mapping[str, object]) -> Mapping[str, object]:
+def last_call(trace: Mapping[str, object]) -> Mapping[str, object]:
     calls = trace.get("calls")
     return fields_of(calls[-1]) if isinstance(calls, list) and calls else {}
 
 
-def _facts(values: Mapping[str, object]) -> dict[str, str]:
+def trace_facts(values: Mapping[str, object]) -> dict[str, str]:
     """Model, version and decoding, as the first row states them."""
     traces = values.get("traces")
     trace = fields_of(traces[0]) if isinstance(traces, list) and traces else {}

@@ -1,0 +1,215 @@
+"""OpenCompass: `predictions/MODEL/DATASET.json`, with the verdicts of `results/MODEL/DATASET.json`.
+
+A file of predictions is an object of numbers: "0": {`origin_prompt`, `prediction`, `gold`}. The results hold, with
+`--dump-eval-details`, `details`: an object of the same numbers, or (in 0.5) a list with one object per problem whose
+fields are lists over its samples. Either has `correct`, `is_correct` or `cascade_correct`. Traps:
+
+* A dataset with `n` samples per problem is written n times, one after the other (a, b, a, b): numbers are of samples.
+* Large datasets are predicted in parts, DATASET_0.json, DATASET_1.json, each numbered from 0, with one file of results.
+* Results without details are only an accuracy: samples stay unverified.
+* A prediction may be a list (self-consistency), scored as a whole: its samples stay unverified.
+* Both files are in one work folder: results are read by themselves only where their predictions are missing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from offleash.data.content import content_hashes
+from offleash.data.tables import Note
+from offleash.errors import OffleashError, unknown
+from offleash.files.detect import Container, Head
+from offleash.files.lines import document
+from offleash.files.rows import Row, fields_of, text_of, whole_of
+from offleash.logs.format import Entry, Format, Log, Options
+from offleash.logs.frames import check_maps, converted
+from offleash.logs.own_verdicts import VerdictReader
+
+MARKS = ("cascade_correct", "correct", "is_correct")  # fields of details that are verdicts, the final one first
+PART = re.compile(r"(.+)_([0-9]{1,4})")  # the name of a part of a dataset
+NUMBER = re.compile("[0-9]{1,9}")
+HUMAN = ("HUMAN", "user")
+HINT = "Run OpenCompass with --dump-eval-details, which writes the verdict of each sample to its results/ folder"
+
+
+def recognise(head: Head) -> bool:
+    """Numbered predictions, or details of results whose predictions are not there."""
+    if head.container not in (Container.JSON, Container.JSONL):
+        return False
+    if _predicted(head.first):
+        return True
+    first = next(iter(_listed(head.first.get("details"))), {})
+    return bool(first.keys() & {*MARKS, "origin_prediction"}) and not _beside(head.path, "results", "predictions")
+
+
+def read(path: Path, head: Head, options: Options) -> Log:
+    """The samples of a dataset; the verdict is the field of --filter, or the first of MARKS that the details have."""
+    check_maps("opencompass", options, ())
+    if options.split_by is not None:
+        raise OffleashError(
+            f"{path} is one run of OpenCompass: it has no column {options.split_by!r} to split by. "
+            "Leave out --split-by."
+        )
+    whole = fields_of(head.first if head.container is Container.JSON else document(path))
+    predicted = _predicted(whole)
+    beside = _beside(path, "predictions", "results") if predicted else []
+    details = _listed(fields_of(document(beside[0])).get("details")) if beside else []
+    details = details if predicted else _listed(whole.get("details"))
+    names = dict.fromkeys(name for detail in details for name in detail)
+    if options.filter is not None and options.filter not in names:
+        raise unknown("field of details", options.filter, names)
+    mark = options.filter or next((name for name in MARKS if name in names), None)
+    if predicted:
+        offset = _offset(path) if beside and beside[0].stem != path.stem else 0
+        rows = [Row(path, int(key) + 1, fields_of(value)) for key, value in whole.items() if NUMBER.fullmatch(key)]
+        rows.sort(key=lambda row: row.number)
+        part = _Dataset(path, details, mark, offset, _size(rows, details, offset))
+    else:
+        rows = [Row(path, number, detail) for number, detail in enumerate(details, 1)]
+        part = _Dataset(path, details, mark, 0, len(rows))
+    log = Log("opencompass", f"OpenCompass {mark}" if mark else None, iter(()))
+    if path.parent.parent.name in ("predictions", "results"):
+        log.facts["model"] = path.parent.name
+    log.frames = converted(log, rows, path, options, part.prediction if predicted else part.detail)
+    if mark is None:
+        log.unverified_hint = HINT
+    elif others := [name for name in names if name.endswith("correct") and name != mark]:
+        text = f"the verdict is {mark}; also available: {', '.join(others)} (--filter NAME)."
+        log.notes.append(Note(f"{path.name}: {text}"))
+    return log
+
+
+@dataclass
+class _Dataset:
+    """Converts the rows of one file."""
+
+    path: Path
+    details: list[Mapping[str, object]]
+    mark: str | None
+    offset: int  # samples in the parts of the dataset before this file
+    size: int  # problems in the dataset, which repeats after them
+
+    def prediction(self, row: Row, judge: VerdictReader) -> Iterator[Entry]:
+        """The samples of a row of predictions."""
+        place = self.offset + row.number - 1
+        problem, sample = place % self.size, place // self.size
+        prompt, texts = _prompt(row.values.get("origin_prompt")), row.values.get("prediction")
+        about = self._about(row, str(problem), prompt, row.values.get("gold"))
+        if isinstance(texts, list):  # scored by their majority
+            judge.shared += len(texts)
+            yield from (about._replace(text=text_of(text)) for text in texts)
+            return
+        detail = self.details[problem] if problem < len(self.details) else {}
+        values = detail.get(self.mark or "")
+        if not isinstance(values, list):  # one object per sample, not per problem
+            detail = self.details[place] if place < len(self.details) else {}
+            values = detail.get(self.mark or "")
+        entry = about._replace(sample=sample, text=text_of(texts), tokens=whole_of(row.values.get("res_length")))
+        yield self._judged(entry, _nth(values, sample), row, judge)
+
+    def detail(self, row: Row, judge: VerdictReader) -> Iterator[Entry]:
+        """The samples of a row of details: one, or lists of them."""
+        name = row.text("example_abbr") or str(row.number - 1)
+        prompt = _prompt(_nth(row.values.get("prompt"), 0))
+        golds = next((row.values[key] for key in ("references", "answer", "refr", "gold") if key in row.values), None)
+        texts = next(
+            (row.values[key] for key in ("origin_prediction", "prediction", "pred") if key in row.values), None
+        )
+        marks = row.values.get(self.mark or "")
+        several = "example_abbr" in row.values and isinstance(marks, list)
+        about = self._about(row, name, prompt, _nth(golds, 0) if several else golds)
+        for sample in range(len(marks)) if several and isinstance(marks, list) else (0,):
+            text = _nth(texts, sample)
+            answer = row.values.get("predictions", row.values.get("pred"))
+            entry = about._replace(sample=sample, text=text_of(text), answer=text_of(_nth(answer, sample)))
+            yield self._judged(entry, _nth(marks, sample), row, judge)
+
+    def _about(self, row: Row, name: str, prompt: str | None, golds: object) -> Entry:
+        """The problem of a row. Several golds are alternatives: no single one for a verifier."""
+        golds = golds[0] if isinstance(golds, list) and len(golds) == 1 else golds
+        return Entry(
+            problem=name,
+            question=prompt,
+            gold=None if isinstance(golds, list) else text_of(golds),
+            benchmark=_dataset(self.path),
+            contents=content_hashes(tests=golds if isinstance(golds, list) else None),
+            row=row.number,
+        )
+
+    def _judged(self, entry: Entry, value: object, row: Row, judge: VerdictReader) -> Entry:
+        if self.mark is None:
+            return entry
+        verdict, score = judge.mark(value, row.number)
+        return entry._replace(verdict=verdict, score=score)
+
+
+def _predicted(values: Mapping[str, object]) -> bool:
+    """Whether these are numbered predictions: "0": {"origin_prompt": ..., "prediction": ...}."""
+    first = fields_of(next(iter(values.values()), None))
+    numbered = bool(values) and all(NUMBER.fullmatch(str(key)) for key in values)
+    return numbered and "prediction" in first and bool(first.keys() & {"origin_prompt", "gold", "testing input"})
+
+
+def _listed(details: object) -> list[Mapping[str, object]]:
+    """Details in their order; the object also holds `type`, which is not one."""
+    if isinstance(details, dict):
+        details = [detail for key, detail in details.items() if NUMBER.fullmatch(str(key))]
+    return [fields_of(detail) for detail in details] if isinstance(details, list) else []
+
+
+def _beside(path: Path, own: str, other: str) -> list[Path]:
+    """The files of the same dataset in the other folder: of the whole dataset, or of its parts."""
+    if path.parent.parent.name != own:
+        return []
+    folder = path.parent.parent.with_name(other) / path.parent.name
+    part = PART.fullmatch(path.stem)
+    names = [path.name, f"{path.stem}_0{path.suffix}", f"{part[1]}{path.suffix}" if part else path.name]
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _dataset(path: Path) -> str | None:
+    """The name of the dataset; a number at its end is that of a part where the part before it is there."""
+    part = PART.fullmatch(path.stem)
+    return part[1] if part and path.with_name(f"{part[1]}_0{path.suffix}").is_file() else path.stem
+
+
+def _offset(path: Path) -> int:
+    """Samples in the parts before this one."""
+    part = PART.fullmatch(path.stem)
+    before = [path.with_name(f"{part[1]}_{number}{path.suffix}") for number in range(int(part[2]))] if part else []
+    missing = [name for name in before if not name.is_file()]
+    if missing:
+        raise OffleashError(f"{path} is part of a dataset, and {missing[0].name} before it is missing. Copy all parts.")
+    return sum(len(fields_of(document(name))) for name in before)
+
+
+def _size(rows: list[Row], details: list[Mapping[str, object]], offset: int) -> int:
+    """Problems in the dataset: its details where they are lists over samples, else the period of prompts and golds."""
+    if details and "example_abbr" in details[0]:
+        return len(details)
+    last = max((row.number for row in rows), default=1)
+    keys = [(text_of(row.values.get("origin_prompt")), text_of(row.values.get("gold"))) for row in rows]
+    divisors = (size for size in range(1, len(keys)) if len(keys) % size == 0 and keys[0] == keys[size])
+    whole = offset == 0 and last == len(keys)  # a part, or a file with gaps, shows no period
+    period = next((size for size in divisors if keys[size:] == keys[:-size]), None) if whole else None
+    return period or max(len(details), offset + last)
+
+
+def _prompt(prompt: object) -> str | None:
+    """The text of a prompt, of a chat that of its human turns."""
+    if not isinstance(prompt, list):
+        return text_of(prompt)
+    turns = [fields_of(turn) for turn in prompt]
+    asked = [turn for turn in turns if turn.get("role") in HUMAN] or turns
+    return "\n\n".join(text_of(turn.get("prompt", turn.get("content"))) or "" for turn in asked)
+
+
+def _nth(values: object, place: int) -> object:
+    """A value, or of a list over samples that of one."""
+    if not isinstance(values, list):
+        return values
+    return values[place] if place < len(values) else None
+
+
+FORMAT = Format("opencompass", "OpenCompass predictions and results", recognise, read, ("gsm8k.json",))
