@@ -39,9 +39,7 @@ def match(runs: Sequence[Run]) -> Alignment:
     1. the tool's own name of the content (lm-eval's doc_hash) is equal, in the same benchmark or in any;
     2. their content (data/content.py) is equal in every field;
     3. their ids are equal and no field that both have differs;
-    4. their texts are equal and no other field that both have differs;
-    5. their ids are names, not numbers, and golds are equal for every id that the runs share: then only the prompts
-       differ, as they do under another template.
+    4. their texts are equal and no other field that both have differs.
 
     Raises:
         OffleashError: no problem is common.
@@ -101,7 +99,9 @@ def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> t
     for keys, condition in (
         (["benchmark", "identity"], pl.lit(True)),
         (["identity"], pl.lit(True)),
+        (["benchmark", "id", *FIELDS], pl.lit(True)),
         (["id", *FIELDS], pl.lit(True)),
+        (["benchmark", *FIELDS], pl.col("hash").is_not_null()),
         ([*FIELDS], pl.col("hash").is_not_null()),
         (["problem"], same),
         (["id"], same),
@@ -111,15 +111,7 @@ def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> t
         pairs = pl.concat([pairs, _one_to_one(_rest(left, right, pairs, keys), condition)])
     by_id = _rest(left, right, pairs, ["problem"])
     _refuse_guessed_golds(by_id, left, right, before, after)
-    clashing = by_id.filter(pl.any_horizontal(differs(name) for name in FIELDS if name != "hash"))
-    retold = by_id.filter(differs("hash") & pl.col("gold_key").is_not_null() & pl.col("gold_key_other").is_not_null())
-    notes = []
-    # A number may be a position in another order; a name that never stands for another gold is the problem's own.
-    if retold.height and clashing.is_empty() and not retold["problem"].str.contains(r"^(.*/)?\d+(#\d+)?$").any():
-        pairs = pl.concat([pairs, _one_to_one(retold, pl.lit(True))])
-        text = f"{before} and {after}: problems with equal ids and golds, but different texts, are taken for the same"
-        notes.append(Note(f"{text} ({_texts(retold, left, right)})", retold.height, warning=True))
-    notes += _unmatched_notes(left, right, pairs, before, after)
+    notes = _unmatched_notes(left, right, pairs, before, after)
     return pairs.select("own", "problem"), notes
 
 
@@ -225,7 +217,8 @@ def _nothing_in_common(runs: Sequence[Run], notes: Sequence[Note]) -> OffleashEr
     why = f" {notes[0].rows:,} {notes[0].text}." if notes else ""
     return OffleashError(
         f"{names} have no problem in common (first problems: {examples}).{why} Problems match by content, else by id; "
-        "name the right columns with --map problem=COLUMN or --map question=COLUMN."
+        "name the right columns with --map problem=COLUMN or --map question=COLUMN, or leave prompts of different "
+        "templates unread with --map question= so that ids decide."
     )
 
 

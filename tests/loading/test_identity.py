@@ -1,4 +1,4 @@
-"""What the same problem is: never two contents fused, never one split for its prompt, and no row lost without a note."""
+"""What the same problem is: no two contents fused, none split for its prompt, and no row lost without a note."""
 
 import hashlib
 import json
@@ -76,7 +76,7 @@ def test_a_document_that_a_task_holds_twice_is_two_problems(tmp_path: Path) -> N
     twice = [*rows, {**rows[0], "doc_id": 2, "exact_match": 0.0}]
     base, rl = (
         lines(tmp_path / "base.jsonl", twice),
-        lines(tmp_path / "rl.jsonl", twice[:2] + [{**twice[2], "exact_match": 1.0}]),
+        lines(tmp_path / "rl.jsonl", [*twice[:2], {**twice[2], "exact_match": 1.0}]),
     )
     result = ol.compare(base, rl).to_dict()
     assert [result["support"][cell] for cell in "PESO"] == [1, 1, 0, 1]
@@ -161,7 +161,7 @@ def test_positions_match_only_where_the_contents_agree(tmp_path: Path) -> None:
     assert any("have the id of one in rl, but another text" in note["text"] for note in result["notes"])
 
 
-def test_names_match_under_another_template_where_all_golds_agree(tmp_path: Path) -> None:
+def test_names_match_under_another_template_once_texts_are_left_unread(tmp_path: Path) -> None:
     def rows(template: str, golds: Mapping[str, str]) -> list[dict[str, object]]:
         return [
             {"problem_id": name, "question": template + name, "gold": gold, "response": "x", "correct": True}
@@ -169,11 +169,11 @@ def test_names_match_under_another_template_where_all_golds_agree(tmp_path: Path
         ]
 
     base = lines(tmp_path / "base.jsonl", rows("Q: ", {"aime-1": "7", "aime-2": "8"}))
-    rl = lines(tmp_path / "rl.jsonl", rows("<|user|> ", {"aime-1": "7", "aime-2": "8"}))
-    assert ol.compare(base, rl).to_dict()["support"]["P"] == 2
-    lines(rl, rows("<|user|> ", {"aime-1": "7", "aime-2": "9"}))
-    with pytest.raises(OffleashError, match="another text"):
+    rl = lines(tmp_path / "rl.jsonl", rows("<|user|> ", {"aime-1": "7", "aime-2": "9"}))
+    with pytest.raises(OffleashError, match=r"another text.*--map question="):
         ol.compare(base, rl)
+    result = ol.compare(base, rl, reading=ol.Reading(columns={"question": ""})).to_dict()
+    assert [result["support"][cell] for cell in "PESO"] == [1, 0, 0, 0]  # another gold is another problem
 
 
 def test_a_column_answer_that_may_be_either_is_asked_for(tmp_path: Path) -> None:
@@ -244,10 +244,11 @@ def test_no_two_contents_are_fused_and_no_row_is_lost(
             ]
             assert sorted(drawn.values()) == sorted(Counter(key).values())
             contents.append({p: (q, g) for p, q, g in run.problems.select("problem", "question", "gold").rows()})
+        shared = {*contents[0].values()} & {*contents[1].values()}
         try:
             own = match(runs).own[1]
-        except OffleashError as error:
-            assert "no problem in common" in str(error)
+        except OffleashError:
             return
+        assert shared
         for name, other in own.select("problem", "own").rows():
             assert contents[0][name] == contents[1][other]
