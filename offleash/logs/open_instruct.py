@@ -39,7 +39,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     prompt, response = row.items("prompt_tokens"), row.items("response_tokens")
-    gold, dataset = row.text("ground_truth"), _one(row.values.get("dataset"))
+    gold, dataset = row.text("ground_truth"), _name(row.values.get("dataset"))
     verdict, score = judge.mark(row.values.get("reward"), row.number)
     yield Entry(
         # As where there are no ids, one content is one problem; here the content has no text to make the id of.
@@ -55,7 +55,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     )
 
 
-def _one(dataset: object) -> str | None:
+def _name(dataset: object) -> str | None:
     """The dataset: a name, or a list of names of which most rows have one."""
     return text_of(dataset[0] if isinstance(dataset, list) and len(dataset) == 1 else dataset)
 

@@ -7,7 +7,7 @@ Traps:
 * Like TRL it logs its last `generation_batch_size` samples at every logging step: where a batch is trained on for
   several steps, a line repeats the line before. Repeats are found by whole groups with all columns equal.
 * There is no id: a problem is known by its prompt, chat template included, and by the gold answer where one is logged.
-* Rewards may be of format or length. Which of them says "correct" is guessed from its name, or asked for.
+* Rewards may be of format or length. Which of them says "correct" is guessed from its name, or must be named.
 """
 
 from collections.abc import Iterator, Mapping

@@ -103,8 +103,8 @@ def step_in_name(path: Path, pattern: str = r"step_?(\d+)") -> str | None:
     ('12', '7')
     """
     for part in reversed(path.parts):
-        if found := re.search(pattern, part):
-            return str(int(found[1]))
+        if match := re.search(pattern, part):
+            return str(int(match[1]))
     return None
 
 

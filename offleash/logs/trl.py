@@ -4,8 +4,8 @@ Columns: `step`, `prompt`, `completion`, `advantage`, one column per reward func
 reward function logs with `log_extra`: often the gold answer (`solution`, `answer`, `ground_truth`). Traps:
 
 * There is no id: a problem is known by its prompt, chat template included, so both runs need the same template. Where
-  a gold answer or an image is logged, problems with one prompt are told apart by it.
-* Rewards may be of format or length. Which of them says "correct" is guessed from its name, or asked for.
+  a gold answer or an image is logged, it separates problems with one prompt.
+* Rewards may be of format or length. Which of them says "correct" is guessed from its name, or must be named.
 * Each file is of one step or of a few: samples of different steps come from different weights.
 * With steps_per_generation or num_iterations above 1, several files in a row hold the same samples; after an
   evaluation, a file may begin with rows of the one before. `skip` finds both, by whole groups with all columns equal.
@@ -28,7 +28,14 @@ from offleash.logs.generic import parquet_frames
 from offleash.logs.training import GOLD, IMAGES, choose_reward, column_named, overlap
 
 KEYS = {"step", "prompt", "completion", "advantage"}
-MARKERS = ("split", "mode", "phase", "probe", "is_eval", "eval")  # columns by which users tell evaluation from training
+MARKERS = (
+    "split",
+    "mode",
+    "phase",
+    "probe",
+    "is_eval",
+    "eval",
+)  # columns by which users separate evaluation from training
 
 
 def recognise(head: Head) -> bool:
@@ -56,7 +63,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 def skip(paths: Sequence[Path]) -> dict[Path, Skip]:
     """The rows at the start of a file that are the last ones of the file before it in the same folder."""
-    found: dict[Path, Skip] = {}
+    repeated: dict[Path, Skip] = {}
     before: tuple[Path, pl.DataFrame] | None = None
     for path in paths:
         try:
@@ -68,9 +75,9 @@ def skip(paths: Sequence[Path]) -> dict[Path, Skip]:
         rows = rows.drop("step", strict=False)
         if before is not None and before[0].parent == path.parent and (size := overlap(before[1], rows)):
             why = f"{before[0].name} has the same samples: a generated batch is logged at every step that trains on it"
-            found[path] = Skip(why, None if size == rows.height else size)
+            repeated[path] = Skip(why, None if size == rows.height else size)
         before = (path, rows)
-    return found
+    return repeated
 
 
 def _reward(head: Head, options: Options) -> str:

@@ -7,7 +7,7 @@ Since 0.9 rollouts have a `uid`, before that some have a `request_id`. Traps:
 * `score` may hold shaped rewards (-1, 0.1, 1): `acc` is the verdict where it is there.
 * Neither `uid` nor `request_id` names a problem: they are new in every file, and in some versions in every row. A
   problem is its prompt, gold answer, data source and images, so both runs need the same template.
-* Every problem of an image task may have the same prompt: `gts` tells them apart.
+* Every problem of an image task may have the same prompt: `gts` separates them.
 * Each file is of one step: samples of different steps come from different weights.
 """
 

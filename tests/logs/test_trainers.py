@@ -137,7 +137,7 @@ def test_a_batch_that_is_logged_again_is_found_whatever_follows_it(
     assert overlap(logged(batch + later), rows) == rows.height
 
 
-def test_problems_of_one_prompt_are_told_apart_by_the_logged_answer() -> None:
+def test_problems_of_one_prompt_are_kept_apart_by_the_logged_answer() -> None:
     _, frame = read(trl_files("reused_rl")[0])
     digits = frame.filter(pl.col("question") == "which digit?")
     assert sorted(digits["gold"].unique()) == ["0", "1", "2"]
@@ -262,7 +262,7 @@ def test_the_prompt_of_nemo_rl_ends_where_the_loss_mask_begins(tmp_path: Path) -
         ({"content": [[]]}, "not a list with the messages"),
     ],
 )
-def test_what_cannot_be_told_apart_is_refused(fields: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_an_unclear_prompt_is_refused(fields: dict[str, object], message: str, tmp_path: Path) -> None:
     rows = [training_row(token_loss_mask=[[0, 0, 1]], input_lengths=[3]), training_row(**fields)]
     with pytest.raises(OffleashError, match=f"row 2: .*{message}"):
         read(lines(tmp_path / "log", rows))
