@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.logs.tools import written_after
+from tests.logs.tools import written_after, written_after_trainers
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE.parents[1] / ".envs"
@@ -37,6 +37,9 @@ def inspect(folder: Path) -> None:
     with ran("inspect", "run_inspect.py", ["inspect-ai==0.3.285"]) as made:
         keep(made, "logs/*.eval", folder / "tiny_sums.eval")
         keep(made, "logs/*.json", folder / "tiny_sums.json")
+    with ran("inspect", "run_inspect_hard.py", ["inspect-ai==0.3.285"]) as made:
+        for name in ("base.eval", "base.json", "rl.eval", "rl.json"):
+            keep(made, name, folder / f"shared_{name}")
 
 
 def trl(folder: Path) -> None:
@@ -44,6 +47,11 @@ def trl(folder: Path) -> None:
     with ran("trl", "run_trl.py", packages) as made:
         keep(made, "one/completions/completions_00001.parquet", folder / "completions_00001.parquet")
         keep(made, "two/completions/completions_00002.parquet", folder / "completions_two_rewards.parquet")
+        for run in ("reused_base", "reused_rl"):
+            (folder / run).mkdir()
+            for step in (1, 2, 3):
+                name = f"completions_{step:05d}.parquet"
+                keep(made, f"{run}/completions/{name}", folder / run / name)
 
 
 def human_eval(folder: Path) -> None:
@@ -56,6 +64,18 @@ def evalplus(folder: Path) -> None:
     with ran("evalplus", "run_evalplus.py", ["evalplus==0.3.1"]) as made:
         keep(made, "samples.jsonl", folder / "samples.jsonl")
         keep(made, "samples_eval_results.json", folder / "samples_eval_results.json")
+    with ran("evalplus_020", "run_evalplus_old.py", ["evalplus==0.2.0"]) as made:
+        for name in ("base", "rl"):
+            keep(made, f"{name}_eval_results.json", folder / f"old_{name}_eval_results.json")
+
+
+def bigcodebench(folder: Path) -> None:
+    needed = ["datasets", "httpx", "matplotlib", "appdirs", "tempdir", "termcolor", "wget", "multipledispatch", "pqdm"]
+    environment("bigcodebench", needed)
+    # without its dependencies, which include vllm
+    with ran("bigcodebench", "run_bigcodebench.py", ["--no-deps", "bigcodebench==0.2.5"]) as made:
+        for name in ("base", "rl"):
+            keep(made, f"{name}_eval_results.json", folder / f"{name}_eval_results.json")
 
 
 def lighteval(folder: Path) -> None:
@@ -64,6 +84,8 @@ def lighteval(folder: Path) -> None:
         keep(made, "out/details/*/*/details_tiny_one*", folder / "details_one.parquet")
         keep(made, "out/details/*/*/details_tiny_many*", folder / "details_many.parquet")
         keep(made, "old.parquet", folder / "details_old.parquet")
+        for name in ("base", "rl"):
+            keep(made, f"two_kinds_{name}.parquet", folder / f"details_two_kinds_{name}.parquet")
 
 
 def verifiers(folder: Path) -> None:
@@ -72,6 +94,21 @@ def verifiers(folder: Path) -> None:
             keep(made, "out/*/traces.jsonl", folder / "traces.jsonl")
         with ran("verifiers_014", "run_verifiers_results.py", ["verifiers==0.1.14"], url) as made:
             keep(made, "out/results.jsonl", folder / "results.jsonl")
+        with ran("verifiers_015", "run_verifiers_old.py", ["verifiers==0.1.5", "openai<3"], url) as made:
+            for name in ("base", "rl"):
+                keep(made, f"{name}.jsonl", folder / f"old_{name}.jsonl")
+
+
+def verl(folder: Path) -> None:
+    written_after.verl(folder)
+    written_after_trainers.verl(folder)
+
+
+def art(folder: Path) -> None:
+    with ran("art", "run_art.py", ["openpipe-art==0.5.18", "pyarrow"]) as made:
+        for name in ("base/0000.parquet", "rl/0020.parquet"):
+            (folder / name).parent.mkdir()
+            keep(made, name, folder / name)
 
 
 MAKERS: dict[str, Callable[[Path], None]] = {
@@ -81,11 +118,23 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "trl": trl,
     "human_eval": human_eval,
     "evalplus": evalplus,
+    "bigcodebench": bigcodebench,
     "verifiers": verifiers,
-    "verl": written_after.verl,
+    "verl": verl,
+    "prime_rl": written_after_trainers.prime_rl,
+    "nemo_rl": written_after_trainers.nemo_rl,
+    "skyrl": written_after_trainers.skyrl,
+    "open_instruct": written_after_trainers.open_instruct,
+    "swift": written_after_trainers.swift,
+    "tinker": written_after_trainers.tinker,
+    "areal": written_after_trainers.areal,
+    "art": art,
     "nemo_skills": written_after.nemo_skills,
     "qwen_math": written_after.qwen_math,
     "livecodebench": written_after.livecodebench,
+    "nemo_gym": written_after.nemo_gym,
+    "helm": written_after.helm,
+    "opencompass": written_after.opencompass,
     "generic": written_after.generic,
     "counts": written_after.counts,
 }

@@ -96,6 +96,23 @@ def old():
         for (sum_, gold), text in zip(SUMS, ["5", "It is 4.", "42"], strict=True)
     ]
     Dataset.from_list(rows).to_parquet("old.parquet")
+    for name, greedy, drawn in (("base", ["4", "3", "42"], ["5", "6", "7", "5"]), ("rl", ["5", "4", "42"], ["5"] * 4)):
+        kinds = [two_kinds(row, text, drawn) for row, text in zip(rows, greedy, strict=True)]
+        # all rows of one kind of metric, then all of the other, as pipeline.py went through them
+        Dataset.from_list([pair[0] for pair in kinds] + [pair[1] for pair in kinds]).to_parquet(
+            f"two_kinds_{name}.parquet"
+        )
+
+
+def two_kinds(row, text, drawn):
+    """A document as logged for a metric of four samples and for one of a single sample. Both have the fields of all."""
+    gold = row["gold"][0]
+    sampled = {"extractive_match": None, "math_pass@1:4_samples": sum(gold in said for said in drawn) / 4}
+    single = {"extractive_match": float(gold in text), "math_pass@1:4_samples": None}
+    return (
+        {**row, "predictions": drawn, "cont_tokens": [[3, 4]] * 4, "metrics": sampled},
+        {**row, "predictions": [text], "metrics": single},
+    )
 
 
 old()

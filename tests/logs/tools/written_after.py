@@ -94,6 +94,161 @@ def livecodebench(folder: Path) -> None:
     (folder / "eval_all.json").write_text(json.dumps(graded, indent=4))
 
 
+# The same five problems for two models, two samples each: sentences repeat, with other choices and gold answers.
+PICKS = [
+    ("What is 2 + 3?", "5", ["4", "5"], {"base": ("5", "4"), "rl": ("5", "5")}),
+    ("Which is larger?", "3", ["1", "3"], {"base": ("1", "1"), "rl": ("3", "1")}),
+    ("Which is larger?", "42", ["41", "42"], {"base": ("42", "41"), "rl": ("41", "41")}),
+    ("Which is larger?", "7", ["7", "6"], {"base": ("6", "6"), "rl": ("6", "6")}),
+    ("What is 7 - 4?", "3", ["3", "4"], {"base": ("3", "3"), "rl": ("3", "4")}),
+]
+
+
+def nemo_gym(folder: Path) -> None:
+    """Written after NVIDIA-NeMo/Gym:nemo_gym/rollout_collection.py, resources_servers/mcqa and math_with_judge."""
+    for model in ("base", "rl"):
+        rows = [
+            {
+                "responses_create_params": {
+                    "input": [
+                        {"role": "system", "content": "Answer briefly.", "type": "message"},
+                        {"role": "user", "content": [{"type": "input_text", "text": text}], "type": "message"},
+                    ],
+                    "temperature": 1.0,
+                },
+                "response": {
+                    "id": f"resp_{number}_{sample}",
+                    "model": model,
+                    "temperature": 1.0,
+                    "incomplete_details": {"reason": "max_output_tokens"} if answer == "1" else None,
+                    "output": [
+                        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hmm."}]},
+                        {
+                            "type": "message",
+                            "role": "assistant",
+                            "content": [{"type": "output_text", "text": f"\\boxed{{{answer}}}", "annotations": []}],
+                        },
+                    ],
+                    "usage": {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13},
+                },
+                "reward": float(answer == gold),
+                "expected_answer": gold,
+                "extracted_answer": answer,
+                "options": [{"A": choices[0]}, {"B": choices[1]}],
+                "_ng_task_index": number,
+                "_ng_rollout_index": sample,
+                "agent_ref": {"type": "responses_api_agents", "name": "mcqa_simple_agent"},
+            }
+            for sample in (1, 0)  # written as they end
+            for number, (text, gold, choices, said) in enumerate(PICKS)
+            for answer in (said[model][sample],)
+        ]
+        _lines(folder / f"{model}.jsonl", rows)
+
+
+def helm(folder: Path) -> None:
+    """Written after stanford-crfm/helm 0.5.16:src/helm/benchmark/runner.py, adaptation/request_state.py and metrics."""
+    for model in ("base", "rl"):
+        run = folder / model
+        run.mkdir()
+        states, stats = [], []
+        for number, (text, gold, choices, said) in enumerate(PICKS):
+            references = [
+                {"output": {"text": choice}, "tags": ["correct"] if choice == gold else []} for choice in choices
+            ]
+            instance = {"input": {"text": text}, "references": references, "split": "test", "id": f"id{number}"}
+            typos = {"name": "typos", "robustness": True, "fairness": False, "computed_on": "perturbed"}
+            perturbed = {**instance, "input": {"text": text.replace("a", "aa")}, "perturbation": typos}
+            for trial in (0, 1):
+                for asked in (instance, perturbed):
+                    letter = "AB"[choices.index(said[model][trial])]
+                    about = {"train_trial_index": trial} | ({"perturbation": typos} if "perturbation" in asked else {})
+                    states.append(
+                        {
+                            "instance": asked,
+                            "train_trial_index": trial,
+                            "output_mapping": dict(zip("AB", choices, strict=True)),
+                            "request": {"model": f"tiny/{model}", "prompt": f"{text}\nAnswer:", "temperature": 0.7},
+                            "result": {
+                                "success": True,
+                                "embedding": [],
+                                "completions": [
+                                    {
+                                        "text": f" {letter}",
+                                        "logprob": -0.5,
+                                        "tokens": [{"text": f" {letter}", "logprob": -0.5}],
+                                        "finish_reason": {"reason": "stop"},
+                                    }
+                                ],
+                                "cached": False,
+                            },
+                            "num_train_instances": 0,
+                            "prompt_truncated": False,
+                        }
+                    )
+                    correct = float(said[model][trial] == gold and "perturbation" not in asked)
+                    for names in ({"num_output_tokens": 1.0}, {"exact_match": correct, "quasi_exact_match": 1.0}):
+                        listed = [
+                            {"name": {"name": name, "split": "test"}, "count": 1, "sum": value, "mean": value}
+                            for name, value in names.items()
+                        ]
+                        stats.append({"instance_id": f"id{number}", **about, "stats": listed})
+        adapter = {
+            "method": "multiple_choice_joint",
+            "model": f"tiny/{model}",
+            "temperature": 0.7,
+            "num_outputs": 1,
+            "max_tokens": 1,
+            "num_train_trials": 2,
+        }
+        name = f"pick:subject=numbers,method=multiple_choice_joint,model=tiny_{model}"
+        _json(run / "scenario_state.json", {"adapter_spec": adapter, "request_states": states})
+        _json(run / "per_instance_stats.json", stats)
+        _json(run / "run_spec.json", {"name": name, "adapter_spec": adapter})
+
+
+def opencompass(folder: Path) -> None:
+    """Written after open-compass/opencompass 0.5.4:opencompass/tasks/openicl_eval.py and openicl/icl_evaluator."""
+    for model in ("base", "rl"):
+        for kind in ("predictions", "results"):
+            (folder / model / kind / "tiny").mkdir(parents=True)
+        drawn = [(pick, pick[3][model][sample]) for sample in (0, 1) for pick in PICKS]  # the dataset, twice
+        predictions = {
+            str(place): {
+                "origin_prompt": [{"role": "HUMAN", "prompt": f"{text}\nA. {choices[0]}\nB. {choices[1]}"}],
+                "prediction": f"It is {answer}.",
+                "gold": gold,
+            }
+            for place, ((text, gold, choices, _), answer) in enumerate(drawn)
+        }
+        # One object per problem with lists over its samples, as with n=2.
+        details = [
+            {
+                "example_abbr": f"pick_{number}",
+                "pred": list(said[model]),
+                "answer": [gold, gold],
+                "correct": [answer == gold for answer in said[model]],
+            }
+            for number, (_, gold, _, said) in enumerate(PICKS)
+        ]
+        accuracy = 10.0 * sum(answer == gold for (_, gold, _, _), answer in drawn)
+        results = {"accuracy (2 runs average)": accuracy, "details": details}
+        _json(folder / model / "predictions/tiny/pick.json", predictions)
+        _json(folder / model / "results/tiny/pick.json", results)
+        # Before 0.5 details were numbered like the predictions, and held them.
+        numbered = {
+            str(place): {
+                "prompt": text,
+                "origin_prediction": f"It is {answer}.",
+                "predictions": answer,
+                "references": gold,
+                "correct": answer == gold,
+            }
+            for place, ((text, gold, _, _), answer) in enumerate(drawn[: len(PICKS)])
+        }
+        _json(folder / model / "details.json", {"accuracy": 40.0, "details": {"type": "GEN", **numbered}})
+
+
 def generic(folder: Path) -> None:
     """Tables as people write them by hand."""
     rows = [
@@ -116,6 +271,10 @@ def counts(folder: Path) -> None:
     (folder / "counts.csv").write_text("problem,n,c\nsum-0,64,3\nsum-1,64,0\nsum-2,0,0\n")
     rows = [{"task_id": f"sum-{i}", "num_samples": 8, "num_correct": i, "benchmark": "sums"} for i in range(3)]
     _lines(folder / "counts.jsonl", rows)
+
+
+def _json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
