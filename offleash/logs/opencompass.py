@@ -7,6 +7,8 @@ fields are lists over its samples. Either has `correct`, `is_correct` or `cascad
 * A dataset with `n` samples per problem is written n times, one after the other (a, b, a, b): numbers are of samples.
 * Large datasets are predicted in parts, DATASET_0.json, DATASET_1.json, each numbered from 0, with one file of results.
 * Results without details are only an accuracy: samples stay unverified.
+* Many evaluators (those of multiple choice) give no details; the file then holds `predictions` and `references`. Their
+  being equal is the verdict where it gives the accuracy in the file; where it does not, samples stay unverified.
 * A prediction may be a list (self-consistency), scored as a whole: its samples stay unverified.
 * Both files are in one work folder: results are read by themselves only where their predictions are missing.
 """
@@ -27,6 +29,7 @@ from offleash.logs.frames import check_maps, converted
 from offleash.logs.own_verdicts import VerdictReader
 
 MARKS = ("cascade_correct", "correct", "is_correct")  # fields of details that are verdicts, the final one first
+EQUAL = "exact match"  # the verdict of details that have none
 PART = re.compile(r"(.+)_([0-9]{1,4})")  # the name of a part of a dataset
 NUMBER = re.compile("[0-9]{1,9}")
 HUMAN = ("HUMAN", "user")
@@ -54,12 +57,12 @@ def read(path: Path, head: Head, options: Options) -> Log:
     whole = fields_of(head.first if head.container is Container.JSON else document(path))
     predicted = _predicted(whole)
     beside = _beside(path, "predictions", "results") if predicted else []
-    details = _listed(fields_of(document(beside[0])).get("details")) if beside else []
-    details = details if predicted else _listed(whole.get("details"))
+    results = (fields_of(document(beside[0])) if beside else {}) if predicted else whole
+    details = _compared(_listed(results.get("details")), results.get("accuracy"))
     names = dict.fromkeys(name for detail in details for name in detail)
     if options.filter is not None and options.filter not in names:
         raise unknown("field of details", options.filter, names)
-    mark = options.filter or next((name for name in MARKS if name in names), None)
+    mark = options.filter or next((name for name in (*MARKS, EQUAL) if name in names), None)
     if predicted:
         offset = _offset(path) if beside and beside[0].stem != path.stem else 0
         rows = [Row(path, int(key) + 1, fields_of(value)) for key, value in whole.items() if NUMBER.fullmatch(key)]
@@ -111,15 +114,17 @@ class _Dataset:
     def detail(self, row: Row, judge: VerdictReader) -> Iterator[Entry]:
         """The samples of a row of details: one, or lists of them."""
         name = row.text("example_abbr") or str(row.number - 1)
-        prompt = _prompt(_nth(row.values.get("prompt"), 0))
+        prompts = row.values.get("prompt")
+        chat = isinstance(prompts, list) and bool(prompts) and isinstance(prompts[0], dict)
+        prompt = _prompt(prompts if chat else _nth(prompts, 0))
         golds = next((row.values[key] for key in ("references", "answer", "refr", "gold") if key in row.values), None)
         texts = next(
             (row.values[key] for key in ("origin_prediction", "prediction", "pred") if key in row.values), None
         )
         marks = row.values.get(self.mark or "")
-        several = "example_abbr" in row.values and isinstance(marks, list)
+        several = isinstance(marks, list)
         about = self._about(row, name, prompt, _nth(golds, 0) if several else golds)
-        for sample in range(len(marks)) if several and isinstance(marks, list) else (0,):
+        for sample in range(len(marks)) if isinstance(marks, list) else (0,):
             text = _nth(texts, sample)
             answer = row.values.get("predictions", row.values.get("pred"))
             entry = about._replace(sample=sample, text=text_of(text), answer=text_of(_nth(answer, sample)))
@@ -158,6 +163,16 @@ def _listed(details: object) -> list[Mapping[str, object]]:
     return [fields_of(detail) for detail in details] if isinstance(details, list) else []
 
 
+def _compared(details: list[Mapping[str, object]], accuracy: object) -> list[Mapping[str, object]]:
+    """Details without a verdict, with that of an exact match where this is what the accuracy was counted by."""
+    pairs = [(detail.get("predictions"), detail.get("references")) for detail in details]
+    if not pairs or any(name in detail for detail in details for name in MARKS) or None in (*pairs[0], accuracy):
+        return details
+    matches = [prediction == reference for prediction, reference in pairs]
+    counted = isinstance(accuracy, int | float) and abs(accuracy - 100 * sum(matches) / len(matches)) < 0.01
+    return [{**detail, EQUAL: match} for detail, match in zip(details, matches, strict=True)] if counted else details
+
+
 def _beside(path: Path, own: str, other: str) -> list[Path]:
     """The files of the same dataset in the other folder: of the whole dataset, or of its parts."""
     if path.parent.parent.name != own:
@@ -186,7 +201,7 @@ def _offset(path: Path) -> int:
 
 def _size(rows: list[Row], details: list[Mapping[str, object]], offset: int) -> int:
     """Problems in the dataset: its details where they are lists over samples, else the period of prompts and golds."""
-    if details and "example_abbr" in details[0]:
+    if details and any(isinstance(details[0].get(name), list) for name in MARKS):
         return len(details)
     last = max((row.number for row in rows), default=1)
     keys = [(text_of(row.values.get("origin_prompt")), text_of(row.values.get("gold"))) for row in rows]
