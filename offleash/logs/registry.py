@@ -9,6 +9,7 @@ from offleash.errors import OffleashError, unknown
 from offleash.files.detect import Container, Head, head_of
 from offleash.logs.columns import count_columns
 from offleash.logs.format import Format, Log, Options
+from offleash.logs.pickles import refuse_pickle
 
 JSONL, JSON, PARQUET, CSV, ZIP = Container
 TABLE = (JSONL, JSON, PARQUET, CSV)
@@ -50,6 +51,14 @@ FORMATS = Formats(
         "nemo_skills": (JSONL,),
         "trl": (PARQUET,),
         "verl": (JSONL,),
+        "prime_rl": (JSONL,),
+        "nemo_rl": (JSONL,),
+        "skyrl": (JSONL,),
+        "open_instruct": (JSONL,),
+        "swift": (JSONL,),
+        "tinker": (JSONL,),
+        "areal": (JSONL,),
+        "art": (PARQUET,),
         "qwen_math": (JSONL,),
         "verifiers": (JSONL,),
         "nemo_gym": (JSONL,),
@@ -72,6 +81,7 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
     """Read a file by its content, or as the format named. Lazy: see `Log`."""
     if format is not None and format not in FORMATS:
         raise unknown("format", format, FORMATS)
+    refuse_pickle(path)
     head = head_of(path)
     kind = FORMATS[format] if format is not None else recognised(head, options)
     if kind is None:
