@@ -24,15 +24,17 @@ from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
 
-KEYS = {"responses_create_params", "response", "reward"}
+KEYS = {"response", "reward"}  # and the request or the task's number
 TASK, ROLLOUT, FAILURE = "_ng_task_index", "_ng_rollout_index", "_ng_failure_class"
 GOLDS = ("expected_answer", "ground_truth", "answer", "label")
 DECODING = ("temperature", "top_p", "max_output_tokens")
 
 
 def recognise(head: Head) -> bool:
-    """The request, the response and the reward; the file of failures has no samples."""
-    return head.container is Container.JSONL and set(head.columns) >= KEYS and FAILURE not in head.columns
+    """The response and the reward, with the request or its number; the file of failures has no samples."""
+    columns = set(head.columns)
+    named = bool(columns & {"responses_create_params", TASK})
+    return head.container is Container.JSONL and columns >= KEYS and named and FAILURE not in columns
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
