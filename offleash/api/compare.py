@@ -97,6 +97,7 @@ def compare(
       offleash compare 'base/output-rs*.jsonl' 'rl/output-rs*.jsonl' --at 64
       offleash compare base.csv rl.csv                       (columns problem,n,c)
       offleash compare outputs.jsonl --split-by model --before base --after rl
+      offleash compare wide.csv --map base:c=c_base --map rl:c=c_rl --map n=k
       offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
       offleash compare runs/base runs/rl --report report.html
       offleash compare runs/base runs/rl --flips             (what to look at before believing it)
@@ -112,7 +113,7 @@ def compare(
     from offleash.analyses.certificates.compare import certified_question, compare_certificates, named_certificates
     from offleash.comparing.question import question as question_of
     from offleash.comparing.runs import ComparisonInputs
-    from offleash.loading.load import load_options
+    from offleash.loading.load import LoadOptions, load_options
     from offleash.render.output import PAGES, check_place
     from offleash.results.comparison import ComparisonResult
 
@@ -121,6 +122,13 @@ def compare(
             "--problems, --opened, --jobs, --no-cache and --judge are for judging samples. Add --verifier NAME."
         )
     inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
+    if any(":" in name for name in reading.columns):  # one file with columns for several runs
+        from offleash.loading.wide import wide_runs
+
+        wide = wide_runs(runs, inputs.options, inputs.scratch, progress)
+        as_loaded = LoadOptions(verdicts=verdicts)  # --map and the like were for reading it
+        inputs = replace(inputs, runs=wide.inputs, options=as_loaded, copied=wide.notes)
+        runs = tuple(wide.inputs)
     if named_certificates(runs, rule, question):
         for_samples = {
             "--at": at is not None,

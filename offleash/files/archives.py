@@ -66,6 +66,10 @@ class MemberPath(type(Path())):  # type: ignore[misc]
         changed = archive_path.stat().st_mtime
         return os.stat_result((stat.S_IFREG | 0o400, 0, 0, 1, 0, 0, size, changed, changed, changed))
 
+    def __truediv__(self, key: str | os.PathLike[str]) -> Path:
+        """Nothing is below a file; a plain path says so when it is looked at."""
+        return Path(os.fspath(self)) / key
+
     def is_file(self, *_: object, **__: object) -> bool:
         """Always: only members that are files have such a path."""
         return True

@@ -235,13 +235,13 @@ def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None
         start = file.peek(4)[:4]  # type: ignore[attr-defined]
         if start.startswith(UTF16):
             with io.TextIOWrapper(file, encoding="utf-16", newline="\n") as text_file:
-                while text := text_file.read(BLOCK) + text_file.readline(LINE):
-                    yield _bounded(text, path, kind)
+                while text := text_file.read(BLOCK) + text_file.readline(LINE // 2):  # letters of two bytes
+                    yield _bounded(text, LINE // 2, path, kind)
             return
         if start.startswith(UTF8_MARK):
             file.read(len(UTF8_MARK))
         number, size = 1, 0
-        while data := _bounded(file.read(BLOCK) + file.readline(LINE), path, kind, number):
+        while data := _bounded(file.read(BLOCK) + file.readline(LINE), LINE, path, kind, number):
             size += len(data)
             if packed is not None:
                 check_expansion(path, size, packed)
@@ -258,9 +258,9 @@ def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None
             number += data.count(b"\n")
 
 
-def _bounded(block: Text, path: Path, kind: FileKind, number: int = 1) -> Text:
+def _bounded(block: Text, bound: int, path: Path, kind: FileKind, number: int = 1) -> Text:
     """A block whose last line is not longer than any line of a log."""
-    if len(block) >= LINE:
+    if len(block) >= bound:
         row = number + (block.count("\n") if isinstance(block, str) else block.count(b"\n"))
         raise _too_long(path, f"row {row}", LINE, kind)
     return block

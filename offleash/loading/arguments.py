@@ -1,4 +1,4 @@
-"""Run arguments: a run folder, a file, a folder or a quoted glob, each with an optional name in front (NAME=PATH)."""
+"""Run arguments: a run folder, file, folder, zip archive or quoted glob, each with an optional NAME= in front."""
 
 import glob
 import os
@@ -13,9 +13,24 @@ from unicodedata import category
 
 from offleash.data.run_folder import is_run
 from offleash.errors import OffleashError
+from offleash.files.archives import unpacked
 
 # Endings that are cut off when a file gives its run a name.
-ENDINGS = {".jsonl", ".json", ".ndjson", ".parquet", ".csv", ".tsv", ".gz", ".eval", ".zip", ".txt"}
+ENDINGS = {
+    ".jsonl",
+    ".json",
+    ".ndjson",
+    ".parquet",
+    ".csv",
+    ".tsv",
+    ".gz",
+    ".bz2",
+    ".xz",
+    ".zst",
+    ".eval",
+    ".zip",
+    ".txt",
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +39,7 @@ class Argument:
 
     name: str
     paths: tuple[Path, ...]
-    folder: bool = False  # a folder was named, so files in it of no known format are skipped
+    folder: bool = False  # a folder or an archive was named, so files in it of no known format are skipped
     given: bool = False  # the user gave the name (NAME=PATH), so it is never changed
 
 
@@ -45,7 +60,8 @@ def parse_argument(text: str) -> Argument:
     if path.is_dir():
         return Argument(name or printable_name(path.resolve().name), _files_below(path), folder=True, given=bool(name))
     if path.is_file():
-        return Argument(name or _stem(path), (path,), given=bool(name))
+        members = tuple(sorted(unpacked(path), key=_natural))
+        return Argument(name or _stem(path), members, folder=members != (path,), given=bool(name))
     if path.exists():
         raise OffleashError(f"{path_text!r} is a pipe or a device, but a log is read twice. Save it to a file first.")
     matches = sorted((Path(match) for match in glob.glob(os.fspath(path), recursive=True)), key=_natural)  # noqa: PTH207
@@ -56,7 +72,8 @@ def parse_argument(text: str) -> Argument:
         files.extend(
             [path_or_folder] if is_run(path_or_folder) or path_or_folder.is_file() else _files_below(path_or_folder)
         )
-    return Argument(name or _common_name(files), tuple(files), given=bool(name))
+    members = tuple(member for file in files for member in ((file,) if is_run(file) else unpacked(file)))
+    return Argument(name or _common_name(files), members, folder=members != tuple(files), given=bool(name))
 
 
 def printable_name(name: str) -> str:
@@ -111,7 +128,7 @@ def _files_below(folder: Path) -> tuple[Path, ...]:
     files = [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(".")]
     if not files:
         raise OffleashError(f"{folder} is an empty folder. Name the folder that has the logs.")
-    return tuple(sorted(files, key=_natural))
+    return tuple(member for file in sorted(files, key=_natural) for member in sorted(unpacked(file), key=_natural))
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:

@@ -104,6 +104,11 @@ def replace_surrogates(columns: dict[str, list[object]], notes: list[Note]) -> N
 def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> None:
     """A --map that a reader would not use is an error, not silence."""
     unused = sorted(options.columns.keys() - set(honoured))
+    if unused and ":" in unused[0]:
+        raise OffleashError(
+            f"--map {unused[0]}={options.columns[unused[0]]} is for one of several runs in a file, which compare, "
+            "report, figure and view read. Leave out the run in front."
+        )
     if unused:
         raise OffleashError(
             f"--map {unused[0]}={options.columns[unused[0]]} is not used: the file is read as {format_name}, which "

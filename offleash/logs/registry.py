@@ -10,6 +10,7 @@ from offleash.files.detect import Container, Head, head_of
 from offleash.logs.columns import count_columns
 from offleash.logs.format import Format, Log, Options
 from offleash.logs.pickles import refuse_pickle
+from offleash.logs.wrapped import inside
 
 JSONL, JSON, PARQUET, CSV, ZIP = Container
 TABLE = (JSONL, JSON, PARQUET, CSV)
@@ -73,6 +74,8 @@ FORMATS = Formats(
     }
 )
 
+TABLES = ("counts", "generic")  # any table, by the names of its columns
+
 # Formats that choose by --filter.
 FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus", "helm", "opencompass")
 
@@ -83,7 +86,10 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
         raise unknown("format", format, FORMATS)
     refuse_pickle(path)
     head = head_of(path)
-    kind = FORMATS[format] if format is not None else recognised(head, options)
+    if format is None:
+        kind, head = _match(head, options)
+    else:
+        kind, head = FORMATS[format], inside(head, options) if format in TABLES or options.rows is not None else head
     if kind is None:
         raise _unrecognised(head)
     log = kind.read(path, head, options)
@@ -96,12 +102,25 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
 
 def recognised(head: Head, options: Options) -> Format | None:
     """The first format that recognises the file. A table whose columns the user maps needs no recognising."""
-    if {"n", "c"} & options.columns.keys():
-        return FORMATS["counts"]
-    match = next((kind for kind in FORMATS.kept_in(head.container) if kind.recognise(head)), None)
-    if match is not None or not options.columns or head.container is Container.ZIP:
-        return match
-    return FORMATS["counts" if {"problem", "n", "c"} <= count_columns(head, options).keys() else "generic"]
+    return _match(head, options)[0]
+
+
+def _match(head: Head, options: Options) -> tuple[Format | None, Head]:
+    """The format of a file, and the head of its rows, which may be in a list inside an object."""
+    known = (kind for kind in FORMATS.kept_in(head.container) if kind.name not in TABLES)
+    mapped_counts = bool({"n", "c"} & options.columns.keys())
+    if options.rows is None and not mapped_counts:
+        match = next((kind for kind in known if kind.recognise(head)), None)
+        if match is not None or head.container is Container.ZIP:
+            return match, head
+    head = inside(head, options)
+    if mapped_counts:
+        return FORMATS["counts"], head
+    match = next((FORMATS[name] for name in TABLES if FORMATS[name].recognise(head)), None)
+    if match is not None or not options.columns:
+        return match, head
+    counted = {"problem", "n", "c"} <= count_columns(head, options).keys()
+    return FORMATS["counts" if counted else "generic"], head
 
 
 def _unrecognised(head: Head) -> OffleashError:
