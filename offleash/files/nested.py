@@ -70,10 +70,10 @@ def place_at(head: Head, path: str) -> RowsPlace:
     raise OffleashError(f"{head.path}: {option} holds {held}, no list of rows. {listed}.{hint}")
 
 
-def described(found: Sequence[RowsPlace]) -> str:
+def described(candidates: Sequence[RowsPlace]) -> str:
     """Places for a message: results (30 rows), by_task (3 rows by key)."""
-    texts = [f"{place.path} ({len(place.entries)} rows{' by key' if place.keys else ''})" for place in found[:8]]
-    return ", ".join(texts) + (", ..." if len(found) > 8 else "")
+    texts = [f"{place.path} ({len(place.entries)} rows{' by key' if place.keys else ''})" for place in candidates[:8]]
+    return ", ".join(texts) + (", ..." if len(candidates) > 8 else "")
 
 
 def rows_head(head: Head, place: RowsPlace, outside: Sequence[str] = ()) -> Head:

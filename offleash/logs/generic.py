@@ -300,10 +300,10 @@ def _singled(raw: pl.DataFrame, head: Head, listed: Collection[str]) -> pl.DataF
         values = raw[name].list.drop_nulls().list.unique(maintain_order=True)
         several = (values.list.len() > 1).fill_null(False)
         if several.any():
-            row, found = raw["row"].filter(several)[0], values.filter(several)[0].to_list()
+            row, distinct = raw["row"].filter(several)[0], values.filter(several)[0].to_list()
             raise OffleashError(
-                f"{head.path}: row {row}: its samples have several values of {name!r}: {shown(found[0])} and "
-                f"{shown(found[1])}. Correct the row or leave it out."
+                f"{head.path}: row {row}: its samples have several values of {name!r}: {shown(distinct[0])} and "
+                f"{shown(distinct[1])}. Correct the row or leave it out."
             )
         raw = raw.with_columns(values.list.first().alias(name))
     return raw

@@ -27,8 +27,8 @@ def inside(head: Head, options: Options) -> Head:
         return _head(head, _flat(place_at(head, options.rows), options), options)
     if not head.whole:
         return head
-    found = [place for place in places(head.first) if place.entries]
-    read = [(place, inner) for place in found if (inner := _readable(head, place, options)) is not None]
+    candidates = [place for place in places(head.first) if place.entries]
+    read = [(place, inner) for place in candidates if (inner := _readable(head, place, options)) is not None]
     # An object of objects is one place, not as many as it has values; and neither are the lists inside a row.
     read = [(place, inner) for place, inner in read if not any(_below(place, outer) for outer, _ in read)]
     if table_kind(head, options) is not None and all(_is_samples(head, place, options) for place, _ in read):
@@ -40,7 +40,7 @@ def inside(head: Head, options: Options) -> Head:
     if read:
         return read[0][1]
     # Nothing is recognised: the columns to show, and to look for those of --map in, are those of the only list.
-    lists = [place for place in found if place.keys is None]
+    lists = [place for place in candidates if place.keys is None]
     unknown = head.container is Container.JSON and table_kind(head, options) is None
     outer = any(column.partition(".")[0] in head.columns for column in options.columns.values())
     return _head(head, lists[0], options) if len(lists) == 1 and unknown and not outer else head
