@@ -211,8 +211,8 @@ def _short(text: object) -> str:
 
 def _nothing_in_common(runs: Sequence[Run], notes: Sequence[Note]) -> OffleashError:
     """The refusal, with the first problems as a person knows them: texts where there are any, not hashes."""
-    names = " and ".join(repr(run.name) for run in runs)
-    first = [run.problems.sort("problem").row(0, named=True) for run in runs]
+    names = " and ".join(repr(run.name) for run in runs[:2]) + (f" and {len(runs) - 2} more" if len(runs) > 2 else "")
+    first = [run.problems.sort("problem").row(0, named=True) for run in runs[:2]]
     examples = " against ".join(_short(row["question"] or row["problem"]) for row in first)
     why = f" {notes[0].rows:,} {notes[0].text}." if notes else ""
     return OffleashError(

@@ -19,7 +19,7 @@ from offleash.errors import OffleashError
 from offleash.files.detect import head_of
 from offleash.loading.arguments import Argument, distinct_paths, parse_argument
 from offleash.loading.load import LoadOptions, RunInput, input_names, merged_facts, read_parts
-from offleash.loading.merge import gather
+from offleash.loading.merge import gather, without_repeated
 from offleash.logs.format import Options
 from offleash.logs.registry import open_log, recognised
 from offleash.progress import Progress, silent
@@ -76,7 +76,8 @@ def import_logs(
         for number, part in enumerate(parts):
             ours = place.filter(pl.col("part") == number).drop("part")
             done = 0
-            for frame in _chunks(open_log(part.path, options.options, options.format).frames):
+            log = open_log(part.path, options.options, options.format)
+            for frame in _chunks(without_repeated(log.frames, part.repeated)):
                 numbered = frame.with_row_index("place", done).join(ours, on="place", how="inner")
                 done += frame.height
                 shard = numbered.drop("problem").rename({"label": "problem"})

@@ -5,7 +5,7 @@ way is in its notes, which every report shows.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -20,13 +20,14 @@ from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
-from offleash.loading.merge import FilePart, Gathered, gather, part_of
-from offleash.logs.format import Log, Options
+from offleash.loading.merge import FilePart, Gathered, gather, part_of, without_repeated
+from offleash.logs.format import Log, Options, Skip
 from offleash.logs.registry import FORMATS, open_log, recognised
 from offleash.options import Reading
 from offleash.progress import Progress, silent
 
-TRAINING = {"trl", "verl"}  # formats written by a trainer, one file per step
+# Formats written by a trainer, whose files are mostly of one step each.
+TRAINING = {"trl", "verl", "prime_rl", "nemo_rl", "skyrl", "open_instruct", "swift", "tinker", "areal", "art"}
 # How to get verdicts for a log that has none, after the format's own hint.
 UNJUDGED = (
     "`compare` judges them with --verifier NAME (for example --verifier math); for other commands, run offleash import "
@@ -157,10 +158,22 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
     log_paths = [path for path in argument.paths if not argument.folder or _is_log(path, options)]
     logged = set(log_paths)
     skipped = [path.name for path in argument.paths if path not in logged]
-    for path in log_paths:
-        log = open_log(path, options.options, options.format)
-        parts.append(part_of(path, _watched(log, path, progress), log.ids, log.gold_guessed))
-        logs.append(log)
+    opened = {path: open_log(path, options.options, options.format) for path in log_paths}
+    repeats = _repeats(opened)
+    repeat_notes = []
+    for path, log in opened.items():
+        skip = repeats.get(path)
+        if skip is None or skip.rows is not None:
+            repeated = 0 if skip is None or skip.rows is None else skip.rows
+            frames = _watched(log, path, progress, repeated)
+            parts.append(part_of(path, frames, log.ids, log.gold_guessed, repeated))
+            logs.append(log)
+        if skip is not None:
+            rows = skip.rows if skip.rows is not None else sum(frame.height for frame in log.frames)
+            repeat_notes.append(Note(f"{path.name}: {rows} rows were left out: {skip.why}.", rows, left_out=True))
+    if logs:
+        logs[0].notes += repeat_notes
+    log_paths = [part.path for part in parts]
     if (twice := _check_same_content(log_paths)) is not None:
         logs[0].notes.append(twice)
     if not parts:
@@ -171,6 +184,19 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
     if len({log.counts for log in logs}) > 1:
         raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples. Give them as two runs.")
     return parts, logs
+
+
+def _repeats(opened: Mapping[Path, Log]) -> dict[Path, Skip]:
+    """What some of these files repeat of others, by the rules of their formats: trainers log a batch more than once."""
+    by_format: dict[str, list[Path]] = {}
+    for path, log in opened.items():
+        by_format.setdefault(log.format, []).append(path)
+    return {
+        path: skip
+        for name, paths in by_format.items()
+        if len(paths) > 1 and (skipped := FORMATS[name].skip) is not None
+        for path, skip in skipped(paths).items()
+    }
 
 
 def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
@@ -281,10 +307,10 @@ def _ordered(values: Iterable[str | None]) -> list[str | None]:
         return given
 
 
-def _watched(log: Log, path: Path, progress: Progress) -> Iterator[pl.DataFrame]:
-    """The frames of a log, with progress."""
+def _watched(log: Log, path: Path, progress: Progress, repeated: int = 0) -> Iterator[pl.DataFrame]:
+    """The frames of a log without the rows that repeat another file, with progress."""
     rows = 0
-    for frame in log.frames:
+    for frame in without_repeated(log.frames, repeated):
         rows += frame.height
         progress(f"{path.name}: {rows:,} rows read as {log.format}")
         yield frame

@@ -10,7 +10,7 @@ What the same problem is, in the order of these rules:
 What was split or put together on the way is in the notes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,9 +41,16 @@ class FilePart:
     rows: pl.DataFrame  # code, and entries without the fields of the problem and the text of the sample; or counts
     ids: Ids = Ids.PROBLEM
     gold_guessed: bool = False  # see Log
+    repeated: int = 0  # rows at its beginning that repeat another file, and were left out
 
 
-def part_of(path: Path, frames: Iterable[pl.DataFrame], ids: Ids = Ids.PROBLEM, gold_guessed: bool = False) -> FilePart:
+def part_of(
+    path: Path,
+    frames: Iterable[pl.DataFrame],
+    ids: Ids = Ids.PROBLEM,
+    gold_guessed: bool = False,
+    repeated: int = 0,
+) -> FilePart:
     """The frames of one file. Texts of problems are kept once, texts of samples only as a hash, to find repeats."""
     problems, rows, place = [], [], 0
     for frame in frames:
@@ -56,7 +63,12 @@ def part_of(path: Path, frames: Iterable[pl.DataFrame], ids: Ids = Ids.PROBLEM, 
     hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
     table = as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
     problems_table = pl.concat([distinct.select("code", "split"), table], how="horizontal")
-    return FilePart(path, problems_table, pl.concat(rows), ids, gold_guessed)
+    return FilePart(path, problems_table, pl.concat(rows), ids, gold_guessed, repeated)
+
+
+def without_repeated(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
+    """The frames of a file without its first rows; each time it is read, so that its entries keep their places."""
+    return (frame.filter(pl.col("row") > rows) if rows else frame for frame in frames)
 
 
 @dataclass(frozen=True)
