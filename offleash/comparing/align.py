@@ -39,10 +39,10 @@ def match(runs: Sequence[Run]) -> Alignment:
         common = common.filter(common.is_in(other["problem"].implode()))
     if not common.len():
         names = " and ".join(repr(run.name) for run in runs)
-        examples = " against ".join(repr(run.problems["problem"][0]) for run in runs)
+        examples = " and ".join(repr(run.problems["problem"][0]) for run in runs)
         raise OffleashError(
-            f"{names} have no problem in common (first ids: {examples}). Problems match by their text, else by id; "
-            "name the right column with --map problem=COLUMN."
+            f"{names} have no problem in common (first ids: {examples}). Problems are matched by text, else by id; "
+            "set the id column with --map problem=COLUMN."
         )
     kept = [frame.filter(pl.col("problem").is_in(common.implode())) for frame in own]
     problems = _filled(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
@@ -63,8 +63,8 @@ def _pair(first: Run, other: Run) -> pl.DataFrame:
         texts = [run.problems.filter(pl.col("problem") == label)["question"][0] or "" for run in (first, other)]
         raise OffleashError(
             f"Problem {label!r} has different texts in {first.name!r} ({texts[0][:60]!r}) and {other.name!r} "
-            f"({texts[1][:60]!r}). They are not the same problem: name the right id with --map problem=COLUMN, or the "
-            "text with --map question=COLUMN."
+            f"({texts[1][:60]!r}). They are not the same problem: set the id column with --map problem=COLUMN, or "
+            "the text column with --map question=COLUMN."
         )
     # problems that share a text within a run are matched by id
     return pl.concat([by_text, by_id.select(own="problem", problem="problem")])
@@ -99,7 +99,7 @@ def allowed(words: Sequence[str]) -> frozenset[str]:
     """What may differ between runs, from the words of --allow."""
     for word in words:
         if word not in ALLOWED:
-            raise unknown("word for what may differ between runs", word, ALLOWED)
+            raise unknown("value of --allow", word, ALLOWED)
     return frozenset(words)
 
 
@@ -108,15 +108,17 @@ def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note,
     differing = _differing(before, after)
     if not differing:
         return ()
-    settings = ", ".join(f"{name} {was} and {now}" for name, was, now in differing)
+    settings = ", ".join(f"{name} {was} vs {now}" for name, was, now in differing)
     if DECODING in allow:
         return (
-            Note(f"{before.name} and {after.name} were drawn with different decoding ({settings}), which was allowed"),
+            Note(
+                f"{before.name} and {after.name} were drawn with different decoding ({settings}), accepted with --allow"
+            ),
         )
     raise OffleashError(
-        f"{before.name!r} and {after.name!r} were drawn with different decoding: {settings}. The change would mix "
-        "decoding and training: draw both with the same decoding (or compare several with offleash sweep), or compare "
-        "them as they are with --allow decoding."
+        f"{before.name!r} and {after.name!r} were drawn with different decoding: {settings}. A comparison would "
+        "confound decoding with training: draw both with the same decoding (offleash sweep compares several), or "
+        "compare them anyway with --allow decoding."
     )
 
 

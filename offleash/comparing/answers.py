@@ -56,8 +56,8 @@ def _right(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str) ->
     """Correct answers of one run with their counts: row of the tally, answer, count."""
     if run.budget.until:
         raise OffleashError(
-            f"{run.name!r} stopped at success {run.budget.until} of each problem, and support per {column} needs every "
-            "sample of the budget; use --per problem, or draw without --until."
+            f"{run.name!r} stopped each problem at success {run.budget.until}, but support per {column} needs all "
+            "samples of the budget; use --per problem, or draw without --until."
         )
     frame = _counts(run, names, counted, column)
     right = None if frame is None else frame.filter(pl.col("verdict") == Verdict.CORRECT.value)

@@ -194,8 +194,8 @@ def _refuse_same_draw(before: Run, after: Run) -> None:
     """Two draws of one model with one seed are the same samples: nothing between them is chance."""
     if before.draw and before.draw == after.draw:
         raise OffleashError(
-            f"{before.name!r} and {after.name!r} are the same draw: one model, decoding and seed, so the same samples. "
-            "To see what chance alone does, draw one of them again with --seed 1."
+            f"{before.name!r} and {after.name!r} are the same draw: same model, decoding and seed, so the same "
+            "samples. To see what chance alone does, draw one of them again with --seed 1."
         )
 
 
@@ -248,7 +248,7 @@ def _without_unread(run: Run, notes: list[Note]) -> Run:
     """
     if run.verdicts is None or run.budget.until:
         raise OffleashError(
-            f"{run.name!r} holds counts or stopped early, so no sample can be dropped; leave out --unread."
+            f"{run.name!r} has counts only or stopped early, so unread samples cannot be dropped; omit --unread drop."
         )
     unread = pl.col("verdict").eq_missing(pl.lit(Verdict.UNREAD.value, VERDICT))
     rows = int(run.verdicts.select(unread.sum()).collect(engine="streaming").item())
@@ -269,5 +269,5 @@ def _verdict_notes(counted: AlignedTally) -> tuple[Note, ...]:
     for r, run in enumerate(counted.tally.runs):
         unverified = int(counted.tally.unverified_PR[:, r].sum())
         if unverified:
-            notes.append(Note(f"{run}: samples without a verdict are not counted as drawn", unverified, left_out=True))
+            notes.append(Note(f"{run}: samples without a verdict are not counted", unverified, left_out=True))
     return tuple(notes)

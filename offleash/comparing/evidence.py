@@ -90,10 +90,10 @@ def evidence(
     if half >= 1:
         retested = retest(pair, min(half, k), replicates, seed)
     else:
-        why_not = f"{pair.runs[BEFORE]!r} has one sample per problem; a redraw needs two"
+        why_not = f"{pair.runs[BEFORE]!r} has only one sample per problem; estimating a redraw needs two"
     if pair.per is not Per.PROBLEM:
         dependent = (
-            f"per {pair.per.value} the targets of a problem depend on each other; compare with the redraw instead"
+            f"{pair.per.value}s of one problem are not independent, so they are not tested; compare with the redraw"
         )
         return _without_tests(dependent, retested, why_not)
     if (pair.until_R > 0).any():
@@ -133,12 +133,12 @@ def _thresholds(rule: Rule, k: int, tau: float, zeta: float) -> tuple[int, int, 
     if rule is Rule.SEEN:
         return 1, 0, None
     if rule is Rule.POSTERIOR:
-        return 1, 0, "the posterior rule borrows from all problems, so it has no exchange null"
+        return 1, 0, "the posterior rule pools all problems, so it has no exchange null"
     every = np.arange(k + 1)
     state = above(k, every, tau) if rule is Rule.ABOVE else confident(k, every, float(epsilon(k, zeta)), zeta)
     inside, outside = np.flatnonzero(state == IN), np.flatnonzero(state == OUT)
     if not inside.size or not outside.size:
-        return 1, 0, f"with k={k} no number of successes is decisive"
+        return 1, 0, f"with k = {k} no number of successes decides whether a problem is reached"
     return int(inside[0]), int(outside[-1]), None
 
 
@@ -156,11 +156,11 @@ def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_no
     """
     reached_P2 = (pair.first_PR >= 0) & (pair.first_PR < change.k)
     E, S = _gains_and_losses(reached_P2, ~reached_P2)
-    empty = _without_tests("a run that stopped at its m-th success is not exchangeable with another", retested, why_not)
+    empty = _without_tests("runs that stop at their m-th success are not exchangeable", retested, why_not)
     known = vars(empty) | {
         "E": E,
         "S": S,
-        "basis": f"records that end at success {int(pair.until_R.max())}",
+        "basis": f"samples up to success {int(pair.until_R.max())} of each problem",
         "mcnemar_p": mcnemar(E, S),
         "tipping": {"E": tipping_rate(change.E, change.O, change.k), "S": tipping_rate(change.S, change.O, change.k)},
     }
@@ -175,7 +175,7 @@ def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_no
             "strength": strength(pair.correct_PR),
         }
     else:
-        known["bound_reason"] = f"the records of runs that stopped early hold successes beyond k = {change.k}"
+        known["bound_reason"] = f"runs that stopped early include successes beyond k = {change.k}"
     return Evidence(**known)
 
 
@@ -217,6 +217,4 @@ def _basis(pair: Tally, k: int) -> str:
     """Which samples the tests use, as the terminal and the JSON say it."""
     if (pair.drawn_PR == k).all():
         return "all samples"
-    return (
-        f"the first {k} samples of each problem" if pair.ordered_R.all() else f"{k} samples of each problem at random"
-    )
+    return f"the first {k} samples of each problem" if pair.ordered_R.all() else f"{k} random samples of each problem"

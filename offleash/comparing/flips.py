@@ -217,7 +217,7 @@ def _by_verifier(
         for name in sorted(names - present) if other.judged.folder else ():
             again = f"offleash verify {other.place} --also {name.split('@')[0]}" if "@" in name else None
             untried.append(
-                UntriedAlternative(f"verifier {name}", f"it judged {side.run.name} and not {other.run.name}", again)
+                UntriedAlternative(f"verifier {name}", f"it judged {side.run.name} but not {other.run.name}", again)
             )
     alternatives = []
     for name in shared:
@@ -238,7 +238,9 @@ def _by_step(
     for side in sides:
         if not side.now.names_steps:
             step = f"offleash verify {side.place}" if side.judged.folder else None
-            untried.append(UntriedAlternative("extraction steps", f"the verdicts of {side.run.name} name none", step))
+            untried.append(
+                UntriedAlternative("extraction steps", f"the verdicts of {side.run.name} do not record them", step)
+            )
     steps = sorted({step for side in sides for step in side.now.by_step if step})
     if not steps:
         return []

@@ -48,16 +48,14 @@ def guessing(pair: Tally, answers_R: list[Answers] | None, counted: AlignedTally
         The guess-support of both runs; with `floor` None and a reason where nothing can be tested.
     """
     if pair.per is not Per.PROBLEM:
-        return _none("guess floors belong to problems; use --per problem")
+        return _none("guess floors are defined per problem; use --per problem")
     if (pair.until_R > 0).any():
-        return _none("a run that stopped early has no binomial count to test")
+        return _none("the successes of a run that stopped early are not binomial, so they cannot be tested")
     given_P = _given(pair, question.guess)
     if (given_P > 0).any():
         return _tested(pair, "given", np.stack([given_P, given_P], axis=1), question)
     if answers_R is None:
-        return _none(
-            "no floor: the problems have none (--guess RATE) and the logs keep no answers to estimate one from"
-        )
+        return _none("no guess floor is given (--guess RATE), and there are no answers to estimate one from")
     floors = _blind(answers_R, counted)
     tested = _tested(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), question)
     ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
@@ -67,7 +65,7 @@ def guessing(pair: Tally, answers_R: list[Answers] | None, counted: AlignedTally
 def _given(pair: Tally, guess: float | None) -> Float:
     """Floors by problem from --guess, or as the problems have them; NaN: none is given."""
     if guess is not None and not 0 <= guess < 1:
-        raise OffleashError(f"A guess floor is a chance, at least 0 and below 1; found --guess {guess}.")
+        raise OffleashError(f"A guess floor is a probability, at least 0 and below 1; found --guess {guess}.")
     return pair.guess_P if guess is None else np.full(len(pair), guess)
 
 
@@ -104,7 +102,7 @@ def _tested(pair: Tally, floor: str, floor_PR: Float, question: "Question") -> G
     known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in SIDES.items()}
     tested = {name: len(floors) for name, floors in known.items()}
     if not any(tested.values()):
-        return _none("no floor: no wrong answer to one problem is a right answer to another")
+        return _none("no guess floor, since no wrong answer to one problem is correct for another")
     return Guessing(
         floor=floor,
         reason=None,

@@ -50,8 +50,8 @@ class ComparisonInputs:
 
         if self.options.verdicts is not None:
             raise OffleashError(
-                f"--verifier {options.verifier} judges the samples, and --verdicts {self.options.verdicts} takes "
-                "verdicts that are stored. Leave one out."
+                f"--verifier {options.verifier} judges the samples, while --verdicts {self.options.verdicts} uses "
+                "stored verdicts. Leave one out."
             )
         runs, name, disagreements = verify_inputs(self.runs, self.options, options, self.scratch, progress)
         return replace(self, runs=runs, options=LoadOptions(verdicts=name)), tuple(disagreements)
@@ -123,7 +123,7 @@ def flips_of_inputs(
     out = []
     for comparison in comparisons:
         progress(
-            f"which classes of {comparison.before.name} and {comparison.after.name} depend on how samples are judged"
+            f"{comparison.before.name} and {comparison.after.name}: which classes depend on how samples are judged"
         )
         out.append(
             flips(
@@ -155,7 +155,7 @@ def _unquoted(inputs: Sequence[RunInput]) -> Note | None:
     folder, files = folders.most_common(1)[0] if folders else ("", 0)
     if len(inputs) < 4 or files < 3:
         return None
-    taken = f"{files} files of {folder} were taken as {files} runs"
+    taken = f"{files} files in {folder} were read as {files} runs"
     return Note(f"{taken}; to merge the seeds or benchmarks of one run, quote the glob ('{folder}/*')")
 
 
@@ -166,7 +166,7 @@ def _versions(runs: Sequence[Run]) -> Note | None:
         return None
     judged = ", ".join(f"{name} by {verifier}" for name, verifier in by.items())
     return Note(
-        f"the runs were judged by different versions of a verifier ({judged}); run offleash verify on the older one"
+        f"the runs were judged by different versions of a verifier ({judged}); rerun offleash verify on the older one"
     )
 
 
@@ -179,7 +179,8 @@ def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]
     first = by_name[before] if before is not None else runs[0]
     if after is not None and by_name[after] is first:
         raise OffleashError(
-            f"{first.name!r} is both the run before and the run after. Choose two of {', '.join(by_name)}."
+            f"{first.name!r} is both the run before and the run after. Choose two different runs of "
+            f"{', '.join(by_name)}."
         )
     others = [by_name[after]] if after is not None else [run for run in runs if run is not first]
     return [first, *others]

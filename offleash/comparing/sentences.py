@@ -46,12 +46,12 @@ def warnings(comparison: Comparison) -> list[str]:
     for r, run in enumerate(tally.runs):
         drawn = max(int(tally.drawn_PR[:, r].sum()), 1)
         for what, meaning in (
-            ("unread", "an unread answer counts as not correct; --unread drop shows the table without them"),
+            ("unread", "they count as not correct; --unread drop shows the table without them"),
             (
                 "failed",
-                "the verifier failed on them; --json has the table with all of them wrong and with all correct",
+                "they count as not correct; --json has the table with all of them wrong and with all correct",
             ),
-            ("truncated", "cut at the token limit"),
+            ("truncated", "they were cut at the token limit"),
         ):
             share = int(getattr(tally, f"{what}_PR")[:, r].sum()) / drawn
             if share >= NOTABLE:
@@ -60,7 +60,7 @@ def warnings(comparison: Comparison) -> list[str]:
         if problems:
             run = comparison.before.name if name == "before" else comparison.after.name
             some = _are(len(problems), "problem", f"with a correct sample from {run}")
-            out.append(f"{some} correct no more often than a blind guess would be.")
+            out.append(f"{some} solved no more often than by blind guessing.")
     out += [f"{note.text.rstrip('.')}." for note in comparison.notes if "scores are above 1" in note.text]
     if comparison.undecided is not None and _table(comparison.undecided[0]) != _table(comparison.undecided[1]):
         low, high = (_table(bound) for bound in comparison.undecided)
@@ -109,8 +109,8 @@ def _certainty(comparison: Comparison) -> str:
         retest = evidence.retest
         if retest is None or comparison.tally.per is Per.PROBLEM:
             return ""
-        redraw = f"Corrected for what a redraw of {comparison.before.name} would show"
-        return f"{redraw}, it keeps {retest.SRR:.1%} (k = {retest.k})."
+        redraw = f"Corrected for what a redraw of {comparison.before.name} would lose"
+        return f"{redraw}, {comparison.after.name} keeps {retest.SRR:.1%} (k = {retest.k})."
     lost, gained = evidence.losses_at_least, evidence.gains_at_least
     if _nothing(comparison) and not lost and not gained:
         return ""
@@ -216,9 +216,9 @@ def _p(value: float) -> str:
 REACHED = {
     Rule.SEEN: "at least one of the k samples is correct",
     Rule.ABOVE: "the share of correct samples is above tau",
-    Rule.CONFIDENT: "the lower bound of its rate is above epsilon",
-    Rule.POSTERIOR: "the posterior says so",
-    Rule.CERTIFIED: "its certificate says so",
+    Rule.CONFIDENT: "the lower confidence bound of its success rate is above epsilon",
+    Rule.POSTERIOR: "its success rate is above epsilon with high posterior probability",
+    Rule.CERTIFIED: "its certificate proves it",
 }
 # what is counted, in the singular
 UNITS = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}
@@ -227,7 +227,9 @@ METRIC_WORDS = {
     "NDR": "net discovery rate (NDR), the share of what is reached after that is new",
     "NSCR": "net support change rate (NSCR), gained minus lost over all that either run reached",
 }
-CELLS = "P: reached by both runs, kept; E: only after, gained; S: only before, lost; O: by neither"
+CELLS = (
+    "P: reached by both runs (kept); E: only by the run after (gained); S: only by the run before (lost); O: by neither"
+)
 
 
 def names(comparison: Comparison) -> tuple[str, str]:
@@ -254,8 +256,8 @@ def drawn(comparison: Comparison) -> str:
     least, most = int(comparison.tally.drawn_PR.min()), int(comparison.tally.drawn_PR.max())
     if (comparison.tally.until_R > 0).any():
         until = int(comparison.tally.until_R.max())
-        return f"up to {most:,} samples of each (a run stopped each problem at {until} successes)"
-    return f"{most:,} samples of each" if least == most else f"{least:,} to {most:,} samples of each"
+        return f"up to {most:,} samples per problem (a run stopped each problem at success {until})"
+    return f"{most:,} samples per problem" if least == most else f"{least:,} to {most:,} samples per problem"
 
 
 def between(value: float, interval: Interval) -> str:
@@ -274,5 +276,5 @@ MEANING = {
     "SRR": "share of what was reached before that is kept",
     "NDR": "share of what is reached after that is new",
     "SDS": "harmonic mean of SRR and NDR",
-    "NSCR": "net change over all that either reached",
+    "NSCR": "gained minus lost, over all that either reached",
 }

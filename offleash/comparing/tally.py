@@ -15,6 +15,7 @@ from offleash.data.tables import TRUNCATED, Note
 from offleash.data.tally import UNKNOWN, Tally
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
+from offleash.render.numbers import many
 
 # columns counted per problem: n drawn and judged, c correct, first and last index, rows with or without a verdict
 _COUNTED = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
@@ -112,7 +113,7 @@ def _kept(run: Run, counts: pl.DataFrame) -> pl.DataFrame:
 def _copied(run: Run, problem: str, rows: int, end: int) -> OffleashError:
     """More rows than indices: some samples are there twice."""
     return OffleashError(
-        f"{run.name!r} holds samples of problem {problem!r} twice: {rows} rows with indices up to {end - 1}. "
+        f"{run.name!r} has duplicate samples of problem {problem!r}: {rows} rows with indices up to {end - 1}. "
         "A shard was copied or written twice; remove the copy."
     )
 
@@ -149,7 +150,7 @@ def _stopped(run: Run) -> pl.DataFrame:
     if gaps.height:
         raise OffleashError(
             f"{run.name!r}: problem {gaps['problem'][0]!r} has a gap in its sample indices, so where it stopped is "
-            "unknown. Resume its draw."
+            "unknown. Resume the draw."
         )
     hit = (pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64)
     # the until-th success itself belongs to the record, whatever follows it does not
@@ -159,8 +160,8 @@ def _stopped(run: Run) -> pl.DataFrame:
     holes = record.filter(pl.col("verdict").is_null() & (pl.col("index") < judged)).select("problem").unique().collect()
     if holes.height:
         raise OffleashError(
-            f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict inside its record, so where "
-            "it stopped is unknown. Judge it with `offleash verify`."
+            f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict among judged ones, so "
+            "where it stopped is unknown. Judge it with `offleash verify`."
         )
     counts = _plain(record.drop("place", "hits"))
     return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))
@@ -210,7 +211,7 @@ def _budget_for_all(
         Which problems stay, k, and notes on everything that was cut or left out.
     """
     notes = [
-        Note(f"{run.name}: problems that another run lacks were left out", count, left_out=True)
+        Note(f"{run.name}: problems missing from another run were left out", count, left_out=True)
         for run, count in zip(runs, matched.left_out, strict=True)
         if count
     ]
@@ -236,17 +237,17 @@ def _budget_for_all(
     usual = int(np.median(least_P[keep_P]))
     if at is None and usual > head:
         few = int((least_P[keep_P] < usual).sum())
-        cut = f"budgets are cut to k={head}, the least of any problem"
-        notes.append(Note(f"{cut}; --at {usual} would leave out {few} problems instead"))
+        cut = f"k is limited to {head}, the fewest samples of any problem"
+        notes.append(Note(f"{cut}; --at {usual} would leave out {many(few, 'problem')} instead"))
     elif at is None and have_PR[keep_P].max() > head:
         most = {run.name: int(have_PR[keep_P, r].max()) for r, run in enumerate(runs)}
         drawn_text = ", ".join(f"{name} {n}" for name, n in most.items())
         if len(set(most.values())) > 1:
             notes.append(
-                Note(f"budgets differ ({drawn_text}); all are cut to k={head}: the larger one would look wider")
+                Note(f"budgets differ ({drawn_text}); k is limited to {head}, since more samples reach more problems")
             )
         else:
-            notes.append(Note(f"budgets are cut to k={head}, the least of any problem"))
+            notes.append(Note(f"k is limited to {head}, the fewest samples of any problem"))
     return keep_P, head, notes
 
 
@@ -265,7 +266,7 @@ def _heads(
             columns.append(correct_P)
             continue
         if run.verdicts is None:
-            notes.append(Note(f"{run.name}: the order of its samples is not known; tests use a random {head} of them"))
+            notes.append(Note(f"{run.name}: the order of its samples is unknown; tests use a random subset of {head}"))
             columns.append(_random_head(drawn_P, correct_P, head, np.random.default_rng([seed, r])))
             continue
         contiguous = bool((rows_PR[:, r] == drawn_P).all() and (last_PR[:, r] + 1 == drawn_P).all())

@@ -139,22 +139,21 @@ def _metrics(comparison: Comparison) -> Table:
             table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
     retest = comparison.evidence.retest
     if retest is not None and np.isfinite(retest.SRR):
-        same = f"the same model drawn twice, at k = {retest.k}; this pair has {retest.observed_SRR:.3f}"
+        same = f"two draws of the same model, at k = {retest.k}; this pair has {retest.observed_SRR:.3f}"
         table.add_row("SRR redraw", _value(retest.redraw_SRR), "", same)
         ends = f"[{retest.SRR_interval.low:.3f}, {retest.SRR_interval.high:.3f}]"
-        table.add_row("SRR retest", _value(retest.SRR), ends, "the ratio of the two: 1 for the same model")
+        table.add_row("SRR retest", _value(retest.SRR), ends, "ratio of the two: 1 for an unchanged model")
     return table
 
 
 def _pass(comparison: Comparison) -> Table:
     """pass@k of both runs at powers of two; nothing per answer or solution."""
-    before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
-    name = "reach" if comparison.tally.per is not Per.PROBLEM else "pass@k"
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("k", comparison.change.before, comparison.change.after, "difference", "95% interval"):
-        table.add_column(column if column != "k" else name, justify="right")
     if comparison.tally.per is not Per.PROBLEM:
         return Table.grid()
+    before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("pass@k", comparison.change.before, comparison.change.after, "difference", "95% interval"):
+        table.add_column(column, justify="right")
     for i, k in enumerate(before.k_K):
         table.add_row(
             f"{k}",
@@ -197,20 +196,22 @@ def _evidence(comparison: Comparison) -> RenderableType:
     for label, problems in (("lost", evidence.lost), ("gained", evidence.gained)):
         if problems:
             shown = _plain(", ".join(problems[:8])) + (", ..." if len(problems) > 8 else "")
-            lines.append(f"Significantly {label} (5% false discoveries): {len(problems)}: {shown}")
+            lines.append(f"{len(problems)} significantly {label} (FDR 5%): {shown}")
     if evidence.fallen or evidence.risen:
         lines.append(
-            f"Still reached, but the rate fell on {len(evidence.fallen)} problems and rose on {len(evidence.risen)}."
+            f"Among problems that both runs reach, the rate fell significantly on {len(evidence.fallen)} and rose on "
+            f"{len(evidence.risen)}."
         )
     for cell, by in evidence.strength.items():
         total = by.weak + by.middle + by.strong
         if total:
             what = "gained" if cell == "E" else "lost"
             lines.append(
-                f"Of the {total} {what}: {by.weak} rest on 1 success, {by.middle} on 2-4, {by.strong} on 5 or more."
+                f"Evidence for the {total} {what}: 1 success for {by.weak}, 2-4 for {by.middle}, 5 or more for "
+                f"{by.strong}."
             )
     if evidence.smallest_certain_loss is not None:
-        lines.append(f"A single loss is significant from {evidence.smallest_certain_loss} successes against 0.")
+        lines.append(f"A single loss is significant if it rests on {evidence.smallest_certain_loss} or more successes.")
     best = comparison.portfolio
     if best is not None and best.best is not None and best.k > 1:
         gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better run alone"
@@ -233,7 +234,7 @@ def _steps(comparisons: Sequence[Comparison], union: Union | None) -> Renderable
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=f"each against {comparisons[0].change.before}, k = {k}",
+        title=f"each compared with {comparisons[0].change.before}, k = {k}",
     )
     table.add_column("run", overflow="fold", min_width=12)
     for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "beyond chance"):
@@ -250,9 +251,9 @@ def _steps(comparisons: Sequence[Comparison], union: Union | None) -> Renderable
         )
     if union is None:
         return table
-    table.add_row(f"any of {union.checkpoints}, {k} each", "", "", *map(_count, union.each_k))
+    table.add_row(f"union of {union.checkpoints}, {k} samples each", "", "", *map(_count, union.each_k))
     if union.equal_k is not None:
-        table.add_row(f"any of {union.checkpoints}, {k} in all", "", "", *map(_count, union.equal_k))
+        table.add_row(f"union of {union.checkpoints}, {k} in total", "", "", *map(_count, union.equal_k))
     return table
 
 

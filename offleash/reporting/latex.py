@@ -30,7 +30,7 @@ def latex(comparisons: Sequence[Comparison], intervals: bool = False) -> str:
     lines = [
         f"% {' & '.join(COLUMNS)} \\\\",
         f"% {', '.join(f'{short}: {name}' for short, name in SPELT_OUT.items())}",
-        "% P: preserved, E: gained, S: lost, O: neither; counts with a decimal are means over all choices of k samples",
+        "% P: preserved, E: gained, S: lost, O: neither; counts with a decimal are means over all subsets of k samples",
         *map(_about, comparisons),
         f"% offleash {__version__}",
     ]

@@ -42,7 +42,7 @@ def markdown(comparisons: Sequence[Comparison], union: Union | None = None, comm
         parts.append(_checkpoints(comparisons, union))
     cautions = _say(comparison, warnings(_unnamed(comparison)))
     if cautions:
-        parts.append("### Before you believe it\n\n" + "\n".join(f"- {warning}" for warning in cautions))
+        parts.append("### Caveats\n\n" + "\n".join(f"- {warning}" for warning in cautions))
     parts.append(f"Made with offleash {__version__}." if not command else f"Made with offleash {__version__}:")
     if command:
         parts.append(fenced(command))
@@ -82,7 +82,7 @@ def _support(comparison: Comparison) -> str:
     unit = comparison.tally.per.value
     table = _table([f"{unit}s", *(f"{name} ({meaning})" for name, meaning in CELLS.items())], rows)
     if null is None and evidence.null_reason:
-        table += f"\n\nNo count for an unchanged model: {evidence.null_reason}."
+        table += f"\n\nNo expected counts for an unchanged model: {evidence.null_reason}."
     return table
 
 
@@ -98,7 +98,7 @@ def _metrics(comparison: Comparison) -> str:
     retest = comparison.evidence.retest
     if retest is not None and np.isfinite(retest.SRR):
         ends = retest.SRR_interval
-        same = f"1 for the same model drawn twice; at k = {retest.k:,}, at most half of the samples"
+        same = f"1 for two draws of the same model; at k = {retest.k:,}, at most half of the samples drawn"
         rows.append(["SRR, corrected for a redraw", decimal(retest.SRR), _ends(ends.low, ends.high), same])
     return _table(["metric", "value", "95% interval", "meaning"], rows, left=(0, 3))
 
@@ -120,7 +120,7 @@ def _passes(comparison: Comparison) -> list[str]:
             ]
         )
     runs = (code(name, in_table=True) for name in (comparison.change.before, comparison.change.after))
-    return [_table(["mean over problems", *runs, "difference", "95% interval"], rows)]
+    return [_table(["averaged over problems", *runs, "difference", "95% interval"], rows)]
 
 
 def _at(comparison: Comparison, k: int) -> list[Curve]:
@@ -150,15 +150,15 @@ def _significant(comparison: Comparison) -> str:
         lines = [f"- {code(problem)}: {_successes(comparison, row_of[problem])}" for problem in problems[:MOST_LISTED]]
         if len(problems) > MOST_LISTED:
             lines.append(f"- and {len(problems) - MOST_LISTED:,} more")
-        parts.append(f"### {label} (5% false discoveries): {len(problems):,}\n\n" + "\n".join(lines))
+        parts.append(f"### {label} (FDR 5%): {len(problems):,}\n\n" + "\n".join(lines))
     if parts:
         return "\n\n".join(parts)
     if evidence.losses_at_least is None:
-        why = evidence.bound_reason or evidence.null_reason or "not under this rule"
+        why = evidence.bound_reason or evidence.null_reason or "it is not defined for this rule"
         return f"No list of significant losses and gains: {why}."
     least = evidence.smallest_certain_loss
-    needs = f" A single loss is significant from {least} successes against none." if least is not None else ""
-    return f"No single loss or gain is significant (5% false discoveries).{needs}"
+    needs = f" A single loss is significant if it rests on {least} or more successes." if least is not None else ""
+    return f"No single loss or gain is significant (FDR 5%).{needs}"
 
 
 def _successes(comparison: Comparison, row: int) -> str:
@@ -208,11 +208,11 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
         rows.append([code(change.after, in_table=True), *passes, *map(amount, cells(change)), *ratios, *bounds])
     if union is not None and budgets:  # the union counts problems, by the rule seen
         rule = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)"
-        for samples, cells_of_union in (("of each", union.each_k), ("in all", union.equal_k)):
+        for samples, cells_of_union in (("each", union.each_k), ("in total", union.equal_k)):
             if cells_of_union is not None:
-                label = f"any of {union.checkpoints}, {k:,} samples {samples}{rule}"
+                label = f"union of {union.checkpoints}, {k:,} samples {samples}{rule}"
                 rows.append([label, "", "", *map(amount, cells_of_union)])
-    return f"### Each against {code(comparisons[0].change.before)}\n\n" + _table(header, rows)
+    return f"### Each compared with {code(comparisons[0].change.before)}\n\n" + _table(header, rows)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: tuple[int, ...] = (0,)) -> str:
@@ -269,12 +269,13 @@ def p_value(value: float) -> str:
 def rule_in_words(comparison: Comparison) -> str:
     """What it takes to be reached."""
     change, question = comparison.change, comparison.question
-    shows = "is correct" if change.per is Per.PROBLEM else f"is correct and shows this {change.per.value}"
+    hit = "is correct" if change.per is Per.PROBLEM else f"is correct and gives this {change.per.value}"
     return {
-        Rule.SEEN: f"at least one of k samples {shows}",
-        Rule.ABOVE: f"more than {question.tau:g} of k samples are correct",
-        Rule.CONFIDENT: f"the rate is above what k samples can miss, with confidence {1 - question.zeta:g}",
-        Rule.POSTERIOR: f"the rate is above what k samples can miss with posterior chance {1 - question.zeta:g}",
+        Rule.SEEN: f"at least one of k samples {hit}",
+        Rule.ABOVE: f"the share of correct samples is above {question.tau:g}",
+        Rule.CONFIDENT: f"the success rate is above what k samples can miss, with confidence {1 - question.zeta:g}",
+        Rule.POSTERIOR: f"the success rate is above what k samples can miss, with posterior probability "
+        f"{1 - question.zeta:g}",
     }.get(change.rule, change.rule.value)
 
 

@@ -67,13 +67,13 @@ def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
         return HttpResponse(204, b"")
     try:
         if path not in ROUTES:
-            raise BadRequestError(404, f"There is nothing at {path[:80]!r}. Known: /, {', '.join(ROUTES)}.")
+            raise BadRequestError(404, f"Not found: {path[:80]!r}. Known paths: /, {', '.join(ROUTES)}.")
         route = ROUTES[path]
         return HttpResponse(200, script_json(route.document(store, _parsed_query(query, route.names))).encode())
     except BadRequestError as error:
         return refusal(error.status, str(error))
     except DAMAGE as error:
-        reason = f"The samples cannot be read ({first_line(error)}). Is the run folder still where it was?"
+        reason = f"The samples cannot be read ({first_line(error)}). Was the run folder moved or deleted?"
         return refusal(500, reason)
 
 
@@ -114,7 +114,7 @@ def _text(store: SampleStore, query: Mapping[str, str]) -> Json:
     if part is None:
         name = store.run(r).name
         raise BadRequestError(
-            404, f"{name!r} has no text of sample {index} of this problem. /api/samples lists the samples."
+            404, f"{name!r} has no text for sample {index} of this problem. /api/samples lists the samples."
         )
     return part
 
@@ -131,12 +131,12 @@ def _parsed_query(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=20)
     except ValueError:
-        raise BadRequestError(400, f"The query has more than 20 parts. Known: {', '.join(names)}.") from None
+        raise BadRequestError(400, f"The query has more than 20 parameters. Known: {', '.join(names)}.") from None
     for name, _ in pairs:
         if name not in names:
-            raise BadRequestError(400, str(unknown("part of the query", name[:40], names)))
+            raise BadRequestError(400, str(unknown("query parameter", name[:40], names)))
     if len(dict(pairs)) < len(pairs):
-        raise BadRequestError(400, f"A part of the query is repeated: {query[:80]!r}. Give each once.")
+        raise BadRequestError(400, f"A query parameter is repeated: {query[:80]!r}. Pass each one once.")
     return dict(pairs)
 
 
@@ -149,13 +149,13 @@ def _number(query: Mapping[str, str], name: str, low: int, high: int, usual: int
     text = query.get(name)
     if text is None and usual is not None:
         return usual
-    right = f"{name} is a whole number from {low:,} to {high:,}"
+    expected = f"{name} must be a whole number from {low:,} to {high:,}"
     if text is None:
-        raise BadRequestError(400, f"{right}; it is missing.")
+        raise BadRequestError(400, f"{expected}; it is missing.")
     if not re.fullmatch("[0-9]{1,12}", text):
-        raise BadRequestError(400, f"{right}; found {text[:40]!r}.")
+        raise BadRequestError(400, f"{expected}; found {text[:40]!r}.")
     if not low <= int(text) <= high:
-        raise BadRequestError(404, f"{right}; found {int(text):,}.")
+        raise BadRequestError(404, f"{expected}; found {int(text):,}.")
     return int(text)
 
 
@@ -226,7 +226,7 @@ def check_port(port: int) -> None:
 
 def _not_free(port: int, error: OSError) -> OffleashError:
     """The error for a port that is taken or forbidden."""
-    why = "is taken by another program" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
+    why = "is already in use" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
     return OffleashError(f"Port {port} of {HERE} {why}. Choose another with --port, or any free one with --port 0.")
 
 
@@ -271,7 +271,7 @@ class _Request(BaseHTTPRequestHandler):
             return False
         hosts, given = cast(_Listener, self.server).hosts, self.headers.get_all("Host", [])
         if len(given) != 1 or given[0].strip().lower() not in hosts:
-            self._send(refusal(421, f"This server answers to {' and '.join(sorted(hosts))} only."), close=True)
+            self._send(refusal(421, f"This server accepts requests to {' and '.join(sorted(hosts))} only."), close=True)
             return False
         return True
 
@@ -279,7 +279,7 @@ class _Request(BaseHTTPRequestHandler):
         """Serve the page or a document, unless a page of another site sent the request."""
         listener = cast(_Listener, self.server)
         if self.path != "/" and self.headers.get("Sec-Fetch-Site", "") in OTHER_SITES:
-            self._send(refusal(403, "This request came from another site's page. Open the address itself."), close=True)
+            self._send(refusal(403, "This request came from another site. Open the address directly."), close=True)
             return
         more = any(name in self.headers for name in BODY)
         self._send(answer(listener.store, listener.page, self.path), close=more)
@@ -290,8 +290,8 @@ class _Request(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the standard library finds wrong with a request, in our form; a method it does not know is 405."""
         if code == 501:
-            code, message = 405, f"Only {METHODS} are answered; found {str(self.command)[:40]!r}."
-        self._send(refusal(code, message or "The request cannot be read."), close=True)
+            code, message = 405, f"Only {METHODS} are supported; found {str(self.command)[:40]!r}."
+        self._send(refusal(code, message or "Malformed request."), close=True)
 
     def _send(self, reply: HttpResponse, close: bool = False) -> None:
         """Write a response with the headers that keep other sites out."""

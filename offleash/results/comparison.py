@@ -63,12 +63,12 @@ class ComparisonResult(Result):
     def of_samples(self) -> "tuple[Comparison, ...]":
         """The comparisons; refused where certificates were compared, which have no samples."""
         if not self.comparisons:
-            raise OffleashError("These are certificates, without samples. Their comparison is in .certified.")
+            raise OffleashError("Certificates have no samples. Their comparison is in .certified.")
         return self.comparisons
 
     @property
     def change(self) -> "SupportChange":
-        """P, E, S, O and the rates made of them, with intervals."""
+        """P, E, S, O and the rates computed from them, with intervals."""
         return self.comparison.change
 
     @property
@@ -78,7 +78,7 @@ class ComparisonResult(Result):
 
     @property
     def evidence(self) -> "Evidence":
-        """What chance alone would give, and which losses and gains it does not explain."""
+        """What chance alone would give, and which losses and gains are significant."""
         return self.comparison.evidence
 
     @property
@@ -120,7 +120,7 @@ class ComparisonResult(Result):
 
             show_flips(out, self.flips)
         place = (
-            f"\nReport: {self.report}" if self.report else "\nAs a page with figures and samples: --report report.html"
+            f"\nReport: {self.report}" if self.report else "\nFor a page with figures and samples: --report report.html"
         )
         say(out, place)
 
@@ -164,9 +164,9 @@ class ComparisonResult(Result):
     ) -> str:
         """The report as text: html, md or latex."""
         if format not in FORMATS.values():
-            raise unknown("format of a report", format, FORMATS.values())
+            raise unknown("report format", format, FORMATS.values())
         if intervals and format != "latex":
-            raise OffleashError(f"Intervals are put into latex rows; a report in {format} has them. Leave them out.")
+            raise OffleashError(f"intervals applies to latex only; {format} reports always have them. Leave it out.")
         if format == "latex":
             from offleash.reporting.latex import latex
 
@@ -182,7 +182,7 @@ class ComparisonResult(Result):
     def figure(self, name: str, *, width: int | None = None) -> "FigureResult":
         """One of the figures of the page: `passes`, `plane`, `support`, ... (docs/report.md)."""
         if width is not None and not WIDTHS[0] <= width <= WIDTHS[1]:
-            raise OffleashError(f"A figure is {WIDTHS[0]} to {WIDTHS[1]:,} pixels wide. Found {width}.")
+            raise OffleashError(f"A figure can be {WIDTHS[0]} to {WIDTHS[1]:,} pixels wide. Found {width}.")
         drawn = FigureResult(name, self.subject(), width)
         drawn.figure_at(drawn.look)  # an unknown name, or a figure that cannot be drawn, is said here
         return drawn

@@ -113,4 +113,4 @@ def screen(console: "Console | None") -> "Console":
 
 def unknown_ending(path: Path, known: Sequence[str]) -> OffleashError:
     """A file whose ending says nothing of what to write."""
-    return OffleashError(f"{path} ends in {path.suffix!r}. It can be saved as {', '.join(known)}.")
+    return OffleashError(f"{path} ends in {path.suffix!r}. Choose one of {', '.join(known)}.")

@@ -108,7 +108,11 @@ class StudyResult(Result):
 
         show(screen(console), self.result.comparisons)
         base, rl = (self.study.folder / name for name in ("base", "rl"))
-        say(console, f"\nAgain: offleash compare {base} {rl}   What to doubt: ... --flips\nReport: {self.report}")
+        say(
+            console,
+            f"\nTo compare again: offleash compare {base} {rl}   (--flips: which classes depend on the "
+            f"verdicts)\nReport: {self.report}",
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the comparison: see ComparisonResult.save."""
@@ -326,7 +330,7 @@ class FormatsResult(Result):
         from rich import box
         from rich.table import Table
 
-        table = Table("format", "what it is", "files", box=box.SIMPLE_HEAD)
+        table = Table("format", "description", "files", box=box.SIMPLE_HEAD)
         for log_format in self.formats:
             table.add_row(log_format["name"], log_format["about"], ", ".join(log_format["examples"]))
         screen(console).print(table)

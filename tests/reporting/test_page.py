@@ -95,7 +95,7 @@ def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> Non
     assert held & {"P", "O"}, "a fifth is kept for problems that did not change"
     assert 0 < len(few.documents) < 24
     assert sum(len(text.encode()) for text in few.documents.values()) <= 20_000
-    assert f"holds {len(few.documents)} of 24 problems" in few.words
+    assert f"includes {len(few.documents)} of 24 problems" in few.words
     assert "All 24 problems" in chosen(detail, SampleStore(one)).words
 
 

@@ -42,7 +42,7 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         alt.Chart(data(rows))
         .mark_rect(strokeWidth=0.8)
         .encode(
-            x=alt.X("from:Q", title="share of a problem's samples that are right", axis=axis, scale=scale),
+            x=alt.X("from:Q", title="share of a problem's samples that are correct", axis=axis, scale=scale),
             x2="to:Q",
             y=alt.Y(
                 "problems:Q",
@@ -55,7 +55,7 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
             stroke=alt.Stroke("run:N", scale=run_scale(labels, look), legend=several),
             tooltip=[
                 alt.Tooltip("run:N"),
-                alt.Tooltip("share:N", title="share that is right"),
+                alt.Tooltip("share:N", title="share correct"),
                 alt.Tooltip("problems:Q"),
             ],
         )
@@ -89,15 +89,15 @@ def _words(subject: FigureInput, histograms: dict[str, Float]) -> tuple[str, str
     """Caption and alternative text."""
     comparison, detail, (before, after) = subject.comparison, subject.detail, names(subject.comparison)
     read = (
-        f"How many problems {before} (pale) and {after} (full) solve in which share of their samples. The first and "
-        "last bars are problems solved in none and in all of the samples, those between ten equal steps"
+        f"Number of problems by the share of their samples that are correct, for {before} (light) and {after} (solid). "
+        "The first and last bars are problems solved in none and in all samples; between them are ten equal bins"
     )
-    meaning = "Where training only sharpens, problems move from the middle to both ends"
-    mislead = "Never solved means not in the samples drawn: rates below one in that number look like 0"
+    meaning = "If training only sharpens, problems move from the middle to both ends"
+    mislead = "None means none of the samples drawn: a success rate well below 1/n looks like 0"
     problems = counted(len(detail.tally), "problem")
     ends = "; ".join(
-        f"{name} solves {counted(histograms[side][0], 'problem')} never and {int(histograms[side][-1]):,} always, mean "
-        f"accuracy {detail.rate_PR[:, SIDES[side]].mean():.3f}"
+        f"{name} never solves {counted(histograms[side][0], 'problem')} and always solves "
+        f"{int(histograms[side][-1]):,}, mean accuracy {detail.rate_PR[:, SIDES[side]].mean():.3f}"
         for side, name in (("before", before), ("after", after))
     )
     return f"{read}. {meaning}. {mislead}. {problems}, {drawn(comparison)}.", f"Two histograms over {problems}: {ends}."

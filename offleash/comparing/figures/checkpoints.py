@@ -37,9 +37,7 @@ def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """pass@1, pass@k, SRR and NDR of every checkpoint, as named; per answer or solution there is no pass@k."""
     steps = subject.comparisons
     if len(steps) < 2:
-        return Missing(
-            "checkpoints", TITLE, "there is only one run after the first; name several checkpoints, in order"
-        )
+        return Missing("checkpoints", TITLE, "there is only one run after the first; pass several checkpoints in order")
     labels = short_names(
         [steps[0].before.name, *(comparison.after.name for comparison in steps)], 14 if look.paper else 20
     )
@@ -68,7 +66,7 @@ def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], l
         for place, (comparison, side) in enumerate(sides)
         for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
     ]
-    title = "share of problems" if SHARE_REACHED in kinds else "chance of a correct sample"
+    title = "share of problems" if SHARE_REACHED in kinds else "pass@k"
     return _facet(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look)
 
 
@@ -126,8 +124,8 @@ def _facet(
     traces = {kind: (style[0][i], style[1][i]) for i, kind in enumerate(kinds)}
     chart = alt.Chart(data(rows)).encode(x=x, color=alt.Color("kind:N", scale=colours, legend=several))
     bars = chart.mark_rule(strokeWidth=1 if look.paper else 1.5).encode(y=low, y2="high:Q")
-    tips = [alt.Tooltip("run:N"), alt.Tooltip("kind:N", title="what"), alt.Tooltip("value:Q")]
-    tips += [alt.Tooltip("low:Q", title="95% from"), alt.Tooltip("high:Q", title="95% to")]
+    tips = [alt.Tooltip("run:N"), alt.Tooltip("kind:N", title="metric"), alt.Tooltip("value:Q")]
+    tips += [alt.Tooltip("low:Q", title="95% low"), alt.Tooltip("high:Q", title="95% high")]
     points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1)
     marked = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
     return sized(layered(*lines(rows, "kind", traces, x, y), bars, marked), look)
@@ -136,9 +134,9 @@ def _facet(
 def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     """Caption and alternative text."""
     steps, union, (before, _) = subject.comparisons, subject.union, names(subject.comparison)
-    ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
+    ratios = f"checkpoint compared with {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:
-        order = f"of {before} and of each checkpoint in the order named"
+        order = f"for {before} and each checkpoint in the order given"
         read = f"First plot: {_shown(steps, kinds)}, {order}. Second plot, each {ratios}"
     else:
         read = f"Each {ratios}"
@@ -146,12 +144,12 @@ def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     if union is not None and kinds:  # it counts problems
         each = ", ".join(f"{cell} {whole(round(value, 1))}" for cell, value in zip("PESO", union.each_k, strict=True))
         rule = "" if subject.comparison.change.rule is Rule.SEEN else ", rule seen"
-        union_text = f" All {union.checkpoints} checkpoints together, with {union.k:,} samples of each{rule}: {each}."
+        union_text = f" Union of all {union.checkpoints} checkpoints, {union.k:,} samples from each{rule}: {each}."
     mislead = "All points share the same problems and the same base, so their errors are correlated."
     values = [(names(comparison)[1], comparison.change.value) for comparison in steps]
     ratios_text = "; ".join(f"{name}: SRR {share(value['SRR'])}, NDR {share(value['NDR'])}" for name, value in values)
     caption = f"{read}. Bars are 95% intervals.{union_text} {mislead} {basis(steps[-1])}"
-    return caption, f"{len(steps)} checkpoints against {before}. {ratios_text}."
+    return caption, f"{len(steps)} checkpoints compared with {before}. {ratios_text}."
 
 
 def _shown(steps: tuple[Comparison, ...], kinds: list[str]) -> str:

@@ -31,7 +31,7 @@ from offleash.stats.chance import lost_by_exchange
 from offleash.stats.support_classes import AFTER, BEFORE, Rule
 
 TITLE = "How strong is each loss and each gain?"
-SIGNIFICANT, OPEN = "significant (5% false discoveries)", "may be chance"
+SIGNIFICANT, OPEN = "significant (FDR 5%)", "may be chance"
 CHANCE = "unchanged model, resampled"
 FEWEST = 4  # bins shown, lest a figure of one bar fill the page
 FEW = 4  # problems of the tallest bar, up to which each is a tick: an axis of counts has no fractions
@@ -54,13 +54,11 @@ def evidence(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 def _missing(comparison: Comparison) -> str | None:
     """Why there is no figure; None where there is one."""
     if comparison.tally.per is not Per.PROBLEM:
-        return f"per {comparison.tally.per.value} targets of one problem depend on each other; use --per problem"
+        return f"{comparison.tally.per.value}s of one problem are not independent; use --per problem"
     if comparison.change.rule is not Rule.SEEN:
-        return (
-            f"losses and gains are counted by their successes under the rule seen, not {comparison.change.rule.value!r}"
-        )
+        return f"this figure is defined for the rule seen, not {comparison.change.rule.value!r}; use --rule seen"
     if (comparison.tally.until_R > 0).any():
-        return "a run that stopped early has no count of successes to test against chance; draw without --until"
+        return "runs that stopped early have no fixed number of samples to test; draw without --until"
     return None
 
 
@@ -121,7 +119,7 @@ def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureForma
     ]
     order = [_label(b) for b in range(bins)]
     axis = alt.Axis(labelAngle=-40 if bins > 5 else 0, labelOverlap=False, grid=False)
-    x = alt.X("successes:O", title="successes it rests on", scale=alt.Scale(domain=order), axis=axis)
+    x = alt.X("successes:O", title="successes of the run that solved it", scale=alt.Scale(domain=order), axis=axis)
     top = alt.Scale(domain=[0, max(1.0, most * 1.06)], nice=True)
     whole = alt.Axis(format="d", tickCount=5) if most > FEW else alt.Axis(format="d", values=list(range(FEW + 1)))
     y = alt.Y("problems:Q", title="problems", scale=top, axis=whole)
@@ -146,13 +144,13 @@ def _words(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str
     """Caption and alternative text."""
     (before, after), null, evidence = names(comparison), comparison.evidence.null, comparison.evidence
     read = (
-        f"Problems that only one run solved, by how often it did so in {comparison.change.k:,} samples: lost "
-        f"ones were solved by {before} and never by {after}, gained ones the other way round"
+        f"Problems that only one of the runs solved, by its number of successes in {comparison.change.k:,} samples: "
+        f"lost problems were solved by {before} and never by {after}, gained ones the other way round"
     )
-    significant = "Full bars: significant losses or gains, about 5% of which are expected to be false discoveries"
+    significant = "Solid bars: significant losses or gains, of which at most 5% are expected to be false discoveries"
     chance = (
-        "Diamonds: what resampling an unchanged model would show: every problem with that many successes in both runs "
-        "together, times the chance that all of them fall to one run"
+        "Diamonds: the number expected when an unchanged model is resampled, which is the sum over all problems with "
+        "that many successes in total of the chance that they all fall in this run"
     )
     bound = ""
     if evidence.losses_at_least is not None:
@@ -167,6 +165,6 @@ def _words(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str
     parts = []
     for cell, word in (("S", "lost"), ("E", "gained")):
         sure, unsure = (int(sum(_value(row, kind) for row in rows[cell])) for kind in (SIGNIFICANT, OPEN))
-        expected = "" if null is None else f"; an unchanged model: {getattr(null, f'expected_{cell}'):.1f}"
+        expected = "" if null is None else f"; expected for an unchanged model: {getattr(null, f'expected_{cell}'):.1f}"
         parts.append(f"{counted(sure + unsure, 'problem')} {word}, {sure} of them significant{expected}")
     return caption, f"Bars by number of successes. {'. '.join(parts)}.{bound}"

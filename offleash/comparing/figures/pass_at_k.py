@@ -45,13 +45,11 @@ def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     traces = run_traces(labels, look)
     curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), marked]
     facet = sized(layered(*_crossing(comparison, look), *curves), look)
-    return Figure(
-        "passes", f"How often does one of k samples reach a {unit(comparison, False)}?", *_words(comparison), (facet,)
-    )
+    return Figure("passes", f"How often do k samples reach a {unit(comparison, False)}?", *_words(comparison), (facet,))
 
 
 # fields of a tooltip and their titles
-_TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band from", "high:Q": "band to"}
+_TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band low", "high:Q": "band high"}
 
 
 def _rows(comparison: Comparison, side: str, name: str) -> list[Row]:
@@ -102,12 +100,13 @@ def _words(comparison: Comparison) -> tuple[str, str]:
     value = {side: comparison.curves[side].value_K for side in ("before", "after")}
     most, name = int(comparison.curves["before"].k_K[-1]), _name(comparison)
     target = unit(comparison, False)
-    what = f"{name}: the chance that at least one of k samples of a {target} is correct, mean over {target}s"
-    how = "For k below the number drawn it is the mean over all choices of k samples, so their order does not matter"
-    bands = "A band contains the whole curve with 95% confidence (problems resampled)"
+    hit = "is correct" if comparison.tally.per is Per.PROBLEM else f"gives the {target}"
+    what = f"{name}: the chance that at least one of k samples {hit}, averaged over {target}s"
+    how = "For k below the number drawn it is averaged over all subsets of k samples, so their order does not matter"
+    bands = "A band contains the whole curve with 95% confidence (bootstrap over problems)"
     mislead = (
-        "Two bands may overlap although the difference is significant, since both runs answer the same problems; "
-        f"and nothing is known beyond k = {most:,}."
+        "The bands may overlap even where the difference is significant, because both runs share the same problems; "
+        f"nothing is known beyond k = {most:,}."
     )
     caption = f"{what}. {how}. {bands}. {_crossed(comparison)} {mislead} {basis(comparison)}"
     ends = "; ".join(
@@ -126,7 +125,7 @@ def _crossed(comparison: Comparison) -> str:
     ends = ", ".join(cross.ends())
     if not cross.resolved:
         return (
-            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but its 95% interval [{ends}] extends "
-            "beyond what was drawn."
+            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but the 95% interval [{ends}] extends "
+            "beyond the budgets drawn."
         )
     return f"Beyond k = {cross.k:.3g} (95% interval [{ends}], shaded) {before} is ahead."

@@ -31,7 +31,7 @@ from offleash.stats.chance import LEVEL, chance_region
 from offleash.stats.support_classes import AFTER, BEFORE
 
 ORDER = ("P", "O", "?", "E", "S")  # what changed is drawn last, above the rest
-SUREST = 6  # -log10 p from which dots grow no more
+MAX_LOG_P = 6  # -log10 p at which dots reach their largest size
 MANY = 1000  # problems from which less of each text is kept
 GOLDEN = (0.7548776662466927, 0.5698402909980532)  # even spread in the plane (Roberts' R2 sequence)
 STEPS = 60  # places at which the edge of the chance region is worked out
@@ -53,12 +53,12 @@ class Frame:
 
 
 def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
-    """Rate after against rate before, one dot a problem."""
+    """Success rate after against success rate before, one dot per problem."""
     detail = subject.detail
     frame = _frame(detail)
     layers = [*_region(detail, frame), *_rules(frame), _dots(detail, frame, look)]
     facet = sized(layered(*layers), look, look.width or 440 if look.paper else 440)
-    return Figure("plane", "Which problems gained, and which were lost?", *_words(subject), (facet,))
+    return Figure("plane", "Which problems were gained, and which were lost?", *_words(subject), (facet,))
 
 
 def _frame(detail: ProblemDetail) -> Frame:
@@ -83,12 +83,12 @@ def _axis(frame: Frame, title: str) -> tuple[alt.Axis, alt.Scale, str]:
 
 
 def _x(frame: Frame, field: str = "x:Q") -> alt.X:
-    axis, scale, title = _axis(frame, "rate before: share of samples that are right")
+    axis, scale, title = _axis(frame, "success rate before")
     return alt.X(field, axis=axis, scale=scale, title=title)
 
 
 def _y(frame: Frame, field: str = "y:Q") -> alt.Y:
-    axis, scale, title = _axis(frame, "rate after")
+    axis, scale, title = _axis(frame, "success rate after")
     return alt.Y(field, axis=axis, scale=scale, title=title)
 
 
@@ -100,7 +100,7 @@ def _dots(detail: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
     several = legend(labels, look, 2, words=f"{dict(zip(present, labels, strict=True))!r}[datum.label]")
     size = float(np.clip(6000 / max(len(detail.tally), 1), 11, 36)) * (0.4 if look.paper else 1)
     tips = {"id": "problem", "asked": "question", "part": "benchmark", "name": "class"}
-    tips |= {"old": "right before", "new": "right after", "p": "p, rate changed"}
+    tips |= {"old": "correct before", "new": "correct after", "p": "p (rate changed)"}
     dots = (
         alt.Chart(data([columns]))
         .transform_flatten(list(columns))
@@ -115,7 +115,7 @@ def _dots(detail: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
             shape=alt.Shape(
                 "cls:N", scale=alt.Scale(domain=present, range=[SHAPES[c] for c in present]), legend=several
             ),
-            size=alt.Size("sure:Q", scale=alt.Scale(domain=[0, SUREST], range=[size, 4 * size]), legend=None),
+            size=alt.Size("sure:Q", scale=alt.Scale(domain=[0, MAX_LOG_P], range=[size, 4 * size]), legend=None),
             tooltip=[alt.Tooltip(f"{field}:N", title=title) for field, title in tips.items()],
         )
     )
@@ -132,7 +132,7 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
     x_P, y_P = (_placed(detail.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
     letters = 100 if len(order) <= MANY else 60
     n_PR, c_PR, p_P = detail.tally.drawn_PR, detail.tally.correct_PR, detail.p_P
-    size_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), SUREST))
+    size_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), MAX_LOG_P))
     questions, benchmarks = detail.problems["question"], detail.problems["benchmark"]
     return {
         "row": order.tolist(),
@@ -208,23 +208,24 @@ def _words(subject: FigureInput) -> tuple[str, str]:
     detail, comparison, (before, after) = subject.detail, subject.comparison, names(subject.comparison)
     typical, number = _typical(detail), {name: int((detail.class_P == name).sum()) for name in CLASSES}
     read = (
-        f"Each dot is a problem: across, the share of the samples of {before} that are right, up, that of {after}, on "
-        "logarithmic axes; problems never solved stand beyond the rules, at 0. Above the dashed diagonal the rate rose"
+        f"Each dot is a problem, with its success rate under {before} on the x axis and under {after} on the y axis, "
+        "both logarithmic; the strips at 0 hold problems without a correct sample. Above the dashed diagonal the "
+        "rate rose"
     )
     if typical is None:
         evidence = (
-            "Runs that stopped early have no counts to test, so dots are of one size and no chance region is shaded"
+            "Runs that stopped early are not tested here, so all dots have one size and no chance region is shaded"
         )
     else:
         evidence = (
-            "The larger a dot, the surer the change (Fisher's exact test, p from 1 down to one in a million). Shaded: "
-            f"what a test at {LEVEL:.0%} calls chance where {typical[0]:,} samples were drawn before and "
-            f"{typical[1]:,} after, as is typical here; of many problems some lie outside by chance alone"
+            "Larger dots have smaller p-values (Fisher's exact test, from 1 down to one in a million). Shaded: changes "
+            f"that are not significant at {LEVEL:.0%} with {typical[0]:,} samples before and {typical[1]:,} after, the "
+            "medians here; of many problems some lie outside by chance alone"
         )
-    mislead = "Equal dots are moved a little so that all are seen. A 0 is none in the samples drawn, not impossible"
+    mislead = "Dots are jittered. A rate of 0 means that no correct sample was drawn, not that there is none"
     caption = f"{read}. Classes: {CELLS}. {evidence}. {mislead}. {basis(comparison, Per.PROBLEM)}"
     class_counts = ", ".join(f"{whole(number[name])} {CLASS_NAMES[name]}" for name in CLASSES if number[name])
     risen = int((detail.rate_PR[:, AFTER] > detail.rate_PR[:, BEFORE]).sum())
     fallen = int((detail.rate_PR[:, AFTER] < detail.rate_PR[:, BEFORE]).sum())
-    moved = f"the rate is higher after on {risen:,} problems and lower on {fallen:,}"
-    return caption, f"{counted(len(detail.tally), 'problem')} in the plane of both rates: {class_counts}; {moved}."
+    moved = f"the success rate rose on {risen:,} and fell on {fallen:,}"
+    return caption, f"Scatter plot of {counted(len(detail.tally), 'problem')}: {class_counts}; {moved}."

@@ -25,13 +25,13 @@ def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     comparison = subject.comparison
     split = comparison.portfolio
     if split is None:
-        return Missing("portfolio", TITLE, "a budget is split over problems; use --per problem")
+        return Missing("portfolio", TITLE, "splitting a budget is defined per problem; use --per problem")
     if split.best is None or split.k < 2:
         return Missing(
             "portfolio",
             TITLE,
-            f"{counted(split.problems, 'problem')} {'has' if split.problems == 1 else 'have'} k = {split.k} samples of "
-            "both runs, and a budget of one sample cannot be split; draw more",
+            f"{counted(split.problems, 'problem')} {'has' if split.problems == 1 else 'have'} k = {split.k} samples in "
+            "both runs, which is too few to split; draw more",
         )
     rows: list[Row] = [
         {"base": int(base), "coverage": rounded(float(value))}
@@ -41,14 +41,14 @@ def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     height = max(high - low, 0.02)
     y = alt.Y(
         "coverage:Q",
-        title=f"problems reached by {split.k:,} samples, share",
+        title=f"share of problems reached by {split.k:,} samples",
         scale=alt.Scale(domain=[max(0.0, low - 0.15 * height), min(1.0, high + 0.25 * height)], nice=True),
     )
     axis = alt.Axis(values=[round(split.k * part / 4) for part in range(5)], format="d")
-    title = "samples by the run before, the rest after"
+    title = "samples from the run before, the rest from the run after"
     x = alt.X("base:Q", title=title, scale=alt.Scale(domain=[0, split.k], nice=False, padding=6), axis=axis)
     line = alt.Chart(data(rows)).mark_line(point=False, color="#5b7db1")
-    tips = [alt.Tooltip("base:Q", title="samples before"), alt.Tooltip("coverage:Q")]
+    tips = [alt.Tooltip("base:Q", title="samples from the run before"), alt.Tooltip("coverage:Q")]
     hover = alt.Chart(data(rows)).mark_point(opacity=0, size=120).encode(x=x, y=y, tooltip=tips)
     layers = [line.encode(x=x, y=y), hover, *_marked(comparison, split, x, y, look)]
     return Figure("portfolio", TITLE, *_words(comparison, split), (sized(layered(*layers), look),))
@@ -109,34 +109,36 @@ def _words(comparison: Comparison, split: Portfolio) -> tuple[str, str]:
     """Caption and alternative text; they never name a best split where none is better."""
     before, after = names(comparison)
     read = (
-        f"Share of problems that {split.k:,} samples reach when some of them are drawn by {before} (across) and the "
-        f"others by {after}: at the left end all by {after}, at the right end all by {before}"
+        f"Share of problems reached by {split.k:,} samples when some come from {before} (x axis) and the rest from "
+        f"{after}: at the left end all from {after}, at the right end all from {before}"
     )
-    best = f"best with {split.best:,} of {split.k:,} by {before}" if _mix_reaches_more(split) else "no mix reaches more"
+    best = (
+        f"best with {split.best:,} of {split.k:,} from {before}" if _mix_reaches_more(split) else "no mix reaches more"
+    )
     gain = f"{split.gain:+.3f} [{split.gain_low:+.3f}, {split.gain_high:+.3f}]"
     mislead = (
-        ". The top of the curve flatters the split, which was chosen by looking at it; and the vertical axis does not "
+        ". The top of the curve is optimistic, because the split was chosen on the same problems; the y axis does not "
         "start at 0"
     )
     if _flat(split):
-        worth, best = "All splits reach the same share, so none is the best", "every split reaches the same share"
+        worth, best = "All splits reach the same share, so none is best", "every split reaches the same share"
         mislead = ""
     elif not np.isfinite(split.gain):
         worth, best = (
             "With one problem the gain of a split cannot be estimated",
-            f"{best}; one problem cannot tell the gain",
+            f"{best}; the gain cannot be estimated from one problem",
         )
     else:
         worth = (
-            f"Chosen on one half of the problems and valued on the other (cross-fitted), the best split gains {gain} "
-            "over the better run alone (95% interval)"
+            f"Chosen on one half of the problems and evaluated on the other (cross-fitted), the best split gains "
+            f"{gain} over the better run alone (95% interval)"
         )
         best += f", cross-fitted gain {gain}"
-    left = f" {counted(split.left_out, 'problem')} with fewer samples are left out." if split.left_out else ""
+    left = f" Left out: {counted(split.left_out, 'problem')} with fewer samples." if split.left_out else ""
     size = counted(split.problems, "problem")
     caption = f"{read}. {worth}{mislead}. {size}, k = {split.k:,}, rule seen.{left}"
     summary = (
-        f"Coverage {share(split.all_rl)} with all samples by {after}, {share(split.all_base)} with all by {before}; "
-        f"{best}."
+        f"Coverage {share(split.all_rl)} with all samples from {after}, {share(split.all_base)} with all from "
+        f"{before}; {best}."
     )
     return caption, summary

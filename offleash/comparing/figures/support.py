@@ -48,9 +48,7 @@ def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     k_K = dense_budgets(common_budget(comparison.tally), OCTAVE)
     cells = _cells(comparison, k_K)
     facets = (_areas(comparison, k_K, cells, look), _ratios(comparison, look))
-    return Figure(
-        "support", "What is kept, found and lost as the budget grows?", *_words(comparison, k_K, cells), facets
-    )
+    return Figure("support", "What is kept, gained and lost as k grows?", *_words(comparison, k_K, cells), facets)
 
 
 def _cells(comparison: Comparison, k_K: Integer) -> dict[str, Float]:
@@ -130,8 +128,8 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
             alt.Tooltip("ratio:N"),
             alt.Tooltip("k:Q"),
             alt.Tooltip("value:Q"),
-            alt.Tooltip("low:Q", title="band from"),
-            alt.Tooltip("high:Q", title="band to"),
+            alt.Tooltip("low:Q", title="band low"),
+            alt.Tooltip("high:Q", title="band high"),
         ],
     )
     traces = {label: (METRICS[name], METRIC_DASHES[name]) for name, label in METRIC_NAMES.items()}
@@ -144,17 +142,17 @@ def _words(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tup
     """Caption and alternative text."""
     retest, change, (before, _) = comparison.evidence.retest, comparison.change, names(comparison)
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
-    read = f"First plot: how many {unit(comparison)} each class holds when k samples are drawn of each ({CELLS})"
-    second = f"Second plot: {metrics}. Bands hold a whole curve at once with 95% confidence"
+    read = f"First plot: number of {unit(comparison)} in each class with k samples per problem ({CELLS})"
+    second = f"Second plot: {metrics}. Bands contain the whole curve with 95% confidence"
     note = "" if comparison.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
-    rule = "" if change.rule is Rule.SEEN else f" Both facets use the rule seen at every k, not {change.rule.value}."
+    rule = "" if change.rule is Rule.SEEN else f" Both plots use the rule seen at every k, not {change.rule.value}."
     chance = ""
     if retest is not None and np.isfinite(retest.redraw_SRR):
         chance = (
             f" Two draws of {before} itself would show SRR {share(retest.redraw_SRR)} at k = {retest.k:,} by chance "
-            f"alone, where this pair has {share(retest.observed_SRR)}."
+            f"alone; this pair has {share(retest.observed_SRR)}."
         )
-    mislead = "E and S at small k are mostly luck: a rare success is found by one run and missed by the other."
+    mislead = "At small k, E and S are mostly sampling noise: one run hits a rare success that the other misses."
     caption = f"{read}. {second}.{note}{rule}{chance} {mislead} {basis(comparison)}"
     ends = "; ".join(
         f"at k = {int(k_K[i]):,} {', '.join(f'{name} {whole(round(float(v[i]), 1))}' for name, v in cells.items())}"

@@ -84,7 +84,7 @@ def verdict_table(comparison: Comparison) -> Table:
         read = _judged(run) and not comparison.question.drop_unread
         columns = {"correct": True, "unread": read, "failed": _judged(run), "truncated": _ends(run)}
         shares = [
-            f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if is_known else "not known"
+            f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if is_known else "unknown"
             for what, is_known in columns.items()
         ]
         per_problem = _range(tally.drawn_PR[:, r])
@@ -110,9 +110,9 @@ def steps(subject: FigureInput) -> Table | None:
         rows.append([change.after, *first, *cells, *values])
     together = subject.union
     if together is not None and by_problem and seen:
-        every = [(f"any of {together.checkpoints}, {k:,} samples of each", together.each_k)]
+        every = [(f"union of {together.checkpoints}, {k:,} samples each", together.each_k)]
         if together.equal_k is not None:
-            every.append((f"any of {together.checkpoints}, {k:,} in all", together.equal_k))
+            every.append((f"union of {together.checkpoints}, {k:,} samples in total", together.equal_k))
         rows += [[name, "", "", *map(whole, cells), *[""] * len(METRICS)] for name, cells in every]
     return Table(["run", *passes, "P", "E", "S", "O", *METRICS], rows)
 
@@ -132,9 +132,9 @@ def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
     assert cell is not None, "there are words of it"
     every = len(entropies.problem_P)
     few = f" ({cell.problems:,} of {every:,}, where both are known)" if cell.problems < every else ""
-    same = f"; on {cell.level:,} one of the two is the same" if cell.level else ""
+    same = f"; on {cell.level:,} one of the two did not change" if cell.level else ""
     counts = (
-        f"Problem by problem{few}: token and answer entropy both rose on {cell.up_up:,}, both fell on "
+        f"Per problem{few}: token and answer entropy both rose on {cell.up_up:,}, both fell on "
         f"{cell.down_down:,}; only token entropy rose on {cell.up_down:,}, only answer entropy on "
         f"{cell.down_up:,}{same}."
     )
@@ -149,9 +149,9 @@ def thinned(comparison: Comparison) -> str:
     if comparison.change.rule is not Rule.SEEN or ((tally.drawn_PR == k) | tally.stopped_PR).all():
         return ""
     return (
-        f"More than k = {k:,} samples of some problems were drawn. The numbers above are means over all choices of k "
-        "of them, so they need not be whole; the classes of single problems, in the figures and the table, are from "
-        f"{'the first k samples' if tally.ordered_R.all() else 'k samples taken at random'} and may sum otherwise."
+        f"Some problems have more than k = {k:,} samples. The numbers above are averages over all subsets of k of "
+        "them, so they need not be whole; the classes of single problems, in the figures and the table, use "
+        f"{'the first k samples' if tally.ordered_R.all() else 'k random samples'} and may add up differently."
     )
 
 
@@ -177,11 +177,11 @@ def reassurance(comparison: Comparison) -> str:
         ("problems solved only as often as by blind guessing", comparison.guessing.floor is not None),
     ):
         if known:
-            looked.append(f"there are few or no {what}")
+            looked.append(f"few or no {what}")
         else:
             unseen.append(what)
     checked = f"No check raised a warning: {'; '.join(looked)}."
-    return f"{checked} Not known for these runs: {'; '.join(unseen)}." if unseen else checked
+    return f"{checked} Could not be checked for these runs: {'; '.join(unseen)}." if unseen else checked
 
 
 def _ends(run: Run) -> bool:
@@ -225,7 +225,7 @@ class PageText:
 
 def report_page(subject: FigureInput, page_text: PageText | None = None, progress: Progress = silent) -> str:
     """A page that needs nothing but itself: all figures, and the samples of some problems."""
-    progress("page: choosing the problems it holds")
+    progress("page: choosing problems to embed")
     store = SampleStore(subject.comparison)
     embedded = chosen(subject.detail, store) if _looks(store) else EmbeddedProblems({}, _nothing_to_see(store))
     return _page(subject, page_text or PageText(), embedded, served=False, progress=progress)
@@ -252,7 +252,7 @@ def _page(
         progress(f"page: figure {name}")
         with unchecked():
             drawn.append(draw(subject, PAGE))
-    progress("page: putting it together")
+    progress("page: assembling it")
     scripts = [charting(), own_script()]
     about = {
         "runs": [comparison.change.before, comparison.change.after],
@@ -306,8 +306,8 @@ def _without_texts(subject: FigureInput) -> str:
     if not lacking:
         return ""
     return (
-        f" The texts of {' and '.join(lacking)} were not read, so only answers and verdicts are shown. A file that "
-        "--split-by divides is read without texts; write each run to a file of its own to see them."
+        f" The sample texts of {' and '.join(lacking)} were not read, so only answers and verdicts are shown. With "
+        "--split-by a file is read without texts; put each run into its own file to see them."
     )
 
 

@@ -101,8 +101,8 @@ def _words(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
             have = sum(classes[row] == name for row in held)
             parts.append(f"{have:,} of {every:,} {what}")
     return (
-        f"This page holds {len(held):,} of {total:,} problems with up to {EACH} samples per verdict and run "
-        f"({', '.join(parts)}); the counts of all are in the table. offleash view shows every sample."
+        f"This page includes {len(held):,} of {total:,} problems, with up to {EACH} samples per verdict and run "
+        f"({', '.join(parts)}); the table has the counts of all problems. offleash view shows every sample."
     )
 
 
