@@ -106,7 +106,9 @@ class RunScorer:
         chosen = self.selection.keep(keys, self.right)
         unknown = chosen.filter(~pl.col("problem").is_in(list(self._prompts)))
         if unknown.height:
-            raise OffleashError(f"{shard} has samples of {unknown['problem'][0]!r}, which is not a problem of its run.")
+            raise OffleashError(
+                f"{shard} has samples of {unknown['problem'][0]!r}, which is not among the problems of its run."
+            )
         scored = chosen.clear() if stored is None else stored.select(KEY)
         positions = positions_on(self.folder, self.name, shard.name)
         placed = None if positions is None else placed_samples(positions, keys, scored)
@@ -194,8 +196,8 @@ def prompts_of(folder: Path) -> Mapping[str, tuple[str | None, bool]]:
     prompts = {problem: (prompt, bool(images)) for problem, prompt, images in problems.iter_rows()}
     if all(prompt is None for prompt, _ in prompts.values()):
         raise OffleashError(
-            f"{folder} keeps no texts of its problems, and a sample is scored after its prompt. "
-            "Import logs that keep the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
+            f"{folder} has no problem texts, and samples are scored after their prompts. "
+            "Import logs with the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
         )
     return prompts
 

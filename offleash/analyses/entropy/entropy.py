@@ -54,12 +54,12 @@ WIDENED: dict[str, Widened] = {  # how the interval of each measure is widened w
     UNREAD: Widened(share=True),
 }
 # Reasons why a measure is missing: printed after the name of the run, so they start with a small letter.
-NO_ANSWERS = "it keeps no answers; use run folders or logs that do"
+NO_ANSWERS = "it has no answers; use run folders or logs that record them"
 UNNAMED = (
-    "it keeps no final answers of its samples; name their column with --map answer=COLUMN (a column called answer is "
+    "its samples have no final answers; name their column with --map answer=COLUMN (a column called answer is "
     "read as the reference where there is no other)"
 )
-NOT_READ = "not computed here because token entropies are not known; run offleash entropy"
+NOT_READ = "not computed here because token entropies are missing; run offleash entropy"
 CUT = 0.05  # share of truncated samples from which on a note says so, as in comparisons
 
 
@@ -133,8 +133,8 @@ def entropies(
     for other in runs[1:]:
         if other.draw and other.draw == runs[0].draw:
             raise OffleashError(
-                f"{runs[0].name!r} and {other.name!r} are the same draw, so they cannot differ. Draw one of them again "
-                "with --seed 1 to see how far chance alone moves them."
+                f"{runs[0].name!r} and {other.name!r} are the same draw, so there is nothing to compare. Redraw one "
+                "with --seed 1 to see how much sampling noise alone changes."
             )
         notes += same_decoding(runs[0], other, question.allow)
     aligned = tally(runs, question.at, question.seed)
@@ -362,7 +362,7 @@ def _truncation_notes(count: Tally) -> tuple[Note, ...]:
     kept_PR = count.drawn_PR + count.unverified_PR  # samples without a verdict may be truncated, too
     share_R = count.truncated_PR.sum(axis=0) / np.maximum(kept_PR.sum(axis=0), 1)
     return tuple(
-        Note(f"{run}: {share:.0%} of its samples were truncated at the token limit, so its true lengths are greater")
+        Note(f"{run}: {share:.0%} of its samples were truncated at the token limit, so its lengths are underestimates")
         for run, share in zip(count.runs, share_R.tolist(), strict=True)
         if share >= CUT
     )

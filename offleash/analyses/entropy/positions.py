@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.analyses.entropy.tokens import CHOSEN, STOPPED, how_to_score, scored_first
+from offleash.analyses.entropy.tokens import SELECTED, STOPPED, how_to_score, scored_first
 from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
 from offleash.data.scores import END, HEIGHT, SAMPLES, START, STEP, TENTH
@@ -37,7 +37,7 @@ class Bins:
     """Mean entropy of the tokens in each bin, of each run; NaN where a run has none there."""
 
     bin_Q: Integer  # lower edges: single tokens up to 16, then powers of two
-    tokens_QR: Float  # tokens in the bin; not whole, as problems are evened out
+    tokens_QR: Float  # tokens in the bin; not whole, as problems are weighted equally
     mean_QR: Float  # nats per token
     low_QR: Float  # ends of the 95% interval
     high_QR: Float
@@ -105,7 +105,7 @@ def _missing(run: Run, place: str) -> str:
     if run.own is None or run.own not in run.positions:
         return f"no entropies by position: {how_to_score(run, place)}"
     if run.own in run.scores and scored_first(run) is None:
-        return f"{CHOSEN}; {how_to_score(run, place)}"
+        return f"{SELECTED}; {how_to_score(run, place)}"
     return ""
 
 
@@ -150,7 +150,7 @@ class _Table:
             placed = frame.join(keys, on=["kind", "bin"])
             at = (placed["row"].to_numpy(), placed["column"].to_numpy())
             value_RPQ2[r, at[0], at[1]] = placed.select("tokens", "entropy").to_numpy()
-        kept = self._evened(value_RPQ2[:, known_P])
+        kept = self._equally_weighted(value_RPQ2[:, known_P])
         self._sum_RQ2 = kept.sum(axis=1)
         # All runs and columns of a problem side by side: one resampling of problems moves them together.
         flat_PX = np.moveaxis(kept, 1, 0).reshape(kept.shape[1], -1)
@@ -158,7 +158,7 @@ class _Table:
         drawn_BX = replicate_tokens(flat_PX, benchmark_P, replicates, seed)
         self._sum_BRQ2 = drawn_BX.reshape(replicates, runs, keys.height, 2)
 
-    def _evened(self, value_RPQ2: Float) -> Float:
+    def _equally_weighted(self, value_RPQ2: Float) -> Float:
         """The sums as if every problem of a run had the same number of scored samples.
 
         Some problems may have more scored samples than others (the run is ragged, or scoring was interrupted). Without
@@ -197,7 +197,7 @@ class _Table:
         return np.array([fork_height(self._sum_RQ2[r, high, 0], STEP) for r in range(self._runs)])
 
     def samples(self) -> Integer:
-        """Scored samples of each run; evening out problems keeps their sum, up to rounding."""
+        """Scored samples of each run; equal weights keep their sum, up to rounding."""
         return np.asarray(np.rint(self._sum_RQ2[:, self._kind == SAMPLES, 0].sum(axis=1)), dtype=np.int64)
 
     @property

@@ -19,8 +19,8 @@ from offleash.data.tally import Float
 KEY = ["problem", "index"]
 DRAW, SCORE = "draw", "score"
 FIRST = 32  # samples per problem that the paper scores (Table 5)
-CHOSEN = "its scores are of selected samples, such as the correct ones, and not of the first ones of each problem"
-STOPPED = "it stopped problems early, so its samples are selected by their outcome; draw without --until"
+SELECTED = "its scores cover selected samples (such as the correct ones), not the first samples of each problem"
+STOPPED = "it was drawn with --until, which selects samples by their outcome; draw without it"
 
 First = Callable[[pl.LazyFrame], pl.LazyFrame]  # filters a table of samples to the first k of each problem
 
@@ -72,10 +72,10 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, plac
         return TokenEntropies(None, None, reason=STOPPED, length_reason=STOPPED)
     hint = how_to_score(run, place)
     if run.samples is None or first is None:
-        return TokenEntropies(None, None, reason=f"it keeps no samples; {hint}", length_reason="it keeps no samples")
+        return TokenEntropies(None, None, reason=f"it has no samples; {hint}", length_reason="it has no samples")
     drawn = _means(first(run.samples), aligned, r)
     entropy_P, length_P = drawn.entropy_P, drawn.length_P
-    no_length = "" if length_P is not None else "its samples do not say how many tokens they have"
+    no_length = "" if length_P is not None else "its samples have no token counts"
     if entropy_P is not None:
         return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
     # Without a record in the draw: scores by the model that drew the run, and by no other.
@@ -85,11 +85,11 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, plac
         return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=drawn.not_finite)
     scores = scored_first(run)
     if scores is None:
-        return TokenEntropies(None, length_P, reason=f"{CHOSEN}; {hint}", length_reason=no_length)
+        return TokenEntropies(None, length_P, reason=f"{SELECTED}; {hint}", length_reason=no_length)
     scored = _means(first(scores), aligned, r)
     if scored.entropy_P is None:
         count = scored.not_finite
-        why = f"none of its {count:,} scored entropies is finite" if count else f"its scores have no sums; {hint}"
+        why = f"none of its {count:,} scored entropies is finite" if count else f"its scores have no entropies; {hint}"
         return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=count)
     length_P, no_length = (scored.length_P, "") if length_P is None else (length_P, no_length)
     return TokenEntropies(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)

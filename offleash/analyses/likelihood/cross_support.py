@@ -60,7 +60,7 @@ class CrossSupportRow:
     successes: int
     distinct: int  # different correct completions that were scored
     excluded: int  # of the finder's correct samples: the other's decoding cannot draw them (top-p, top-k)
-    unusable: int  # of the finder's correct samples: not scored, scored in windows, or tokenised otherwise than drawn
+    unusable: int  # of the finder's correct samples: not scored, scored in windows, or retokenised differently
     certain_bound: float  # the other's probability of the correct completions that were seen
     estimate: float  # by importance sampling; NaN where the draw stopped at the first success
     effective_samples: float  # (sum of weights)^2 / sum of squares: how many correct samples carry the estimate
@@ -141,8 +141,8 @@ def stopped_early(detail: ProblemDetail, laws: tuple[RunModel, RunModel], first:
         if early:
             until = int(tally.until_R[r])
             return (
-                f"{early:,} of {len(tally):,} problems of {law.run} stopped at success {until:,}, before {n:,} samples "
-                f"were drawn, so their first samples are selected by their outcome; use --first {until}"
+                f"{early:,} of {len(tally):,} problems of {law.run} stopped at {until:,} successes, before {n:,} "
+                f"samples were drawn, so their first samples are selected by their outcome; use --first {until}"
             )
     return ""
 
@@ -152,7 +152,7 @@ def _unknown_probabilities(laws: tuple[RunModel, RunModel]) -> str:
     for law in laws:
         if not law.known:
             return (
-                f"{law.run} was imported without its decoding, so the probabilities q(y)/pi(y) are not known; add it "
+                f"{law.run} was imported without its decoding, so the ratios q(y)/pi(y) are not known; state it "
                 "with --decoding, --temperature and --top-p"
             )
         if law.decoding.stop:
@@ -181,7 +181,7 @@ def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -
     # The reading from the better of the two bounds, and whether the certain one alone gives the same.
     k, low_P = detail.comparison.change.k, trusted_bound(bound_P, mass)
     again_P, readings, certain = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
-    counts = _counted(right, usable, distinct, other, place_P.size)
+    counts = _counts_by_row(right, usable, distinct, other, place_P.size)
     return [
         CrossSupportRow(
             problem=str(tally.problem_P[place]),
@@ -216,11 +216,11 @@ def _usable(
 ) -> tuple[pl.DataFrame, Float]:
     """The correct samples that have a weight, with the finder's log-probability of each, and the n of their mean.
 
-    A text that is tokenised otherwise than it was drawn is another completion: it has no weight, so what is estimated
-    is the mass of completions that survive being written and read. A record that stopped at its m-th success, on
-    sample N, is counted without that success, over N - 1: unbiased as (m-1)/(N-1) is (Haldane 1945); with m = 1 nothing
-    is left to estimate from (NaN). The last success is known by its index, N - 1, since some samples may have no
-    score; records have no gaps.
+    A text that tokenises differently from how it was drawn is another completion: it has no weight, so what is
+    estimated is the mass of completions that survive decoding and encoding. A record that stopped at its m-th success,
+    on sample N, is counted without that success, over N - 1: unbiased as (m-1)/(N-1) is (Haldane 1945); with m = 1
+    nothing is left to estimate from (NaN). The last success is known by its index, N - 1, since some samples may have
+    no score; records have no gaps.
     """
     known = pl.col("own").is_not_null() & pl.col(other).is_not_null()
     whole = right.with_columns(own=pl.col(finder)).filter(~pl.col("retokenised") & known)
@@ -232,7 +232,7 @@ def _usable(
     return kept, np.where(stopped_P & (until < 2), np.nan, n_P.astype(np.float64))
 
 
-def _counted(
+def _counts_by_row(
     right: pl.DataFrame, usable: pl.DataFrame, distinct: pl.DataFrame, other: str, rows: int
 ) -> dict[str, np.ndarray]:
     """Per row: distinct completions, samples that the other's decoding excludes, and samples that have a weight."""
@@ -263,19 +263,19 @@ def _both(
     # A problem counts where all of its first n samples are scored in both runs, and some of each have a verdict.
     known_P = (have_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
     if not known_P.any():
-        return f"no problem has its first {n:,} samples scored in both runs and a verdict on some of them"
-    weighing = [_weighing(head) for head in heads]
-    right = pl.concat(weighing)
+        return f"no problem has its first {n:,} samples scored in both runs with some verdicts on them"
+    weighable = [_weighable(head) for head in heads]
+    right = pl.concat(weighable)
     place_S, logs = right["place"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
     n_PR = np.where(known_P[:, None], judged_PR, 0).astype(np.float64)
     together_PR = np.stack(
         [mass_of_both(logs[r], logs[1 - r], place_S, n_PR[:, r], n_PR[:, 1 - r]) for r in (BEFORE, AFTER)], axis=1
     )
-    possible = [frames.filter(pl.col(f"law_{side}").is_finite()) for frames, side in zip(weighing, SIDES, strict=True)]
+    possible = [frames.filter(pl.col(f"law_{side}").is_finite()) for frames, side in zip(weighable, SIDES, strict=True)]
     hits_PR, right_PR = (
         _counts_of(frames, problems) for frames in (possible, [head.filter("correct") for head in heads])
     )
-    # Own samples that the own law excludes (impossible but for rounding of top-p) count in neither estimate.
+    # Samples that a run's own law excludes (possible only by rounding at the edge of top-p) are in neither estimate.
     own_PR = np.divide(hits_PR, n_PR, out=np.zeros_like(n_PR), where=n_PR > 0)
     above_PQ = np.concatenate([own_PR, together_PR], axis=1)
     below_PQ = np.repeat(known_P[:, None].astype(np.float64), 4, axis=1)
@@ -303,7 +303,7 @@ def _by_side(count_PR: Integer) -> dict[str, int]:
     return dict(zip(SIDES, count_PR.sum(axis=0).tolist(), strict=True))
 
 
-def _weighing(head: pl.DataFrame) -> pl.DataFrame:
+def _weighable(head: pl.DataFrame) -> pl.DataFrame:
     """Correct samples whose probability is known under both laws."""
     known = pl.col("law_before").is_not_null() & pl.col("law_after").is_not_null()
     kept = head.filter(pl.col("correct") & ~pl.col("retokenised") & known)
@@ -352,11 +352,12 @@ def leash(
             return Divergences(
                 (),
                 0,
-                f"{how}: the divergence of two models needs samples at temperature 1, top-p 1, no top-k or min-p",
+                f"{how}: the KL divergence of two models needs samples at temperature 1, top-p 1, without top-k or "
+                "min-p",
             )
         if law.decoding.stop:
             return Divergences((), 0, f"{law.run} was drawn with stop texts, so the ends of its samples are not known")
-    reason = _other_lengths(laws) or stopped_early(detail, laws, first)
+    reason = _token_limits_differ(laws) or stopped_early(detail, laws, first)
     if reason:
         return Divergences((), 0, reason)
     divergences = [_divergence(detail, samples, first) for samples in scored]
@@ -365,8 +366,11 @@ def leash(
     return Divergences(tuple(divergence for divergence in divergences if divergence is not None), retokenised)
 
 
-def _other_lengths(laws: tuple[RunModel, RunModel]) -> str:
-    """Why whole samples of the two runs cannot be compared; empty where they can. Cut elsewhere they are others."""
+def _token_limits_differ(laws: tuple[RunModel, RunModel]) -> str:
+    """Why whole samples of the two runs cannot be compared; empty where they can.
+
+    A sample that is cut at another length is another event, so its probabilities cannot be set against each other.
+    """
     lengths = [law.decoding.max_tokens for law in laws]
     if lengths[0] == lengths[1]:
         return ""
@@ -377,7 +381,7 @@ def _other_lengths(laws: tuple[RunModel, RunModel]) -> str:
 
 def _head(samples: ScoredSamples, first: int) -> pl.DataFrame:
     """The first samples of each problem, none selected by its verdict, that fit into both models' contexts."""
-    return samples.frame.filter((pl.col("index") < first) & pl.col("unchosen") & ~pl.col("windowed"))
+    return samples.frame.filter((pl.col("index") < first) & pl.col("unselected") & ~pl.col("windowed"))
 
 
 def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Divergence | None:
@@ -392,7 +396,7 @@ def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Di
     length_P = problem_means(rows[f"tokens_{samples.side}"].to_numpy(), place_S, problems)
     known_P = np.isfinite(gap_P)
     kinds = [ALL, *(cell for cell in CELLS if (known_P & (detail.class_P == cell)).any())]
-    # One column per class, and a last one whose denominator is tokens: all share the replicates of problems.
+    # One column per class, and a last one whose denominator is tokens: all share the same resampled problems.
     in_PQ = np.stack([known_P if kind == ALL else known_P & (detail.class_P == kind) for kind in kinds], axis=1)
     above_PQ = np.concatenate([np.where(in_PQ, gap_P[:, None], 0.0), gap_P[:, None]], axis=1)
     below_PQ = np.concatenate([in_PQ.astype(np.float64), np.where(known_P, length_P, 0.0)[:, None]], axis=1)

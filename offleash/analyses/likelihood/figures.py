@@ -2,7 +2,7 @@
 
 import altair as alt
 
-from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, Spread, only_selected, perplexities
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
@@ -23,9 +23,9 @@ from offleash.render.figure import (
 )
 from offleash.render.numbers import short_names, short_number
 
-TITLE = "How likely does a model find the samples?"
+TITLE = "How likely are the samples under each model?"
 HEADS = {CORRECT: "correct samples", ALL_SAMPLES: "all samples"}
-MOST = len(MODELS)  # scoring models shown: as many as there are colours
+MODELS_SHOWN = len(MODELS)  # scoring models shown: as many as there are colours
 
 
 def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
@@ -34,7 +34,7 @@ def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     if not spreads:
         reason = "no samples were scored; offleash score RUN --model hf:MODEL computes their log-probabilities"
         return Missing("perplexity", TITLE, reason)
-    models = sorted({spread.model for spread in spreads})[:MOST]
+    models = sorted({spread.model for spread in spreads})[:MODELS_SHOWN]
     labels = dict(zip(models, short_names(models, 26), strict=True))
     shown = [spread for spread in spreads if spread.model in labels]
     kinds = [kind for kind in (CORRECT, ALL_SAMPLES) if any(spread.traces == kind for spread in shown)]
@@ -88,21 +88,23 @@ def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str,
     before, after = names(subject.comparison)
     runs = {"before": before, "after": after}
     reading = (
-        "Perplexity of a sample: exp of minus the mean log-probability of its tokens, so 1 is certain and larger is "
-        "less expected. Points are medians over samples, bars the quartiles; rows: who wrote "
+        "Perplexity of a sample: exp of minus the mean log-probability of its tokens; 1 means certain, larger less "
+        "likely. Points are medians over samples, bars quartiles; rows: who wrote "
         f"the samples, and the class of their problems ({CELLS}); marks: which model scored them"
     )
-    meaning = "High perplexity of correct samples on S, under the model after, means that it abandoned these solutions"
+    meaning = (
+        "High perplexity of correct samples on S under the model after means that it finds these solutions unlikely"
+    )
     if kind != CORRECT:
         meaning = "No correct sample was scored, so these are not solutions"
     caution = (
-        "Problems with more samples weigh more, long samples average out surprising tokens, and a model finds its own "
-        "samples likely"
+        "Problems with more samples weigh more, long samples average out surprising tokens, and every model finds its "
+        "own samples likely"
     )
     total = sum(spread.samples for spread in spreads if spread.traces == ALL_SAMPLES)
-    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_chosen(spreads))
-    alone = f" Only correct samples were scored, so these are missing among all samples: {chosen}." if chosen else ""
-    scores = f"{total:,} scores of first samples, not selected by verdict."
+    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_selected(spreads))
+    alone = f" Not among all samples, because only correct ones were scored: {chosen}." if chosen else ""
+    scores = f"{total:,} scores are of first samples, not selected by verdict."
     caption = f"{reading}. {meaning}. {caution}. {scores}{alone} {basis(subject.comparison, Per.PROBLEM)}"
     medians = "; ".join(
         f"{runs[spread.run]} on {CLASS_NAMES[spread.problems]}, by {spread.model}: {short_number(spread.median)}"

@@ -82,7 +82,7 @@ def own_traces(samples: ScoredSamples, name: str, first: int | None = None) -> p
     """
     kept = samples.frame.filter(pl.col("tokens_before") > 0)
     if first is not None:
-        kept = kept.filter((pl.col("index") < first) & pl.col("unchosen"))
+        kept = kept.filter((pl.col("index") < first) & pl.col("unselected"))
     tokens = pl.col("tokens_before")
     return kept.select(
         author=pl.lit(name),
@@ -251,23 +251,23 @@ class Spread:
 def perplexities(detail: ProblemDetail) -> list[Spread]:
     """The spread of perplexity by run, scoring model, class and kind of trace; empty where nothing was scored.
 
-    A run has no spread of ALL_SAMPLES under a model that scored selected samples alone (`only_chosen` says which).
+    A run has no spread of ALL_SAMPLES under a model that scored selected samples alone (`only_selected` says which).
     """
     out = []
     for side, r in SIDES.items():
         run = (detail.comparison.before, detail.comparison.after)[r]
         for model in sorted(run.scores):
             traces = _traces(detail, r, run.scores[model])
-            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _unchosen(detail, r, model, traces)}
+            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _unselected(detail, r, model, traces)}
             out += _spreads(side, model, kinds)
     return out
 
 
-def only_chosen(spreads: list[Spread]) -> list[tuple[str, str]]:
+def only_selected(spreads: list[Spread]) -> list[tuple[str, str]]:
     """Run (before or after) and model of scores that have no first samples: all were selected as correct."""
-    unchosen = {(spread.run, spread.model) for spread in spreads if spread.traces == ALL_SAMPLES}
+    unselected = {(spread.run, spread.model) for spread in spreads if spread.traces == ALL_SAMPLES}
     return list(
-        dict.fromkeys((spread.run, spread.model) for spread in spreads if (spread.run, spread.model) not in unchosen)
+        dict.fromkeys((spread.run, spread.model) for spread in spreads if (spread.run, spread.model) not in unselected)
     )
 
 
@@ -303,7 +303,7 @@ def _spreads(side: str, model: str, kinds: dict[str, pl.DataFrame]) -> list[Spre
     return sorted(out, key=lambda spread: (spread.traces, spread.problems))
 
 
-def _unchosen(detail: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
+def _unselected(detail: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
     """Samples that no verdict selected: the first ones of each problem, as far as they are scored without a gap.
 
     The positions count how many were scored whatever their verdicts. Without positions (older scores): only correct

@@ -17,7 +17,7 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, SamplingParams
 
 KEY = ["problem", "index"]
 # How far the log-probability recorded in the draw may be from the score of the text, in nats, plus so much per token:
-# rounding, also between engines (vLLM draws, transformers scores). A text that is tokenised otherwise is off by more.
+# rounding, also between engines (vLLM draws, transformers scores). A text that is tokenised differently is off by more.
 TOLERANCE, TOLERANCE_PER_TOKEN = 0.05, 0.005
 
 
@@ -28,7 +28,7 @@ class ScoredSamples:
     Columns: place (row of the tally), problem, index, correct (null: unread, failed or without a verdict), judged
     (whether it has a verdict), finish, text (a hash, where it is needed), tokens_before, tokens_after, before, after
     (sums of log-probability under the models' own distributions), law_before, law_after (under the laws of the runs:
-    null where it is not known, minus infinity where the law excludes the sample), windowed, retokenised, unchosen
+    null where it is not known, minus infinity where the law excludes the sample), windowed, retokenised, unselected
     (among the first samples of its problem, which were scored whatever their verdicts). All sums are
     of the scored text; what the draw recorded serves as a check only: it has the probability of the one end-of-text
     token that was drawn, where a model may have several.
@@ -67,14 +67,14 @@ def scored_samples(detail: ProblemDetail, r: int, laws: tuple[RunModel, RunModel
     rows = summed.with_columns(
         retokenised=pl.lit(False) if stopped else _retokenised(side, other),
         windowed=(pl.col("windows_before") > 1) | (pl.col("windows_after") > 1),
-        unchosen=_unchosen(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
+        unselected=_unselected(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
         **{f"law_{name}": _law_sum(name, laws[place].decoding) for place, name in enumerate(SIDES)},
     )
     return ScoredSamples(
         side=side,
         frame=rows.select(
             "place", "problem", "index", "correct", "judged", "finish", "text", "before", "after", "law_before",
-            "law_after", "windowed", "retokenised", "unchosen", "tokens_before", "tokens_after",
+            "law_after", "windowed", "retokenised", "unselected", "tokens_before", "tokens_after",
         ),
         samples=count,
         unsummed=frame.height - summed.height,
@@ -82,7 +82,7 @@ def scored_samples(detail: ProblemDetail, r: int, laws: tuple[RunModel, RunModel
     )  # fmt: skip
 
 
-def _unchosen(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -> pl.Series:
+def _unselected(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -> pl.Series:
     """Whether samples come before the first unscored one of their problem, and so were not selected by a verdict.
 
     Only correct samples are ever selected. Where a problem has no gap, all of its samples may be correct and selected:
@@ -99,7 +99,7 @@ def _unchosen(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -
 
 
 def _retokenised(side: str, other: str) -> pl.Expr:
-    """Whether a text is tokenised otherwise than it was drawn: its number of tokens or its log-probability differs.
+    """Whether a text tokenises differently from how it was drawn: its token count or its log-probability differs.
 
     Of a finished sample the draw recorded the probability of one end-of-text token, and the score sums all of a model's
     end-of-text tokens, so the first may be lower; there the entropy is compared, which is the same whichever was drawn.

@@ -70,14 +70,14 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
             raise unknown("column of traces", name, NAMES)
     rows = [_trace(row, columns or {}) for row in jsonl_rows(path, TRACE_FILE)]
     seen: dict[tuple[int, str, str], ExternalTrace] = {}
-    strangers: dict[str, str] = {}
+    unknown_ids: dict[str, str] = {}
     unknown_rows = empty = duplicates = 0
     for row in rows:
         if row.problem not in places:
             unknown_rows += 1
-            if row.problem not in strangers:
-                near = get_close_matches(row.problem, list(places)[:LIKE], n=1) if len(strangers) < NAMED else []
-                strangers[row.problem] = near[0] if near else ""
+            if row.problem not in unknown_ids:
+                near = get_close_matches(row.problem, list(places)[:LIKE], n=1) if len(unknown_ids) < NAMED else []
+                unknown_ids[row.problem] = near[0] if near else ""
         elif not row.text.strip():
             empty += 1
         else:
@@ -87,34 +87,34 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
             _refuse_contradiction(path, first, row)
             if first.correct is None:
                 seen[place, row.author, row.text] = replace(first, correct=row.correct)
-    _refuse_nothing(path, len(rows), seen, strangers, places, empty)
-    return TraceFile(path, len(rows), tuple(seen.values()), strangers, unknown_rows, empty, duplicates)
+    _refuse_empty(path, len(rows), seen, unknown_ids, places, empty)
+    return TraceFile(path, len(rows), tuple(seen.values()), unknown_ids, unknown_rows, empty, duplicates)
 
 
 def _refuse_contradiction(path: Path, first: ExternalTrace, row: ExternalTrace) -> None:
     """Refuse a trace that one row calls correct and another wrong."""
     if first.correct is not row.correct and None not in (first.correct, row.correct):
         raise OffleashError(
-            f"{path}: rows {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is once "
-            "'correct' and once not; keep one of them."
+            f"{path}: rows {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is marked "
+            "both correct and not correct; keep one row."
         )
 
 
-def _refuse_nothing(
+def _refuse_empty(
     path: Path,
     rows: int,
     seen: Mapping[tuple[int, str, str], ExternalTrace],
-    strangers: Mapping[str, str],
+    unknown_ids: Mapping[str, str],
     places: Mapping[str, int],
     empty: int,
 ) -> None:
     if seen:
         return
-    if not strangers:
+    if not unknown_ids:
         raise OffleashError(
             f"{path}: all of its {rows:,} traces are empty ({empty:,}); 'text' is what the author wrote."
         )
-    first, near = next(iter(strangers.items()))
+    first, near = next(iter(unknown_ids.items()))
     hint = f" Did you mean {near!r}?" if near else f" The runs have ids like {next(iter(places))!r}."
     raise OffleashError(
         f"{path}: none of its {rows:,} traces is for a problem of the runs; the first is for {first!r}.{hint} "
@@ -156,7 +156,7 @@ SCORE_FILE = FileKind(
     example='{"trace": ..., "sums": ...}',
     fix="Delete the file to score the traces again.",
 )
-AT_A_TIME, LETTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
+AT_A_TIME, CHARACTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
 NO_PROMPT = "its problem has no prompt text, or has images"
 
 
@@ -169,7 +169,7 @@ class TraceRequest:
     key_T: tuple[str, ...]
 
 
-def wanted_by(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
+def trace_request(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
     """The traces after the prompts of a run; `own` has the run's own ids of the problems, by row.
 
     Each run's model reads a trace after the prompt that the run was drawn with: the prompts of the two may differ.
@@ -280,11 +280,11 @@ def _key(trace: Trace) -> str:
 
 def _parts(traces: Sequence[Trace]) -> list[list[Trace]]:
     parts: list[list[Trace]] = [[]]
-    letters = 0
+    characters = 0
     for trace in traces:
-        if parts[-1] and (len(parts[-1]) == AT_A_TIME or letters + len(trace.text) > LETTERS_AT_A_TIME):
+        if parts[-1] and (len(parts[-1]) == AT_A_TIME or characters + len(trace.text) > CHARACTERS_AT_A_TIME):
             parts.append([])
-            letters = 0
+            characters = 0
         parts[-1].append(trace)
-        letters += len(trace.text)
+        characters += len(trace.text)
     return [part for part in parts if part]

@@ -25,7 +25,7 @@ KEY = ["problem", "index"]
 TEXTS, BYTES = 128, 1 << 20  # per request to a worker: enough to hide the cost of a request, too few to fill a pipe
 CACHED = 2_000_000  # distinct texts whose strategies stay in memory; beyond it the cache is emptied
 GIVE_UP_AFTER = 20  # failures in a row with nothing read before; one that kills or hangs a worker counts twice
-# Coverage at which strategies are not lost by reading: at least so much in each run, at most so far apart.
+# Coverage needed for a loss not to be an artefact of reading: at least so much in each run, at most so far apart.
 # A fingerprint that misses 20% of the samples can hide a rare strategy, and one that reads a run worse than the other
 # makes its strategies look lost.
 FAIR_COVERAGE, COVERAGE_GAP = 0.8, 0.05
@@ -53,7 +53,7 @@ class Coverage:
 
 
 def coverage_caution(names: Sequence[str], coverage: Sequence[Coverage]) -> str:
-    """Why strategies of two runs may seem lost or new by reading alone; empty where both are read equally well."""
+    """Why strategies may seem lost or new only because texts were not read; empty where both runs are read well."""
     shares = [run.share for run in coverage]
     if min(shares) >= FAIR_COVERAGE and max(shares) - min(shares) <= COVERAGE_GAP + 1e-9:
         return ""
@@ -164,20 +164,20 @@ def read_run(
 
 
 def refuse_unreadable(run: Run, place: str, is_log: bool = False) -> None:
-    """Refuse a run in which no strategy can be read: it stopped early, keeps no texts, or has no verdicts."""
+    """Refuse a run in which no strategy can be read: it stopped early, has no texts, or has no verdicts."""
     if run.budget.until:
         raise OffleashError(
-            f"{run.name!r} stopped at success {run.budget.until} of each problem, and strategies need every sample of "
-            "the budget. Draw without --until."
+            f"{run.name!r} was drawn with --until {run.budget.until}, and strategies need every sample of the budget. "
+            "Draw without --until."
         )
     has_text = pl.col("text").is_not_null()
     if (
         run.samples is None
         or run.samples.select("text").filter(has_text).head(1).collect(engine="streaming").is_empty()
     ):
-        step = "Name their column with --map text=COLUMN, or use logs that keep them"
+        step = "Name their column with --map text=COLUMN, or use logs that record them"
         raise OffleashError(
-            f"{run.name!r} keeps no texts of its samples, and strategies are read from texts. "
+            f"{run.name!r} has no sample texts, and strategies are read from texts. "
             f"{step if is_log else f'Import the logs of {place} again, with --texts'}."
         )
     if run.verifier is None:
@@ -188,7 +188,7 @@ def refuse_unreadable(run: Run, place: str, is_log: bool = False) -> None:
 
 
 def _read_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress: Progress) -> int:
-    """Read and store shard by shard, so that a kill loses at most one shard's work; how many samples were read."""
+    """Read and store shard by shard, so that a kill loses at most one shard; returns how many samples were read."""
     problems = _solved_problems(folder)
     new = 0
     try:
@@ -205,7 +205,7 @@ def _read_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress:
                 progress(f"{folder.name}: strategies of {new:,} of {missing.height:,} correct samples read")
     except OSError as error:
         raise OffleashError(
-            f"The strategies of {folder} could not be written ({error.strerror}). Copy the run to a writable place."
+            f"The strategies of {folder} could not be written ({error.strerror}). Copy the run to a writable location."
         ) from None
     return new
 

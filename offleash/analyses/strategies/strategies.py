@@ -56,7 +56,7 @@ class Example:
     strategy: str
     seen: tuple[int, int]  # in the run before and in the run after
     drawn: tuple[int, int]
-    p: float  # one-sided: chance that all its samples fall to this run, had no rate changed
+    p: float  # one-sided: chance that all its samples fall to this run, if no rate had changed
     index: int  # of the sample; -1 where the run keeps no texts
     text: str
 
@@ -191,9 +191,7 @@ def _folder(text: str, argument: str) -> Path:
     """The run folder that an argument names, after logs were copied."""
     paths = parse_argument(text).paths
     if len(paths) > 1 and any(is_run(path) for path in paths):
-        raise OffleashError(
-            f"{argument!r} names {len(paths)} run folders, and strategies are read from one per side. Name one."
-        )
+        raise OffleashError(f"{argument!r} names {len(paths)} run folders, and each side takes one. Name one.")
     if not is_run(paths[0]):
         raise OffleashError(
             f"{argument!r} holds counts, or logs without verdicts, and a strategy is read from the text of a correct "

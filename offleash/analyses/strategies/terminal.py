@@ -55,7 +55,7 @@ def _richness(strategies: StrategyComparison) -> Table:
     """Strategies per problem at equal numbers of samples drawn, and of correct ones (accuracy is no diversity)."""
     change = strategies.comparison.change
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("per problem, equal", "n", "problems", change.before, change.after, "difference", ""):
+    for column in ("per problem, at equal", "n", "problems", change.before, change.after, "difference", ""):
         table.add_column(clean(column), justify="left" if column.startswith("per problem") or not column else "right")
     for basis, richness in strategies.richness.items():
         if richness is None:
@@ -73,11 +73,11 @@ def _novelty(strategies: StrategyComparison) -> Table:
     """Share of new strategies (count), and of samples that use them (mass), against resampling the run before."""
     rl = clean(strategies.comparison.change.after)
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("new, equal", "n", "problems", "by", rl, "resampled", "excess", ""):
-        table.add_column(column, justify="left" if column in ("new, equal", "by", "") else "right")
+    for column in ("new, at equal", "n", "problems", "by", rl, "resampled", "excess", ""):
+        table.add_column(column, justify="left" if column in ("new, at equal", "by", "") else "right")
     for basis, novelty in strategies.novelty.items():
         if novelty is None:
-            table.add_row(BASES[basis], "", "0", "", "-", "-", "-", "too few samples to split in two")
+            table.add_row(BASES[basis], "", "0", "", "-", "-", "-", "too few samples to split in half")
             continue
         rows = (
             ("count", novelty.strategies, novelty.strategies_redraw, novelty.strategies_excess),
@@ -95,7 +95,7 @@ def _coverage(strategies: StrategyComparison) -> list[Text]:
     lines = []
     names = (strategies.comparison.change.before, strategies.comparison.change.after)
     for name, coverage in zip(names, strategies.coverage, strict=True):
-        line = f"{clean(name)}: the strategies of {coverage.read:,} of {coverage.correct:,} correct samples are known"
+        line = f"{clean(name)}: strategies read from {coverage.read:,} of {coverage.correct:,} correct samples"
         if coverage.unread:
             line += f", {coverage.unread:,} ({coverage.unread / max(coverage.correct, 1):.1%}) count as unread"
         if coverage.failed:

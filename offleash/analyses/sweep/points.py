@@ -87,12 +87,14 @@ def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | No
     """
     if run.samples is None:
         return None
+    # Of the first k samples; one without tokens has no entropy per token.
     samples = run.samples.filter((pl.col("index") < k) & (pl.col("tokens") > 0))
     each = (pl.col("entropy_sampled") / pl.col("tokens")).alias("entropy")
     means = samples.group_by("problem").agg(each.mean(), each.null_count().alias("unknown"))
     per_problem = means.collect(engine="streaming")
     named = per_problem.rename({"problem": "own"}).join(counted.own[r], on="own")
     rows = counted.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
+    # All or nothing: a mean over the samples that happen to have entropies would be over a selection.
     if not rows.height or rows["unknown"].fill_null(1).sum():
         return None
     return rows["entropy"].to_numpy().astype(np.float64)

@@ -219,7 +219,7 @@ def simulate(
     """
     first = samples if head is None else head
     if not 1 <= first <= samples:
-        raise OffleashError(f"A head of {first} samples needs at least as many drawn, and at least 1; found {samples}.")
+        raise OffleashError(f"head must be from 1 to the number of samples; found {first} of {samples}.")
     if not policies:
         raise OffleashError("Name at least one policy to draw from.")
     answer_RXN = np.stack(

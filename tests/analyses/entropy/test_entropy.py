@@ -184,7 +184,7 @@ def test_runs_drawn_in_different_ways_or_twice_the_same_are_refused() -> None:
     with pytest.raises(OffleashError, match="--allow decoding"):
         entropies(runs, FEW)
     noted = entropies(runs, replace(FEW, allow=frozenset({"decoding"}))).notes
-    assert "temperature 1 and 0.6" in noted[0].text
+    assert "temperature 1 vs 0.6" in noted[0].text
     with pytest.raises(OffleashError, match="the same draw"):
         entropies([run("a", told, draw="x"), run("b", told, draw="x")], FEW)
 

@@ -62,7 +62,7 @@ class Scope:
     stored: set[str] = field(default_factory=set)  # names assigned so far, in the order in which the program runs
 
 
-def numbered(tree: ast.Module) -> ast.Module:
+def number_names(tree: ast.Module) -> ast.Module:
     """The tree with its own names numbered. The tree is changed in place."""
     _Numbering(tree).walk(tree)
     return tree
@@ -352,26 +352,26 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
     copy = (
         _read(source) if example_places else None
     )  # numbering changes a tree, so the question whether input is read needs a copy
-    if copy is not None and not reads_input(numbered(copy)):
+    if copy is not None and not reads_input(number_names(copy)):
         tree.body = [statement for place, statement in enumerate(tree.body) if place not in example_places]
-    bare = _WithoutImports().visit(numbered(tree))
+    bare = _WithoutImports().visit(number_names(tree))
     assert isinstance(bare, ast.Module)
     return short(ast.unparse(ast.fix_missing_locations(bare)))
 
 
 def _read(source: str) -> ast.Module | None:
     """The tree of a program in plain notation, its main guard opened; None where it is no program but bare words."""
-    tree = _parsed(source)
+    tree = _parse(source)
     if tree is None or not any(
         not isinstance(statement, ast.Expr) or isinstance(statement.value, ast.Call) for statement in tree.body
     ):
         return None
-    plain = _Plain().visit(opened(tree))
+    plain = _Plain().visit(open_main_guard(tree))
     assert isinstance(plain, ast.Module)
     return plain
 
 
-def _parsed(source: str) -> ast.Module | None:
+def _parse(source: str) -> ast.Module | None:
     """The tree of a program, of an indented one, or of the body of a function whose head was in the prompt."""
     for text in (source, dedent(source), "def f():\n" + indent(dedent(source), "    ")):
         try:
@@ -409,7 +409,7 @@ class _Plain(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        # Of a chain (a > b > c) nothing is swapped: it evaluates from the left and stops early.
+        # A chain (a > b > c) is left alone: it evaluates from the left and stops early.
         swapped = _SWAPPED.get(type(node.ops[0])) if len(node.ops) == 1 else None
         if swapped is None:
             return node
@@ -452,7 +452,7 @@ _LITERAL = (
 )
 
 
-def opened(tree: ast.Module) -> ast.Module:
+def open_main_guard(tree: ast.Module) -> ast.Module:
     """The program with the body of `if __name__ == "__main__"` in the place of the guard."""
     body: list[ast.stmt] = []
     for statement in tree.body:

@@ -9,20 +9,20 @@ FINGERPRINTS: dict[str, Fingerprint] = {
         name="countdown",
         revision="1",
         module="offleash.analyses.strategies.fingerprints.countdown",
-        about="the expression over the given numbers; order and grouping of sums and products do not count",
+        about="the expression over the given numbers; order and grouping of sums and products are ignored",
         isolation=Isolation.HERE,  # it parses arithmetic and runs nothing, so no worker is needed
     ),
     "steps": Fingerprint(
         name="steps",
         revision="1",
         module="offleash.analyses.strategies.fingerprints.steps",
-        about="the equations of a worked text put into each other; wording, order, units and notation do not count",
+        about="the equations of a text, substituted into each other; wording, order, units and notation are ignored",
     ),
     "program": Fingerprint(
         name="program",
         revision="3",
         module="offleash.analyses.strategies.fingerprints.program",
-        about="the syntax tree of the last block of code; names, comments, hints and layout do not count",
+        about="the syntax tree of the last code block; names, comments, type hints and layout are ignored",
     ),
 }
 OWN = "offleash.plugins"  # loads users' functions in the worker

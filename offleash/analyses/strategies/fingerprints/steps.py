@@ -1,8 +1,8 @@
 """The fingerprint `steps`: what a worked text computes, whatever words, order and notation it uses.
 
-Its equations are put into each other (`16-3=13, 13*2=26` is `(16-3)*2`), so that neither the size of the steps nor the
-order of independent steps counts. The strategy is the expression that makes the answer; where the answer is no number
-or no equation makes it, everything that was computed. Ignored, because it is notation and not method:
+Its equations are substituted into each other (`16-3=13, 13*2=26` is `(16-3)*2`), so that neither the size of the steps
+nor the order of independent steps counts. The strategy is the expression that makes the answer; where the answer is no
+number or no equation makes it, everything that was computed. Ignored, because it is notation and not method:
 
 * wording, units, currencies, LaTeX, list marks; numbers written as words;
 * order and grouping of sums and products, and subtracting one by one or all at once (`verifiers/arithmetic.canonical`);
@@ -37,7 +37,7 @@ WORDS = 4  # skipped between a number and an operation (`16 fresh brown eggs - 3
 NEAR = Fraction(1, 200)  # relative: a stated result may be rounded to two or three digits
 LARGEST_POWER = 6  # x^6 is written out as a product; larger powers are no steps of school arithmetic
 
-_SAID = (
+_NUMBER_WORDS = (
     *(("two", "2"), ("three", "3"), ("four", "4"), ("five", "5"), ("six", "6"), ("seven", "7"), ("eight", "8")),
     *(
         ("nine", "9"),
@@ -75,7 +75,7 @@ _CLEANING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^[ \t]*[0-9]{1,2}[.)][ \t]+", ""),
         (r"/[ \t]*[A-Za-z]+", " "),  # units: 60 miles/hour
         (r"\n ?=", " ="),
-        *((rf"(?i)\b{word}\b", number) for word, number in _SAID),
+        *((rf"(?i)\b{word}\b", number) for word, number in _NUMBER_WORDS),
         (r"(?i)\b(?:half|one half) of\b", "1/2*"),
         (r"(?i)\b(?:a|one)[ -]third of\b", "1/3*"),
         (r"(?i)\b(?:a|one)[ -](?:quarter|fourth) of\b", "1/4*"),
@@ -324,7 +324,7 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
     steps = steps_of(answer) or (steps_of(text) if answer != text else [])
     if not steps:
         return None
-    made = _composed(steps, _given(problem.question))
+    made = _compose(steps, _given(problem.question))
     gold = number_in(problem.gold)
     final = next((step for step in reversed(made) if step.value == gold), None)
     roots = [final] if final is not None else [step for step in made if not step.used]
@@ -333,14 +333,14 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
 
 @dataclass
 class _Made:
-    """A step with the steps that it quotes put into it."""
+    """A step with the earlier steps that it quotes substituted into it."""
 
     tree: Tree
     value: Fraction
     used: bool = False  # a later step quotes it, so it is not a result of its own
 
 
-def _composed(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Made]:
+def _compose(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Made]:
     """Every step with earlier steps in the place of the numbers that quote their results, repeats left out.
 
     A number that is in the question, too, quotes a result only the first time: a step is written down to be used, and
@@ -354,13 +354,13 @@ def _composed(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Ma
         if name in seen:
             continue
         seen.add(name)
-        composed = _Made(_quoting(step.tree, latest, given), step.value)
+        composed = _Made(_substitute(step.tree, latest, given), step.value)
         made.append(composed)
         latest[step.value] = composed
     return made
 
 
-def _quoting(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fraction]) -> Tree:
+def _substitute(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fraction]) -> Tree:
     """A tree with earlier steps in the place of the numbers that are their results; it stops growing at LARGEST."""
     if isinstance(tree, Fraction):
         source = latest.get(tree)
@@ -369,7 +369,7 @@ def _quoting(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fractio
         source.used = True
         return source.tree
     operation, arguments = tree
-    inside = tuple(_quoting(argument, latest, given) for argument in arguments)
+    inside = tuple(_substitute(argument, latest, given) for argument in arguments)
     out = (operation, inside)
     return out if len(leaves(out)) <= LARGEST else tree
 
