@@ -316,7 +316,7 @@ def _traces_text(report: Likelihood) -> list[str]:
         lines.append(f"{many(file.unknown_rows, 'trace')} of {many(len(unknown), 'unknown problem')} left out: "
                     f"{', '.join(unknown[:NAMED])}{more}")  # fmt: skip
     lines += [f"{many(file.empty, 'empty trace')} left out"] if file.empty else []
-    lines += [f"{many(file.duplicates, 'row')} left out as duplicates of an earlier one"] if file.duplicates else []
+    lines += [f"{many(file.duplicates, 'duplicate row')} left out"] if file.duplicates else []
     if summary.windowed:
         lines.append(f"{many(summary.windowed, 'trace')} longer than a model's context, scored in overlapping windows")
     lines += [f"{many(count, 'trace')} without scores: {clean(reason)}" for reason, count in summary.reasons.items()]
