@@ -31,6 +31,7 @@ def match(runs: Sequence[Run]) -> Alignment:
         OffleashError: no problem is common, or one id has different texts in two runs.
     """
     first = runs[0].problems.sort("problem")  # so that nothing depends on the order of a file
+    # every run is matched with the first, whose ids name the problems from here on
     own = [first.select(own="problem", problem="problem")]
     for run in runs[1:]:
         own.append(_pair(runs[0], run))
@@ -45,7 +46,7 @@ def match(runs: Sequence[Run]) -> Alignment:
             "set the id column with --map problem=COLUMN."
         )
     kept = [frame.filter(pl.col("problem").is_in(common.implode())) for frame in own]
-    problems = _filled(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
+    problems = _fill_missing(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
     return Alignment(problems, tuple(kept), tuple(run.problems.height - common.len() for run in runs))
 
 
@@ -53,7 +54,7 @@ def _pair(first: Run, other: Run) -> pl.DataFrame:
     """Which problem of another run (own) is which of the first; text beats id, as tools number problems differently."""
     left = first.problems.select("problem", "hash")
     right = other.problems.select(own="problem", hash="hash")
-    by_text = _unique(left, "hash").join(_unique(right, "hash"), on="hash").select("own", "problem")
+    by_text = _unique_rows(left, "hash").join(_unique_rows(right, "hash"), on="hash").select("own", "problem")
     rest_left = left.join(by_text, on="problem", how="anti")
     rest_right = right.join(by_text, on="own", how="anti")
     by_id = rest_left.join(rest_right, left_on="problem", right_on="own", suffix="_other")
@@ -70,12 +71,12 @@ def _pair(first: Run, other: Run) -> pl.DataFrame:
     return pl.concat([by_text, by_id.select(own="problem", problem="problem")])
 
 
-def _unique(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+def _unique_rows(frame: pl.DataFrame, column: str) -> pl.DataFrame:
     """The rows whose value occurs once: a text that is there twice cannot identify a problem."""
     return frame.filter(pl.col(column).is_not_null() & (pl.len().over(column) == 1))
 
 
-def _filled(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _fill_missing(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Texts, golds, benchmarks and floors that the first run lacks, from the others."""
     columns = ["question", "gold", "benchmark", "guess"]
     for run, names in zip(runs[1:], own[1:], strict=True):
@@ -105,7 +106,7 @@ def allowed(words: Sequence[str]) -> frozenset[str]:
 
 def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note, ...]:
     """Refuse two runs that are known to have been drawn with different decoding, or note it where that is allowed."""
-    differing = _differing(before, after)
+    differing = _differing_settings(before, after)
     if not differing:
         return ()
     settings = ", ".join(f"{name} {was} vs {now}" for name, was, now in differing)
@@ -122,9 +123,9 @@ def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note,
     )
 
 
-def _differing(before: Run, after: Run) -> list[tuple[str, str, str]]:
+def _differing_settings(before: Run, after: Run) -> list[tuple[str, str, str]]:
     """Settings that both runs record and that differ, as (name, before, after); an unrecorded one is no conflict."""
-    before_settings, after_settings = _known(before), _known(after)
+    before_settings, after_settings = _decoding_settings(before), _decoding_settings(after)
     return [
         (name, before_settings[name], after_settings[name])
         for name in before_settings
@@ -132,7 +133,7 @@ def _differing(before: Run, after: Run) -> list[tuple[str, str, str]]:
     ]
 
 
-def _known(run: Run) -> dict[str, str]:
+def _decoding_settings(run: Run) -> dict[str, str]:
     """A run's decoding in canonical text, so that 1 and 1.0 are equal; empty where it records none."""
     try:
         document = json.loads(run.facts.get("decoding", "{}"))

@@ -30,9 +30,10 @@ def answers(runs: Sequence[Run], counted: AlignedTally) -> list[Answers] | None:
     if any(frame is None or frame["answer"].null_count() == frame.height for frame in frames):
         return None
     known = [frame for frame in frames if frame is not None]
+    # one coding for all runs: equal texts, equal integers
     labels = pl.concat([frame["answer"] for frame in known]).drop_nulls().unique().sort()
     code = pl.DataFrame({"answer": labels, "code": np.arange(len(labels))})
-    return [_coded(frame.join(code, on="answer", how="left"), labels) for frame in known]
+    return [_as_arrays(frame.join(code, on="answer", how="left"), labels) for frame in known]
 
 
 def tally_of_answers(runs: Sequence[Run], counted: AlignedTally, per: Per) -> Tally:
@@ -42,17 +43,18 @@ def tally_of_answers(runs: Sequence[Run], counted: AlignedTally, per: Per) -> Ta
     so class O does not exist per answer.
     """
     column = "answer" if per is Per.ANSWER else "solution"
-    right = [_right(run, names, counted, column) for run, names in zip(runs, counted.own, strict=True)]
+    right = [_correct_counts(run, names, counted, column) for run, names in zip(runs, counted.own, strict=True)]
     target = pl.concat([frame.select("row", column) for frame in right]).unique().sort("row", column)
     hits = [target.join(frame, on=["row", column], how="left", maintain_order="left") for frame in right]
     correct_TR = np.stack([frame["count"].fill_null(0).to_numpy() for frame in hits], axis=1).astype(np.int64)
+    # a target has the samples of its problem; first successes and counts among the first k are not kept per answer
     whole = counted.tally.take(target["row"].to_numpy())
     none_TR = np.full_like(correct_TR, UNKNOWN)
     label_T = target[column].to_numpy().astype(np.str_)
     return replace(whole, correct_PR=correct_TR, head_PR=none_TR, first_PR=none_TR, per=per, target_P=label_T)
 
 
-def _right(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str) -> pl.DataFrame:
+def _correct_counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str) -> pl.DataFrame:
     """Correct answers of one run with their counts: row of the tally, answer, count."""
     if run.budget.until:
         raise OffleashError(
@@ -79,7 +81,7 @@ def _counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str = 
     return grouped.rename({"problem": "own"}).join(rows, on="own").with_columns(pl.col("row", "count").cast(pl.Int64))
 
 
-def _coded(frame: pl.DataFrame, labels: pl.Series) -> Answers:
+def _as_arrays(frame: pl.DataFrame, labels: pl.Series) -> Answers:
     """The counts as arrays; a sample without a readable answer has code -1."""
     return Answers(
         problem_A=frame["row"].to_numpy(),
@@ -202,6 +204,7 @@ def _run_diversity(
 
 
 def _mean(value_P: Float) -> float:
+    """The mean over problems where the value is known; NaN where it is known nowhere."""
     known = value_P[~np.isnan(value_P)]
     return float(known.mean()) if known.size else float("nan")
 
@@ -219,19 +222,23 @@ class MaxAtK:
 
 def graded(runs: Sequence[Run], counted: AlignedTally, k_K: Integer) -> MaxAtK | None:
     """max@k of both runs; None when no score lies between 0 and 1, since then it is pass@k."""
-    if any(run.verdicts is None or run.budget.until for run in runs) or not any(_partial(run) for run in runs):
+    if any(run.verdicts is None or run.budget.until for run in runs) or not any(
+        _has_partial_credit(run) for run in runs
+    ):
         return None
-    before, after = (_best(run, names, counted, k_K) for run, names in zip(runs, counted.own, strict=True))
+    before, after = (_mean_max_at_k(run, names, counted, k_K) for run, names in zip(runs, counted.own, strict=True))
     return MaxAtK(before, after)
 
 
-def _partial(run: Run) -> bool:
+def _has_partial_credit(run: Run) -> bool:
+    """Whether any score lies strictly between 0 and 1."""
     assert run.verdicts is not None, "checked by the caller"
     score = pl.col("score")
     return bool(run.verdicts.select(((score > 0) & (score < 1)).any()).collect(engine="streaming").item())
 
 
-def _best(run: Run, names: pl.DataFrame, counted: AlignedTally, k_K: Integer) -> Float:
+def _mean_max_at_k(run: Run, names: pl.DataFrame, counted: AlignedTally, k_K: Integer) -> Float:
+    """max@k of one run at every budget, averaged over the problems with at least k scored samples."""
     assert run.verdicts is not None, "checked by the caller"
     rows = counted.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
     scores = run.verdicts.select(pl.col("problem").alias("own"), "score").join(rows.lazy(), on="own").drop_nulls()

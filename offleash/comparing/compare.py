@@ -110,6 +110,7 @@ class Comparison:
         return cast(Derived, self._derived[name])
 
     def _repr_html_(self) -> str | None:
+        """What a notebook shows."""
         return html(self)
 
 
@@ -134,14 +135,14 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
     )  # one set of problems and one k, or the steps could not stand in one table
     question = replace(question, at=whole.tally.head)
     kept = [
-        replace(run, problems=run.problems.join(_common(whole, names), on="problem", how="semi"))
+        replace(run, problems=run.problems.join(_own_ids(whole, names), on="problem", how="semi"))
         for run, names in zip(runs, whole.own, strict=True)
     ]
     first = replace(kept[0], notes=kept[0].notes + whole.notes)
     return [compare(first, run, question) for run in kept[1:]]
 
 
-def _common(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
+def _own_ids(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
     """The ids that a run itself gives to the problems that all runs have."""
     return names.join(whole.problems.select("problem"), on="problem", how="semi").select(problem="own")
 
@@ -160,6 +161,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         before, after = (_without_unread(run, dropped) for run in (before, after))
     counted = tally([before, after], question.at, question.seed)
     pair = counted.tally if question.per is Per.PROBLEM else tally_of_answers([before, after], counted, question.per)
+    # one pass over dense budgets serves the table at k, the curves, the crossing and the equivalent budgets
     k, most = counted.tally.head, common_budget(pair)
     sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(question.replicates, question.seed)
     cells = partial(cells_at, rule=question.rule, k=k, tau=question.tau, zeta=question.zeta)
@@ -185,8 +187,13 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         answers=answers_R,
         benchmarks=by_benchmark(pair, change, cells, question.replicates, question.seed),
         macro=macro_mean(pair, cells, question.replicates, question.seed),
-        undecided=_undecided(pair, cells, question),
-        notes=differing + _named(before) + _named(after) + tuple(dropped) + counted.notes + _verdict_notes(counted),
+        undecided=_undecided_bounds(pair, cells, question),
+        notes=differing
+        + _notes_of(before)
+        + _notes_of(after)
+        + tuple(dropped)
+        + counted.notes
+        + _verdict_notes(counted),
     )
 
 
@@ -228,7 +235,7 @@ def _forecasts(pair: Tally) -> dict[str, Forecast]:
     }
 
 
-def _undecided(pair: Tally, cells: CellsOf, question: Question) -> tuple[SupportChange, SupportChange] | None:
+def _undecided_bounds(pair: Tally, cells: CellsOf, question: Question) -> tuple[SupportChange, SupportChange] | None:
     """The table with every undecided sample wrong, and every one right; None when there are none."""
     if pair.per is not Per.PROBLEM or question.rule is not Rule.SEEN:
         return None
@@ -258,7 +265,7 @@ def _without_unread(run: Run, notes: list[Note]) -> Run:
     return replace(run, verdicts=kept, samples=samples)
 
 
-def _named(run: Run) -> tuple[Note, ...]:
+def _notes_of(run: Run) -> tuple[Note, ...]:
     """The notes of a run under its name: two runs may have files of the same name."""
     return tuple(replace(note, text=f"{run.name}: {note.text}") for note in run.notes)
 

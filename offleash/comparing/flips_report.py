@@ -13,6 +13,7 @@ from offleash.comparing.flip_samples import DecidingSample, VerifierOpinion
 from offleash.comparing.flips import Alternative, Flip, Flips
 from offleash.render.escape import clean
 from offleash.render.json import Json, encode
+from offleash.render.numbers import many
 from offleash.stats.change import METRICS
 
 MOST = 20  # problems shown in a terminal; --json has all
@@ -167,11 +168,12 @@ def _sample(sample: DecidingSample) -> list[str]:
         facts.append(f"{sample.alike} with this answer")
     if sample.finish == "length":
         facts.append("truncated")
-    facts += [f"{clean(name)}: {_said(other)}" for name, other in sample.others.items()]
+    facts += [f"{clean(name)}: {_opinion(other)}" for name, other in sample.others.items()]
     return [", ".join(facts), *([f"  {sample.text}"] if sample.text else [])]
 
 
-def _said(other: VerifierOpinion) -> str:
+def _opinion(other: VerifierOpinion) -> str:
+    """What another verifier decided, the answer it read, and its reason."""
     read = "" if other.answer is None else f" ({other.answer})"
     return f"{other.verdict or 'not judged'}{read}{f', {other.reason}' if other.reason else ''}"
 
@@ -183,5 +185,5 @@ def _untried(flips: Flips) -> list[str]:
     return [f"not tried: {clean(missing.what)}: {clean(missing.reason)}{step}" for missing, step in pairs]
 
 
-def _problems(number_: int) -> str:
-    return f"{number_:,} problem" if number_ == 1 else f"{number_:,} problems"
+def _problems(count: int) -> str:
+    return many(count, "problem")

@@ -54,7 +54,7 @@ def comparison_json(comparison: Comparison, entropy: Mapping[str, object]) -> Js
             "entropy": entropy,
             "max_at_k": _max_at_k(comparison),
             "sensitivity": _sensitivity(comparison),
-            "epsilon": {name: epsilon(_samples_of_all(tally, r)) for name, r in SIDES.items()},
+            "epsilon": {name: epsilon(_least_samples(tally, r)) for name, r in SIDES.items()},
             "runs": {name: _run(run, tally, SIDES[name]) for name, run in runs.items()},
             "benchmarks": {part.name or "all": _benchmark(part) for part in comparison.benchmarks},
             "macro": _macro(comparison.macro),
@@ -158,7 +158,7 @@ def _max_at_k(comparison: Comparison) -> Json:
     return {"before": _by_k(k_K, graded.before_K), "after": _by_k(k_K, graded.after_K)}
 
 
-def _samples_of_all(tally: Tally, r: int) -> int:
+def _least_samples(tally: Tally, r: int) -> int:
     """Samples that every problem of a run has; a record that stopped early counts as its whole budget."""
     return int(np.where(tally.stopped_PR[:, r], tally.budget_R[r], tally.drawn_PR[:, r]).min())
 
@@ -194,10 +194,12 @@ def _benchmark(part: BenchmarkChange) -> Json:
 
 
 def _macro(macro: Macro | None) -> object:
+    """The mean over benchmarks, or why there is none."""
     return macro or {"value": None, "reason": "with one benchmark the macro mean is the pooled value"}
 
 
 def _diversity(diversity: Diversity | None) -> object:
+    """Diversity of the answers of both runs, or why it is unknown."""
     return diversity or {"reason": "the runs record no answers, or stopped early"}
 
 
@@ -236,7 +238,7 @@ def _crossing(comparison: Comparison) -> Json:
     unresolved = None if crossing.resolved else "not resolved: the interval extends beyond 1..n"
     return {
         "k": crossing.k,
-        "interval": _within(crossing.low, crossing.high),
+        "interval": _ends_in_range(crossing.low, crossing.high),
         "ends": crossing.ends(),
         "resolved": crossing.resolved,
         "text": crossing.text(),
@@ -250,7 +252,7 @@ def _equivalent_budget(comparison: Comparison) -> Json:
     first = comparison.equivalent[0]
     kappa = {}
     for equivalent in comparison.equivalent:
-        ends = _within(equivalent.low, equivalent.high)
+        ends = _ends_in_range(equivalent.low, equivalent.high)
         kappa[str(equivalent.of)] = {
             "value": equivalent.kappa,
             "interval": [None if end is None else end / equivalent.of for end in ends],
@@ -258,7 +260,7 @@ def _equivalent_budget(comparison: Comparison) -> Json:
         }
     return {
         "k": first.k,
-        "interval": _within(first.low, first.high),
+        "interval": _ends_in_range(first.low, first.high),
         "ends": first.ends(),
         "text": first.text(),
         "reason": first.reason,
@@ -287,6 +289,7 @@ def _portfolio(comparison: Comparison) -> Json:
 
 
 def _no_gain_interval(split: Portfolio) -> str:
+    """Why the gain of a split has no interval."""
     if math.isnan(split.gain):
         return "a split is chosen on one half of the problems and evaluated on the other, which needs two problems"
     return "every bootstrap resample chose the same run alone, so the gain does not vary"
@@ -308,7 +311,7 @@ def _forecast(comparison: Comparison) -> Json:
     }
 
 
-def _within(low: float, high: float) -> list[float | None]:
+def _ends_in_range(low: float, high: float) -> list[float | None]:
     """Ends of an interval of budgets; null where they lie below 1 or above what was drawn."""
     return [end if 1 <= end < math.inf else None for end in (low, high)]
 
@@ -357,6 +360,7 @@ def _retest(retest: Retest | None) -> Json:
 def _reasons(comparison: Comparison) -> dict[str, str | None]:
     """Why each number of the section that is null is so."""
     evidence = comparison.evidence
+    # keys with a value get no reason, so that a reader can test for a key instead of comparing with null
     missing = {
         **dict.fromkeys(_NULL, evidence.null is None),
         **dict.fromkeys(("observed_E", "observed_S"), evidence.E is None),

@@ -68,7 +68,7 @@ def detail(comparison: Comparison) -> ProblemDetail:
         tally=counted.tally,
         class_P=_classes(comparison),
         rate_PR=_rates(counted.tally),
-        p_P=_changed_p(counted.tally),
+        p_P=_p_of_change(counted.tally),
         significant_P=np.isin(counted.tally.problem_P, sorted(significant))
         if significant
         else np.zeros(len(counted.tally), dtype=bool),
@@ -98,7 +98,7 @@ def _rates(tally: Tally) -> Float:
     return np.where(short, ended, plain)
 
 
-def _changed_p(tally: Tally) -> Float:
+def _p_of_change(tally: Tally) -> Float:
     """Fisher's exact test of each problem, twice the smaller tail."""
     if (tally.until_R > 0).any():
         return np.full(len(tally), np.nan)
@@ -110,5 +110,6 @@ def _changed_p(tally: Tally) -> Float:
 
 
 def _readable(run: Answers, statistic: Statistic, problems: int, n: ArrayLike) -> Float:
+    """A statistic of the readable answers: unread samples have code -1 and are left out."""
     seen = run.answer_A >= 0
     return statistic(run.count_A[seen], run.problem_A[seen], problems, n)

@@ -97,8 +97,9 @@ def compare_inputs(
     """
     runs = load(*inputs, options=options, progress=progress)
     runs = [replace(run, notes=(copied or {}).get(run.name, ()) + run.notes) for run in runs]
-    runs = _chosen(runs, before, after)
-    notes = tuple(note for note in (_unquoted(inputs), _versions(runs)) if note is not None)
+    runs = _select(runs, before, after)
+    # notes on the inputs as a whole go to the first run, which every comparison shares
+    notes = tuple(note for note in (_unquoted_glob(inputs), _verifier_versions(runs)) if note is not None)
     runs = [replace(runs[0], notes=notes + runs[0].notes), *runs[1:]]
     progress(f"comparing {', '.join(run.name for run in runs)}")
     comparisons = compare_all(runs, question)
@@ -116,7 +117,7 @@ def flips_of_inputs(
     from offleash.comparing.flips import StoredVerdicts, flips
 
     stored = {
-        name: _judged(str(comparison), options or LoadOptions())
+        name: _stored_verdicts(str(comparison), options or LoadOptions())
         for name, comparison in zip(input_names(inputs), inputs, strict=True)
         if isinstance(comparison, str | Path)
     }
@@ -135,7 +136,7 @@ def flips_of_inputs(
     return out
 
 
-def _judged(text: str, options: LoadOptions) -> "StoredVerdicts":
+def _stored_verdicts(text: str, options: LoadOptions) -> "StoredVerdicts":
     """The verdicts of every verifier that has judged all run folders of an argument."""
     from offleash.comparing.flips import StoredVerdicts
 
@@ -148,18 +149,19 @@ def _judged(text: str, options: LoadOptions) -> "StoredVerdicts":
     return StoredVerdicts(" ".join(quote(str(path)) for path in paths), folder=True, verdicts=verdicts)
 
 
-def _unquoted(inputs: Sequence[RunInput]) -> Note | None:
+def _unquoted_glob(inputs: Sequence[RunInput]) -> Note | None:
     """A note where an unquoted glob was expanded by the shell: every file then became a run of its own."""
     named = [Path(name) for name in inputs if isinstance(name, str | Path)]
     folders = Counter(str(path.parent) for path in named if path.is_file())
     folder, files = folders.most_common(1)[0] if folders else ("", 0)
+    # three runs may well be meant as checkpoints; more files of one folder rarely are
     if len(inputs) < 4 or files < 3:
         return None
     taken = f"{files} files in {folder} were read as {files} runs"
     return Note(f"{taken}; to merge the seeds or benchmarks of one run, quote the glob ('{folder}/*')")
 
 
-def _versions(runs: Sequence[Run]) -> Note | None:
+def _verifier_versions(runs: Sequence[Run]) -> Note | None:
     """A note where two versions of a verifier judged the runs: a change may then be the verifier's own."""
     by = {run.name: run.verifier for run in runs if run.verifier and "@" in run.verifier}
     if len({verifier.split("@")[0] for verifier in by.values()}) != 1 or len(set(by.values())) == 1:
@@ -170,7 +172,7 @@ def _versions(runs: Sequence[Run]) -> Note | None:
     )
 
 
-def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]:
+def _select(runs: list[Run], before: str | None, after: str | None) -> list[Run]:
     """The runs in the order of the comparison: the one before, then the one after or all others."""
     by_name = {run.name: run for run in runs}
     for name in (before, after):

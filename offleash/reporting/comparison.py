@@ -46,11 +46,13 @@ def document(
     from offleash.analyses.entropy.report import entropy_section
 
     sections = [comparison_json(comparison, entropy_section(entropies_of(comparison))) for comparison in comparisons]
+    # flips and disagreements are computed on request only, so their keys are absent otherwise, not null
     if flips:
         from offleash.comparing.flips_report import flips_json
 
         for section, flipped in zip(sections, flips, strict=True):
             section["flips"] = flips_json(flipped)
+    # the last comparison is the end of training; a reader of one comparison need not know that there can be several
     whole: Json = {"schema": SCHEMA} | sections[-1]
     if len(comparisons) > 1:
         whole["comparisons"] = sections
@@ -83,6 +85,7 @@ def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType
     many = f"{problems:,} problems" if problems != 1 else "1 problem"
     how = f"   {many}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
     title.append(how, style="dim")
+    # most important first: a reader who stops after the finding and the counts has the result
     parts: list[RenderableType] = [
         title,
         Text(_plain(finding(comparison))),
@@ -102,6 +105,7 @@ def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType
 
         if words := square_words(entropies_of(comparison), 1):
             parts.append(Text(_plain(words)))
+    # warnings stand near the end, where they are still on the screen when the command returns
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings(comparison)]
     parts += [Text(f"· {note}", style="dim") for note in _notes(notes)]
     return Group(*parts)
@@ -116,10 +120,12 @@ def _cells(comparison: Comparison) -> Table:
         table.add_column(name, justify="right")
     table.add_row("observed", *(_count(getattr(change, name)) for name in "PESO"))
     evidence = comparison.evidence
+    # tests use whole counts of k samples, which differ from the averages above when more than k were drawn
     if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
         table.add_row(f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), "")
     if null is not None:
         table.add_row("unchanged model, resampled", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
+        # one-sided p-values of the exchange null: a small one says that some rate changed, not which one
         table.add_row("p (a rate rose / fell)", "", _p(null.p_E), _p(null.p_S), "")
     if comparison.guessing.without is not None:
         table.add_row("without guess-support", *(_count(getattr(comparison.guessing.without, name)) for name in "PESO"))
@@ -137,6 +143,7 @@ def _metrics(comparison: Comparison) -> Table:
             table.add_row(name, "-", "", comparison.change.reason(name) or "")
         else:
             table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
+    # SRR is below 1 even for an unchanged model, so it is shown beside the SRR of a redraw and the ratio of both
     retest = comparison.evidence.retest
     if retest is not None and np.isfinite(retest.SRR):
         same = f"two draws of the same model, at k = {retest.k}; this pair has {retest.observed_SRR:.3f}"
@@ -170,6 +177,7 @@ def _benchmarks(comparison: Comparison) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
+    # the largest benchmarks are kept: small ones have the widest intervals
     widest = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
     for part in sorted(widest, key=lambda part: part.name):
         change = part.change
@@ -202,6 +210,7 @@ def _evidence(comparison: Comparison) -> RenderableType:
             f"Among problems that both runs reach, the rate fell significantly on {len(evidence.fallen)} and rose on "
             f"{len(evidence.risen)}."
         )
+    # a loss on a single success is what chance produces, so the counts are split by how many successes they rest on
     for cell, by in evidence.strength.items():
         total = by.weak + by.middle + by.strong
         if total:
@@ -212,6 +221,7 @@ def _evidence(comparison: Comparison) -> RenderableType:
             )
     if evidence.smallest_certain_loss is not None:
         lines.append(f"A single loss is significant if it rests on {evidence.smallest_certain_loss} or more successes.")
+    # the gain is cross-fitted; a split is recommended only if its interval excludes 0
     best = comparison.portfolio
     if best is not None and best.best is not None and best.k > 1:
         gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better run alone"
@@ -251,6 +261,7 @@ def _steps(comparisons: Sequence[Comparison], union: Union | None) -> Renderable
         )
     if union is None:
         return table
+    # k samples from each checkpoint is a larger budget than the base had, so the fair row, k in total, goes with it
     table.add_row(f"union of {union.checkpoints}, {k} samples each", "", "", *map(_count, union.each_k))
     if union.equal_k is not None:
         table.add_row(f"union of {union.checkpoints}, {k} in total", "", "", *map(_count, union.equal_k))
@@ -269,14 +280,17 @@ def _plain(text: str) -> str:
 
 
 def _count(value: float) -> str:
+    """A count: whole where it is whole, one decimal where it is an average over subsets of k samples."""
     if np.isnan(value):
         return "?"
     return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
 
 
 def _value(value: float) -> str:
+    """A rate in three digits; a dash where it is undefined."""
     return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _p(value: float) -> str:
+    """A p-value; small ones with an exponent, since 0.000 would say nothing."""
     return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"

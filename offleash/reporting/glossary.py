@@ -3,6 +3,7 @@
 `python -m offleash.reporting.glossary > docs/glossary.md` writes the same as a document.
 """
 
+# grouped by topic, roughly in the order in which a reader of the page meets the terms
 GLOSSARY: dict[str, str] = {
     # what is counted
     "problem": "One question, with what is needed to decide whether an answer to it is correct.",
@@ -97,6 +98,7 @@ GLOSSARY: dict[str, str] = {
     "checkpoint": "One of several runs after the first, each compared with the first.",
 }
 
+# each a tempting conclusion, then why it may be wrong and what to do instead
 MISLEADS: tuple[tuple[str, str], ...] = (
     (
         "“It is not reached, so the model cannot do it.”",

@@ -70,10 +70,10 @@ class Result(ABC):
         )
 
     def __repr__(self) -> str:
-        return a_screen(shown(self))
+        return first_screen(shown(self))
 
 
-def a_screen(text: str) -> str:
+def first_screen(text: str) -> str:
     """The beginning of a text that fits on a screen, with a word on the rest."""
     lines = text.splitlines()
     if len(lines) > SCREEN:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
 from offleash.results.comparison import ComparisonResult
-from offleash.results.result import Result, a_screen, json_text, say, screen
+from offleash.results.result import Result, first_screen, json_text, say, screen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -310,7 +310,7 @@ class ProblemSetResult(Result):
 
     def __repr__(self) -> str:
         shown = [name for name in ("problem", "question", "gold", "name", "about") if name in self.frame.columns]
-        return a_screen(repr(self.frame.select(shown)))
+        return first_screen(repr(self.frame.select(shown)))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

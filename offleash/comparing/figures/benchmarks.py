@@ -43,11 +43,12 @@ def benchmarks(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         )
     lines = _lines(comparison, look)
     facets = tuple(_facet(metric, lines, look) for metric in SHOWN)
-    return Figure("benchmarks", TITLE, *_words(comparison), facets)
+    return Figure("benchmarks", TITLE, *_caption_and_alt(comparison), facets)
 
 
 def _lines(comparison: Comparison, look: FigureFormat) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
     """Name, values, intervals, and whether a line is a summary; benchmarks by name, then all pooled, then the mean."""
+    # the largest benchmarks are shown, in the order of their names so that they are easy to find
     kept = sorted(sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST], key=lambda part: part.name)
     labels = short_names([part.name for part in kept], 16)
     lines = [
@@ -98,6 +99,7 @@ def _facet(
     points = chart.mark_point(filled=True, opacity=1, color=colour).encode(
         x="value:Q", size=size, shape=shape, tooltip=tips
     )
+    # SRR and NDR cannot be negative, so only NSCR has a line at no change
     layers: list[Chart] = [bars, points]
     if metric == "NSCR":
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8, strokeDash=[3, 3])
@@ -105,7 +107,7 @@ def _facet(
     return sized(layered(*layers), look, (12 if look.paper else 22) * len(lines))
 
 
-def _words(comparison: Comparison) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
     """Caption and alternative text."""
     before, after = names(comparison)
     left = max(len(comparison.benchmarks) - MOST, 0)

@@ -43,7 +43,7 @@ def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     )
     kinds, ratios = _kinds(steps), _ratios(steps, labels, look)
     facets = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
-    return Figure("checkpoints", TITLE, *_words(subject, kinds), facets)
+    return Figure("checkpoints", TITLE, *_caption_and_alt(subject, kinds), facets)
 
 
 def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
@@ -76,6 +76,7 @@ def _value(comparison: Comparison, side: str, kind: str, budget: int) -> tuple[f
     at = np.flatnonzero(curve.k_K == budget)
     if at.size and kind != SHARE_REACHED:
         return float(curve.value_K[at[0]]), float(curve.low_K[at[0]]), float(curve.high_K[at[0]])
+    # an undetermined problem is neither reached nor missed; such a share has no interval of its own
     determined = change.problems - change.undetermined
     reached = change.P + (change.E if side == "after" else change.S)
     return float(reached / determined) if determined > 0 else np.nan, np.nan, np.nan
@@ -131,13 +132,13 @@ def _facet(
     return sized(layered(*lines(rows, "kind", traces, x, y), bars, marked), look)
 
 
-def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     """Caption and alternative text."""
     steps, union, (before, _) = subject.comparisons, subject.union, names(subject.comparison)
     ratios = f"checkpoint compared with {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:
         order = f"for {before} and each checkpoint in the order given"
-        read = f"First plot: {_shown(steps, kinds)}, {order}. Second plot, each {ratios}"
+        read = f"First plot: {_first_plot_text(steps, kinds)}, {order}. Second plot, each {ratios}"
     else:
         read = f"Each {ratios}"
     union_text = ""
@@ -152,7 +153,7 @@ def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     return caption, f"{len(steps)} checkpoints compared with {before}. {ratios_text}."
 
 
-def _shown(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
+def _first_plot_text(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
     """What the first plot shows."""
     if SHARE_REACHED in kinds:
         which = "determined problems" if any(comparison.change.undetermined for comparison in steps) else "problems"

@@ -22,6 +22,7 @@ def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     if rarefied is None:
         return Missing("distinct", TITLE, _reason(subject))
     k_K, mean_KR, _ = rarefied
+    # some room above the curves shows where the dotted line, every answer new, leaves them behind
     labels, top = run_names(comparison, look), max(2.0, float(np.nanmax(mean_KR)) * 1.3)
     rows: list[Row] = [
         {"k": int(k), "run": labels[side], "answers": rounded(float(value))}
@@ -32,9 +33,9 @@ def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     tips = [alt.Tooltip("run:N"), alt.Tooltip("k:Q"), alt.Tooltip("answers:Q", title="distinct answers")]
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
     marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
-    curves = [_all_new(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(labels, look), x, y), marked]
+    curves = [_all_distinct_line(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(labels, look), x, y), marked]
     facet = sized(layered(*curves), look)
-    return Figure("distinct", TITLE, *_words(subject), (facet,))
+    return Figure("distinct", TITLE, *_caption_and_alt(subject), (facet,))
 
 
 def _number_axis(top: float) -> alt.Y:
@@ -45,7 +46,7 @@ def _number_axis(top: float) -> alt.Y:
     return alt.Y("answers:Q", title="distinct answers (mean)", scale=scale, axis=axis)
 
 
-def _all_new(most: float) -> alt.Chart:
+def _all_distinct_line(most: float) -> alt.Chart:
     """The line on which every sample has an answer of its own."""
     ends: list[Row] = [{"k": 1, "answers": 1}, {"k": most, "answers": most}]
     line: alt.Chart = alt.Chart(data(ends)).mark_line(strokeDash=[2, 3], strokeWidth=1, color="#808080")
@@ -59,7 +60,7 @@ def _reason(subject: FigureInput) -> str:
     return "the runs record no answers, or too few are readable; compare run folders or logs that record them"
 
 
-def _words(subject: FigureInput) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     """Caption and alternative text."""
     rarefied, comparison, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
     assert rarefied is not None, "checked by the caller"

@@ -38,6 +38,7 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     kinds, step = [CORRECT, GUESS], 22 if look.paper else 40
     lines = alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds])
     fills = alt.Scale(domain=kinds, range=[pale(COLOURS[kind], FILLS[kind]) for kind in kinds])
+    # the room to the right is for the number at the end of each bar
     most = max(1.0, 1.15 * max(bars[side][CORRECT] for side in SIDES))
     several = legend(kinds, look, 1, symbol="square")
     limit = 90 if look.paper else 130
@@ -45,7 +46,7 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         x=alt.X(
             "problems:Q",
             title="problems, over all samples drawn",
-            stack=None,
+            stack=None,  # guess-support is part of the longer bar, not added to it
             scale=alt.Scale(domain=[0, most], nice=False),
             axis=alt.Axis(format="d", tickMinStep=1, tickCount=6),
         ),
@@ -58,7 +59,7 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         tooltip=[alt.Tooltip("run:N"), alt.Tooltip("what:N", title="what"), alt.Tooltip("problems:Q")],
     )
     number = chart.mark_text(align="left", dx=4).encode(text=alt.Text("problems:Q", format=",d"))
-    return Figure("guessing", TITLE, *_words(subject, bars), (sized(layered(bar, number), look, 2 * step),))
+    return Figure("guessing", TITLE, *_caption_and_alt(subject, bars), (sized(layered(bar, number), look, 2 * step),))
 
 
 def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
@@ -70,7 +71,7 @@ def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
     }
 
 
-def _words(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
     """Caption and alternative text."""
     comparison, guessing, run_name = (
         subject.comparison,

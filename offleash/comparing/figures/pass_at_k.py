@@ -38,14 +38,19 @@ def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     most = int(comparison.curves["before"].k_K[-1])
     top = share_top([comparison.curves[side].band_high_K.max() for side in labels])
     scale = alt.Scale(domain=[0, top], nice=False)
-    x, y, low = budget_axis(most, look), *(alt.Y(f, title=_name(comparison), scale=scale) for f in ("value:Q", "low:Q"))
+    x, y, low = (
+        budget_axis(most, look),
+        *(alt.Y(f, title=_curve_name(comparison), scale=scale) for f in ("value:Q", "low:Q")),
+    )
     tips = [alt.Tooltip(field, title=title) for field, title in _TIPS.items()]
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
     marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
     traces = run_traces(labels, look)
     curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), marked]
     facet = sized(layered(*_crossing(comparison, look), *curves), look)
-    return Figure("passes", f"How often do k samples reach a {unit(comparison, False)}?", *_words(comparison), (facet,))
+    return Figure(
+        "passes", f"How often do k samples reach a {unit(comparison, False)}?", *_caption_and_alt(comparison), (facet,)
+    )
 
 
 # fields of a tooltip and their titles
@@ -62,7 +67,7 @@ def _rows(comparison: Comparison, side: str, name: str) -> list[Row]:
     ]
 
 
-def _name(comparison: Comparison) -> str:
+def _curve_name(comparison: Comparison) -> str:
     """What the curves show: per answer a share of targets is not called pass@k."""
     return "pass@k" if comparison.tally.per is Per.PROBLEM else f"share of {unit(comparison)} reached"
 
@@ -94,11 +99,11 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
     ]
 
 
-def _words(comparison: Comparison) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
     """Caption and alternative text."""
     before, after = names(comparison)
     value = {side: comparison.curves[side].value_K for side in ("before", "after")}
-    most, name = int(comparison.curves["before"].k_K[-1]), _name(comparison)
+    most, name = int(comparison.curves["before"].k_K[-1]), _curve_name(comparison)
     target = unit(comparison, False)
     hit = "is correct" if comparison.tally.per is Per.PROBLEM else f"gives the {target}"
     what = f"{name}: the chance that at least one of k samples {hit}, averaged over {target}s"
@@ -108,15 +113,15 @@ def _words(comparison: Comparison) -> tuple[str, str]:
         "The bands may overlap even where the difference is significant, because both runs share the same problems; "
         f"nothing is known beyond k = {most:,}."
     )
-    caption = f"{what}. {how}. {bands}. {_crossed(comparison)} {mislead} {basis(comparison)}"
+    caption = f"{what}. {how}. {bands}. {_crossing_text(comparison)} {mislead} {basis(comparison)}"
     ends = "; ".join(
         f"at k = {k:,} {before} has {share(value['before'][i])} and {after} {share(value['after'][i])}"
         for i, k in ((0, 1), (-1, most))
     )
-    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {_crossed(comparison)}"
+    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {_crossing_text(comparison)}"
 
 
-def _crossed(comparison: Comparison) -> str:
+def _crossing_text(comparison: Comparison) -> str:
     """The crossing in a sentence, or why none is drawn."""
     cross, (before, _) = comparison.crossing, names(comparison)
     if cross.k is None:

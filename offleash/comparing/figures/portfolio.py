@@ -38,7 +38,7 @@ def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         for base, value in zip(split.base_S, split.coverage_S, strict=True)
     ]
     low, high = float(split.coverage_S.min()), float(split.coverage_S.max())
-    height = max(high - low, 0.02)
+    height = max(high - low, 0.02)  # a flat curve must not be stretched until rounding looks like a trend
     y = alt.Y(
         "coverage:Q",
         title=f"share of problems reached by {split.k:,} samples",
@@ -49,12 +49,15 @@ def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     x = alt.X("base:Q", title=title, scale=alt.Scale(domain=[0, split.k], nice=False, padding=6), axis=axis)
     line = alt.Chart(data(rows)).mark_line(point=False, color="#5b7db1")
     tips = [alt.Tooltip("base:Q", title="samples from the run before"), alt.Tooltip("coverage:Q")]
+    # invisible points carry the tooltips: a line itself has none at a given split
     hover = alt.Chart(data(rows)).mark_point(opacity=0, size=120).encode(x=x, y=y, tooltip=tips)
-    layers = [line.encode(x=x, y=y), hover, *_marked(comparison, split, x, y, look)]
-    return Figure("portfolio", TITLE, *_words(comparison, split), (sized(layered(*layers), look),))
+    layers = [line.encode(x=x, y=y), hover, *_labelled_points(comparison, split, x, y, look)]
+    return Figure("portfolio", TITLE, *_caption_and_alt(comparison, split), (sized(layered(*layers), look),))
 
 
-def _marked(comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: FigureFormat) -> list[alt.Chart]:
+def _labelled_points(
+    comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: FigureFormat
+) -> list[alt.Chart]:
     """The two ends, and the best split where it reaches more than they do, each with its name."""
     colours, letters = run_colours(look), 14
     assert split.best is not None, "checked by the caller"
@@ -86,6 +89,7 @@ def _marked(comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: 
         beside = left if split.best < split.k / 4 else right if split.best > 3 * split.k / 4 else 0
         side = 14 if beside < 0 else -10  # near an end, on the side that its label leaves free
         places.append((split.best, float(split.coverage_S[best]), f"best: {split.best:,}", "#d55e00", where, side))
+    # a point and its label are separate layers, since Vega-Lite has no mark for both
     marks = []
     for base, value, name, colour, align, up in places:
         chart = alt.Chart(data([{"base": base, "coverage": rounded(value), "name": name}])).encode(x=x, y=y)
@@ -105,7 +109,7 @@ def _flat(split: Portfolio) -> bool:
     return float(np.ptp(split.coverage_S)) <= SAME
 
 
-def _words(comparison: Comparison, split: Portfolio) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str]:
     """Caption and alternative text; they never name a best split where none is better."""
     before, after = names(comparison)
     read = (

@@ -48,7 +48,9 @@ def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     k_K = dense_budgets(common_budget(comparison.tally), OCTAVE)
     cells = _cells(comparison, k_K)
     facets = (_areas(comparison, k_K, cells, look), _ratios(comparison, look))
-    return Figure("support", "What is kept, gained and lost as k grows?", *_words(comparison, k_K, cells), facets)
+    return Figure(
+        "support", "What is kept, gained and lost as k grows?", *_caption_and_alt(comparison, k_K, cells), facets
+    )
 
 
 def _cells(comparison: Comparison, k_K: Integer) -> dict[str, Float]:
@@ -56,6 +58,7 @@ def _cells(comparison: Comparison, k_K: Integer) -> dict[str, Float]:
     thin = thinned_cells(comparison.tally, k_K)
     cells = {name: np.asarray(getattr(thin, f"{name}_PK").sum(axis=0)) for name in ("P", "E", "S")}
     if comparison.tally.per is Per.PROBLEM:
+        # O is what is left over; rounding may push an exact 0 just below it
         rest = thin.determined_PK.sum(axis=0) - sum(cells.values())
         cells["O"] = np.maximum(rest, 0.0)
     return cells
@@ -113,6 +116,7 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     ]
     labels = list(METRIC_NAMES.values())
     several = legend(labels, look, 3)
+    # the axis starts at 0 unless a band of NSCR goes below, and then at a multiple of 0.2
     lowest = min((float(row["low"]) for row in rows if isinstance(row["low"], float)), default=0.0)
     bottom = 0.0 if lowest >= 0 else max(-1.0, -0.2 * np.ceil(-lowest / 0.2))
     scale = alt.Scale(domain=[bottom, 1], nice=False)
@@ -138,7 +142,7 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     return sized(layered(zero, *curves, marked), look)
 
 
-def _words(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
     """Caption and alternative text."""
     retest, change, (before, _) = comparison.evidence.retest, comparison.change, names(comparison)
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)

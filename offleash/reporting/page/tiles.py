@@ -55,6 +55,7 @@ class RateTile:
 def tiles(comparison: Comparison) -> list[Tile]:
     """P, E, S and O."""
     change, evidence = comparison.change, comparison.evidence
+    # the exchange null gives expectations for gains and losses only
     expected = {} if evidence.null is None else {"E": evidence.null.expected_E, "S": evidence.null.expected_S}
     at_least = {"E": evidence.gains_at_least, "S": evidence.losses_at_least}
     out = []
@@ -82,6 +83,7 @@ def _rate(comparison: Comparison, name: str, chance: float | None) -> RateTile:
     floor = -1.0 if name == "NSCR" else 0.0  # NSCR is negative where more was lost than gained
     known = bool(np.isfinite(value))
 
+    # an interval may extend beyond the line by rounding; a mark outside its box would look like an error
     def place(where: float) -> float:
         return round(100 * (min(max(where, floor), 1.0) - floor) / (1.0 - floor), 2)
 
