@@ -1,4 +1,4 @@
-"""WORLDS of the lab by name, and their problems and expert traces as files that every command reads."""
+"""The worlds of the lab by name, and their problems and expert traces as files that every command reads."""
 
 import json
 from pathlib import Path

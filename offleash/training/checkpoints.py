@@ -30,10 +30,10 @@ OLD = ".old"  # suffix of one that is being replaced
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model and the state of its training after so many steps."""
+    """A model and its training state after `step` steps."""
 
     step: int
-    folder: Path  # a model as any other: hf: and vllm: open it
+    folder: Path  # an ordinary model folder: hf: and vllm: load it
 
 
 def save(
@@ -57,7 +57,7 @@ def save(
     temporary = place / f"{WRITING}{target.name}"
     try:
         place.mkdir(parents=True, exist_ok=True)
-        _sweep(place)
+        _clean_up(place)
         _write(temporary, model, tokenizer, state, ends)
         _publish(temporary, target)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -73,18 +73,18 @@ def save(
 
 
 def newest(folder: Path) -> Checkpoint | None:
-    """The complete checkpoint of the most steps, if there is one."""
+    """The complete checkpoint with the most steps, if there is one."""
     return max(_complete(folder / FOLDER), key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def load_state(checkpoint: Checkpoint) -> Mapping[str, object]:
-    """The state of a training as it was saved, its tensors on the CPU; damaged bytes are noticed."""
+    """The training state as it was saved, its tensors on the CPU; damaged files are refused."""
     file = checkpoint.folder / STATE
     try:
-        with zipfile.ZipFile(file) as archive:  # torch itself does not look at the checksums that it writes
+        with zipfile.ZipFile(file) as archive:  # torch itself does not check the checksums that it writes
             broken = archive.testzip()
         state = None if broken else _read(file)
-        damage = f"{broken} differs from its checksum" if broken else "it holds no state of a training"
+        damage = f"{broken} differs from its checksum" if broken else "it holds no training state"
     except (OSError, RuntimeError, EOFError, ValueError, UnpicklingError, zipfile.BadZipFile) as error:
         state, damage = None, _first_line(error)
     if not isinstance(state, Mapping):
@@ -120,7 +120,9 @@ def _write(
     try:
         _read(temporary / STATE, mapped=True)
     except UnpicklingError as error:
-        raise TypeError("A state takes numbers, text, tensors, and lists and dicts of them, nothing else.") from error
+        raise TypeError(
+            "A training state may hold only numbers, text, tensors, and lists and dicts of them."
+        ) from error
     for file in temporary.rglob("*"):
         _sync(file)
     _sync(temporary)
@@ -135,7 +137,7 @@ def _read(file: Path, mapped: bool = False) -> object:
 
 
 def _publish(temporary: Path, target: Path) -> None:
-    """Give a complete checkpoint its name; one that has the name already is renamed until the new one is there."""
+    """Give a complete checkpoint its name; an older one of that name is kept aside until the new one is in place."""
     aside = target.with_name(target.name + OLD)
     if target.exists():
         target.rename(aside)
@@ -146,7 +148,7 @@ def _publish(temporary: Path, target: Path) -> None:
 
 
 def _complete(place: Path) -> list[Checkpoint]:
-    """The complete checkpoints, by step; one that was being replaced counts where a kill came before its successor."""
+    """The complete checkpoints, by step; one that was being replaced counts if a kill came before its successor."""
     folder_of: dict[int, Path] = {}
     for path in sorted(place.glob("step-*"), reverse=True):  # step-000120.old before step-000120
         named = re.fullmatch(rf"step-(\d+)(?:{re.escape(OLD)})?", path.name)
@@ -155,7 +157,7 @@ def _complete(place: Path) -> list[Checkpoint]:
     return [Checkpoint(step, folder_of[step]) for step in sorted(folder_of)]
 
 
-def _sweep(place: Path) -> None:
+def _clean_up(place: Path) -> None:
     """Delete what a kill left half written or half deleted."""
     for start in (WRITING, GONE):
         for path in place.glob(f"{start}*"):

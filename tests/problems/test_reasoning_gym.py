@@ -66,8 +66,8 @@ def test_two_sets_never_share_a_seed_of_the_library(seed: int, other: int, index
 
 def test_the_largest_set_of_seed_0_ends_before_seed_1_begins() -> None:
     assert library_seed(0, (STRIDE // SPARE) * SPARE - 1) < library_seed(1, 0)
-    zero, one = (set(generate("leg_counting", 50, seed)["question"]) for seed in (0, 1))
-    assert not zero & one
+    zero, first = (set(generate("leg_counting", 50, seed)["question"]) for seed in (0, 1))
+    assert not zero & first
 
 
 def test_a_longer_set_begins_with_the_shorter_one() -> None:
@@ -97,8 +97,8 @@ def drawn(tasks: list[str], size: int, hash_seed: str) -> dict[str, object]:
     )
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    result: dict[str, object] = json.loads(done.stdout)
+    return result
 
 
 def test_a_set_is_the_same_in_every_process() -> None:
@@ -108,8 +108,8 @@ def test_a_set_is_the_same_in_every_process() -> None:
 
 @pytest.mark.slow
 def test_every_set_is_the_same_in_every_process() -> None:
-    one, other = (drawn(list(TASKS), 6, hash_seed) for hash_seed in "34")
-    assert [task for task in TASKS if one[task] != other[task]] == []
+    first, other = (drawn(list(TASKS), 6, hash_seed) for hash_seed in "34")
+    assert [task for task in TASKS if first[task] != other[task]] == []
 
 
 def test_the_tasks_drawn_in_their_own_process_are_tasks() -> None:
