@@ -135,7 +135,7 @@ def _curves_at(comparison: Comparison, k: int) -> list[Curve]:
     """pass@k before, after and their difference at one budget, from the curves where they have it."""
     names = ("before", "after", "difference")
     place = np.flatnonzero(comparison.curves["before"].k_K == k)
-    # curves are kept at powers of two and the largest budget; any other k is computed here, with the same bootstrap seed
+    # curves are kept at powers of two and the largest budget; another k is computed here, with the same seed
     if not place.size:
         sums = thinned_cells(comparison.tally, np.array([k])).sums(
             comparison.question.replicates, comparison.question.seed
