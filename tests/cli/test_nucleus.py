@@ -39,7 +39,7 @@ def test_what_top_p_cuts_off_is_told_in_a_table_in_words_and_as_json(world: Path
     assert sorted({key for key in keys_of(actual) if f"`{key}`" not in known}) == []
     text = offleash("nucleus", world / "cert", "--top-p", "0.6,0.9", "--temperature", "0.8")
     assert text.code == 0, text.err
-    for word in ("temperature 0.8 (certified at 1)", "problems", "to exactly zero", "however large k is"):
+    for word in ("temperature 0.8 (certified at 1)", "problems", "of exactly zero", "however large k is"):
         assert word in " ".join(text.out.split())
     assert "epsilon" not in text.out  # it bounds nothing at another temperature
     assert "epsilon" in offleash("nucleus", world / "cert", "--top-p", "0.6").out

@@ -48,7 +48,7 @@ def test_the_table_names_every_statement_its_verdict_and_its_evidence(results: R
     for word in ("C.3", "C.6", "tail-miss", "holds only if", "fails", "0.5553", "2.3901", "REINFORCE", "GRPO", "both"):
         assert word in shown.out
     assert "Counterexample (problem 1:" in " ".join(shown.out.split())
-    assert "Of 6 statements 4 hold, 1 holds only under a condition and 1 fails" in " ".join(shown.out.split())
+    assert "Of 6 statements, 4 hold, 1 holds only under a condition and 1 fails" in " ".join(shown.out.split())
 
 
 def test_the_document_is_a_list_of_statement_verdict_and_evidence(results: Results) -> None:
