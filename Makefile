@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
+# the tests start hundreds of processes: each would compile the package again where nothing may be cached
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install demo test lint docs test-readme test-slow test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
 

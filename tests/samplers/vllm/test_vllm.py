@@ -32,6 +32,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "sampling_params.py").write_text("from vllm import RequestOutputKind, SamplingParams\n")
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
     monkeypatch.delenv("OFFLEASH_VLLM_PYTHON", raising=False)
+    # the stand-in has no resource tracker to wait for, only dead processes that the machine's init has yet to collect
+    monkeypatch.setattr("offleash.samplers.vllm.process.CLEANUP", 0.1)
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
