@@ -14,7 +14,7 @@ settings.register_profile("quick", max_examples=33, derandomize=True)
 if not FULL:
     settings.load_profile("quick")
 
-# The files that take longest, which begin first: of two workers, none is left with one of them at the end.
+# The files that take longest, which begin first, so that no worker is left with one of them at the end.
 LONGEST = (
     *("verifiers/test_bombs.py", "training/test_loop.py", "api/test_examples.py", "stats/test_known_worlds.py"),
     *("lab/test_demo.py", "api/test_json.py", "problems/test_reasoning_gym.py", "drawing/test_draw.py"),
