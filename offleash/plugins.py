@@ -22,17 +22,17 @@ class PluginError(Exception):
     """The function cannot be loaded, or returns something other than a string; the message says what."""
 
 
-def called(place: str, problem: dict[str, object], text: str) -> str | None:
-    """The strategy that the function at `place` returns for a text."""
-    strategy = loaded(place)(problem, text)
+def called(reference: str, problem: dict[str, object], text: str) -> str | None:
+    """The strategy that the function `reference` returns for a text."""
+    strategy = loaded(reference)(problem, text)
     if strategy is None or isinstance(strategy, str):
         return strategy or None
-    raise PluginError(f"{place} returned {type(strategy).__name__} {strategy!r:.60}; it must return a str or None")
+    raise PluginError(f"{reference} returned {type(strategy).__name__} {strategy!r:.60}; it must return a str or None")
 
 
-def source_hash(place: str) -> str:
+def source_hash(reference: str) -> str:
     """A hash of the file that defines the function, and of the local modules loaded with it."""
-    file = getsourcefile(loaded(place))
+    file = getsourcefile(loaded(reference))
     if not file:
         return "0"
     source = Path(file).resolve()
@@ -51,9 +51,9 @@ def _local(path: Path, source: Path) -> bool:
 
 
 @cache
-def loaded(place: str) -> Function:
+def loaded(reference: str) -> Function:
     """The function of FILE.py:NAME or package.module:NAME."""
-    where, _, name = place.rpartition(":")
+    where, _, name = reference.rpartition(":")
     sys.path.insert(0, str(Path.cwd()))
     if where.endswith(".py"):
         path = Path(where).resolve()

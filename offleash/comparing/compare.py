@@ -74,10 +74,10 @@ class Comparison:
     def efficiency_gap(self) -> float | None:
         """Delta_SE; None where fewer samples were drawn than it needs."""
         before, after = self.curves["before"], self.curves["after"]
-        place = np.flatnonzero(before.k_K == GAP_BUDGET)
-        if not place.size:
+        index = np.flatnonzero(before.k_K == GAP_BUDGET)
+        if not index.size:
             return None
-        return sampling_efficiency_gap(float(before.value_K[place[0]]), float(after.value_K[0]))
+        return sampling_efficiency_gap(float(before.value_K[index[0]]), float(after.value_K[0]))
 
     # What the terminal does not show is computed when the JSON document, a figure or a user reads it.
 
@@ -166,7 +166,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(question.replicates, question.seed)
     cells = partial(cells_at, rule=question.rule, k=k, tau=question.tau, zeta=question.zeta)
     if question.rule is Rule.SEEN:
-        change = change_at(sums, int(sums.place(k)[0]), pair)
+        change = change_at(sums, int(sums.index_of(k)[0]), pair)
     else:
         change = change_at(cells(pair).sums(question.replicates, question.seed), 0, pair, question.rule)
     answers_R = answers([before, after], counted)

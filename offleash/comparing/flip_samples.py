@@ -175,9 +175,9 @@ def choose(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
     distinct = deciding.unique(["row", "index"], keep="first")
     ranked = distinct.with_columns(
         alike=pl.len().over("row", "answer").cast(pl.Int64),
-        place=pl.col("index").rank("ordinal").over("row", "answer"),
+        rank=pl.col("index").rank("ordinal").over("row", "answer"),
     )
-    ordered = ranked.sort("row", "place", "index")
+    ordered = ranked.sort("row", "rank", "index")
     return ordered.filter(pl.int_range(pl.len()).over("row") < shown).select("row", "index", "alike")
 
 
@@ -185,17 +185,17 @@ def fetch(
     window: SampleWindow, picks: pl.DataFrame, others: Mapping[str, pl.LazyFrame]
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The picked samples with all that is known of them, by row; the only place where texts are read."""
-    places = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
-    samples_to_show = places.join(
-        _columns_at(window.verdicts, places, "verdict", "answer", "reason", "step"), on=_KEY, how="left"
+    wanted = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
+    samples_to_show = wanted.join(
+        _columns_at(window.verdicts, wanted, "verdict", "answer", "reason", "step"), on=_KEY, how="left"
     )
     kept = pl.LazyFrame(schema={"problem": pl.String(), "index": pl.UInt32()})
     samples = kept if window.run.samples is None else window.run.samples
-    samples_to_show = samples_to_show.join(_columns_at(samples, places, "finish", "text"), on=_KEY, how="left")
+    samples_to_show = samples_to_show.join(_columns_at(samples, wanted, "finish", "text"), on=_KEY, how="left")
     views = {
         name: {
             (row[0], row[1]): VerifierOpinion(*map(_clip, row[2:]))
-            for row in _columns_at(frame, places, *_OPINION_COLUMNS).rows()
+            for row in _columns_at(frame, wanted, *_OPINION_COLUMNS).rows()
         }
         for name, frame in others.items()
     }
@@ -223,13 +223,13 @@ def _truncated_rows(window: SampleWindow, only: Integer) -> pl.LazyFrame:
     return window.within(ended, only).select("row", "index")
 
 
-def _columns_at(frame: pl.LazyFrame, places: pl.DataFrame, *columns: str) -> pl.DataFrame:
+def _columns_at(frame: pl.LazyFrame, keys: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Some columns of a few samples, null where the table lacks one; of a text only its end."""
     known = frame.collect_schema().names()
     read = [pl.col(name) if name in known else pl.lit(None, pl.String).alias(name) for name in columns]
     ends = [column.str.tail(TAIL) if name == "text" else column for name, column in zip(columns, read, strict=True)]
-    near = frame.filter(pl.col("problem").is_in(places["problem"].unique().to_list()))
-    wanted = near.join(places.lazy().select(_KEY), on=_KEY, how="semi").select(*_KEY, *ends)
+    near = frame.filter(pl.col("problem").is_in(keys["problem"].unique().to_list()))
+    wanted = near.join(keys.lazy().select(_KEY), on=_KEY, how="semi").select(*_KEY, *ends)
     return wanted.unique(_KEY, keep="last").collect(engine="streaming")
 
 

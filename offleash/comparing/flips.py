@@ -87,7 +87,7 @@ class Side:
     now: WindowCounts  # by the verdicts that the comparison uses
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         """How a suggested command names the run."""
         return self.judged.source or self.run.name
 
@@ -209,14 +209,14 @@ def _by_verifier(
     also = "math" if any((name or "").startswith("string") for name in present) else "string"
     for side in sides:
         if not side.judged.folder:
-            step = f"offleash import {side.place} -o RUN, then offleash verify RUN --also {also}"
+            step = f"offleash import {side.path} -o RUN, then offleash verify RUN --also {also}"
             untried.append(UntriedAlternative("another verifier", f"{side.run.name} is not a run folder", step))
     if not shared and all(side.judged.folder for side in sides):
-        step = f"offleash verify {sides[BEFORE].place} {sides[AFTER].place} --also {also}"
+        step = f"offleash verify {sides[BEFORE].path} {sides[AFTER].path} --also {also}"
         untried.append(UntriedAlternative("another verifier", "only one verifier has judged both runs", step))
     for side, other, names in ((sides[0], sides[1], known[0] - known[1]), (sides[1], sides[0], known[1] - known[0])):
         for name in sorted(names - present) if other.judged.folder else ():
-            again = f"offleash verify {other.place} --also {name.split('@')[0]}" if "@" in name else None
+            again = f"offleash verify {other.path} --also {name.split('@')[0]}" if "@" in name else None
             untried.append(
                 UntriedAlternative(f"verifier {name}", f"it judged {side.run.name} but not {other.run.name}", again)
             )
@@ -238,7 +238,7 @@ def _by_step(
     """What if answers read by some extraction step do not count: by any loose step, and by each step in turn."""
     for side in sides:
         if not side.now.names_steps:
-            step = f"offleash verify {side.place}" if side.judged.folder else None
+            step = f"offleash verify {side.path}" if side.judged.folder else None
             untried.append(
                 UntriedAlternative("extraction steps", f"the verdicts of {side.run.name} do not record them", step)
             )

@@ -46,7 +46,7 @@ def show_flips(console: Console, flips_of_each: Sequence[Flips]) -> None:
     if any(alternative.flips for alternative in flips.alternatives):
         parts.append(_table(flips))
     parts += [Text(line) for line in _summary(flips)]
-    parts += [part for place, flip in enumerate(flips.to_review[:MOST], 1) for part in _flip(place, flip, flips)]
+    parts += [part for number, flip in enumerate(flips.to_review[:MOST], 1) for part in _flip(number, flip, flips)]
     if len(flips.to_review) > MOST:
         parts.append(Text(f"and {len(flips.to_review) - MOST:,} more; --json has all"))
     parts += [Text(f"· {line}", style="dim") for line in _untried(flips)]
@@ -140,10 +140,10 @@ def _summary(flips: Flips) -> list[str]:
     return lines
 
 
-def _flip(place: int, flip: Flip, flips: Flips) -> list[RenderableType]:
+def _flip(number: int, flip: Flip, flips: Flips) -> list[RenderableType]:
     """One entry of the review list: the classes it turns into, and the samples that decide."""
     reviewed = {alternative.name for alternative in flips.alternatives if alternative.review}
-    head = Text(f"{place:>3}. ")
+    head = Text(f"{number:>3}. ")
     head.append(clean(flip.problem), "bold")
     by_class: dict[str, list[str]] = {}
     for name, letter in ((name, letter) for name, letter in flip.under.items() if name in reviewed):

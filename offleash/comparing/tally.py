@@ -144,10 +144,10 @@ def _count_until_stop(run: Run) -> pl.DataFrame:
     """Counts of a run whose records end at their until-th success, in index order: what came later stays out."""
     assert run.verdicts is not None, "only samples can stop"
     ordered = run.verdicts.sort("problem", "index").with_columns(
-        place=pl.int_range(pl.len(), dtype=pl.Int64).over("problem"),
+        position=pl.int_range(pl.len(), dtype=pl.Int64).over("problem"),
         hits=(pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64).cum_sum().over("problem"),
     )
-    gaps = ordered.filter(pl.col("place") != pl.col("index")).select("problem").unique().collect()
+    gaps = ordered.filter(pl.col("position") != pl.col("index")).select("problem").unique().collect()
     if gaps.height:
         raise OffleashError(
             f"{run.name!r}: problem {gaps['problem'][0]!r} has a gap in its sample indices, so where it stopped is "
@@ -164,7 +164,7 @@ def _count_until_stop(run: Run) -> pl.DataFrame:
             f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict among judged ones, so "
             "where it stopped is unknown. Judge it with `offleash verify`."
         )
-    counts = _count_verdicts(record.drop("place", "hits"))
+    counts = _count_verdicts(record.drop("position", "hits"))
     return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))
 
 
@@ -282,9 +282,9 @@ def _count_first_k(
 def _hits_in_first(verdicts: pl.LazyFrame, head: int, contiguous: bool) -> pl.DataFrame:
     """Successes among the first `head` judged samples; `contiguous` indices spare the sort that a rank needs."""
     verified = verdicts.filter(pl.col("verdict").is_not_null())
-    place = pl.col("index") if contiguous else pl.col("index").rank("ordinal").over("problem") - 1
+    position = pl.col("index") if contiguous else pl.col("index").rank("ordinal").over("problem") - 1
     hits = (pl.col("verdict") == Verdict.CORRECT.value).sum().alias("hits")
-    return verified.filter(place < head).group_by("problem").agg(hits).collect(engine="streaming")
+    return verified.filter(position < head).group_by("problem").agg(hits).collect(engine="streaming")
 
 
 def _hits_in_random(drawn_P: np.ndarray, correct_P: np.ndarray, head: int, rng: np.random.Generator) -> np.ndarray:

@@ -164,7 +164,7 @@ class Duplicates:
 class _Problem:
     """The texts of one problem, as hashes: how often each came, and between which log-probabilities."""
 
-    place: int
+    number: int
     drawn: int = 0
     copies: int = 0  # beyond the first of each text that cannot have come so often
     worst: tuple[int, float, float] = (0, 0.0, 0.0)  # count, log-probability, log chance of the least possible text
@@ -203,7 +203,7 @@ class _Problem:
         rows = np.flatnonzero(testable_U & (self.count_U >= 2))
         high = self.high_U[rows]
         log_p = np.where(spread_U[rows] <= SAME, at_most(high), SLACK * high)
-        log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.place)
+        log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.number)
         self.copies = int((self.count_U[rows] - 1)[log_chance <= LIMIT].sum())
         if self.copies:
             worst = int(log_chance.argmin())

@@ -95,7 +95,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
 
     first, *others = OPENING.split(" ")
     words = dict.fromkeys([*"0123456789- :", " +", " -", " =", first, *(f" {word}" for word in others)])
-    vocabulary = {word: place for place, word in enumerate([*words, END, PAD, UNKNOWN])}
+    vocabulary = {word: index for index, word in enumerate([*words, END, PAD, UNKNOWN])}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     made.pre_tokenizer = pre_tokenizers.Split(Regex(PIECES), "isolated")
     made.decoder = decoders.Fuse()
@@ -120,8 +120,8 @@ def _shares(terms: int, digits: int) -> NDArray[np.float64]:
 
 def _slip(answer: int, rng: random.Random) -> int:
     """A carry too many or a forgotten one, at a random digit."""
-    place = rng.randrange(len(str(abs(answer))))
-    return answer + rng.choice((1, -1)) * int(10**place)
+    index = rng.randrange(len(str(abs(answer))))
+    return answer + rng.choice((1, -1)) * int(10**index)
 
 
 def _distinct(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]]:
@@ -134,8 +134,8 @@ def _distinct(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]]
         ) from missing
     items = ChainSumDataset(ChainSumConfig(seed=library_seed(seed, 0), size=STRIDE, **SETTINGS))
     seen = set[Terms]()
-    for place in range(STRIDE):
-        item = items[place]
+    for index in range(STRIDE):
+        item = items[index]
         terms = tuple(map(int, item["metadata"]["expression"].replace("- ", "-").replace("+ ", "").split(" ")))
         key = tuple(sorted(terms))
         if part_of(terms) == part and key not in seen:

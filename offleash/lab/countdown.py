@@ -33,10 +33,10 @@ def lines(rng: random.Random) -> Iterator[Line]:
         steps = random_steps(numbers, rng)
         target = steps[-1].value if rng.random() < HITS else rng.randrange(countdown.LIMIT)
         if rng.random() < SLIPS:
-            place = rng.randrange(len(steps))
-            slip = steps[place]
+            index = rng.randrange(len(steps))
+            slip = steps[index]
             value = min(max(slip.value + rng.choice(OFF), 0), countdown.LIMIT - 1)
-            steps[place] = CountdownStep(slip.left, slip.sign, slip.right, value)
+            steps[index] = CountdownStep(slip.left, slip.sign, slip.right, value)
         yield question(numbers, target), steps_text(steps)
 
 
@@ -46,7 +46,7 @@ def solutions(numbers: Sequence[int], target: int) -> list[list[CountdownStep]]:
         return [[]] if numbers[0] == target else []
     steps_of: dict[str, list[CountdownStep]] = {}
     for first, second in permutations(range(len(numbers)), 2):
-        rest = [number for place, number in enumerate(numbers) if place not in (first, second)]
+        rest = [number for index, number in enumerate(numbers) if index not in (first, second)]
         for sign in "+-*/":
             value = value_of(numbers[first], sign, numbers[second])
             if value is not None:
@@ -76,7 +76,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
     from transformers import PreTrainedTokenizerFast
 
     words = [*map(str, range(countdown.LIMIT)), *MARKS, END, PAD, UNKNOWN]
-    made = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token=UNKNOWN))
+    made = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN))
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(), pre_tokenizers.Punctuation()]
     )

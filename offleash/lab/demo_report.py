@@ -39,10 +39,10 @@ class CurvePoint:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def point(curve: Curve, place: int) -> CurvePoint:
+def point(curve: Curve, index: int) -> CurvePoint:
     """A curve at its first (0) or its largest (-1) budget."""
     return CurvePoint(
-        int(curve.k_K[place]), float(curve.value_K[place]), float(curve.low_K[place]), float(curve.high_K[place])
+        int(curve.k_K[index]), float(curve.value_K[index]), float(curve.low_K[index]), float(curve.high_K[index])
     )
 
 

@@ -63,15 +63,15 @@ def import_logs(
         )
     problems, rows, notes = gather(parts, named.name)
     # Which entry of which file has which index: the second reading gives the same entries in the same order.
-    place = rows.select("part", "place", "index", label="problem")
+    keys = rows.select("part", "row_in_file", "index", label="problem")
     verifier = next((log.verifier for log in logs if log.verifier), None)
     facts = merged_facts(logs, named.paths) | {"blake2b": _hash(part.path for part in parts)}
     with create_run(into, named.name if named.given else into.name, problems, facts) as run:
         for number, part in enumerate(parts):
-            ours = place.filter(pl.col("part") == number).drop("part")
+            ours = keys.filter(pl.col("part") == number).drop("part")
             done = 0
             for frame in _chunks(open_log(part.path, options.options, options.format).frames):
-                numbered = frame.with_row_index("place", done).join(ours, on="place", how="inner")
+                numbered = frame.with_row_index("row_in_file", done).join(ours, on="row_in_file", how="inner")
                 done += frame.height
                 shard = numbered.drop("problem").rename({"label": "problem"})
                 run.write_samples(shard.select("problem", "index", "text", "tokens", "finish"))
@@ -200,12 +200,12 @@ def copy_logs(
             out.append(run_input)
             continue
         text, (argument, name) = str(run_input), next(named_arguments)
-        place = text[len(argument.name) + 1 :] if argument.given else text
+        source = text[len(argument.name) + 1 :] if argument.given else text
         if not _stays(argument, options):
             done = import_logs(text, scratch.path / str(number), with_texts, progress)
             if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
-                place, notes[name] = str(done.folder), done.notes
-        out.append(f"{name}={place}")
+                source, notes[name] = str(done.folder), done.notes
+        out.append(f"{name}={source}")
     return CopiedLogs(out, notes)
 
 

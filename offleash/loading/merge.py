@@ -30,12 +30,12 @@ class FilePart:
 
 def part_of(path: Path, frames: Iterable[pl.DataFrame]) -> FilePart:
     """The frames of one file. Texts of problems are kept once, texts of samples only as a hash, to find repeats."""
-    problems, rows, place = [], [], 0
+    problems, rows, read_rows = [], [], 0
     for frame in frames:
         problems.append(_problems(frame))
-        slim = frame.drop("question", "gold", "guess").with_row_index("place", place)
+        slim = frame.drop("question", "gold", "guess").with_row_index("row_in_file", read_rows)
         rows.append(slim.with_columns(text=pl.col("text").hash()) if "text" in slim.columns else slim)
-        place += frame.height
+        read_rows += frame.height
     return FilePart(path, pl.concat(problems).unique(maintain_order=True), pl.concat(rows))
 
 
@@ -67,7 +67,7 @@ def gather(parts: Sequence[FilePart], name: str) -> tuple[pl.DataFrame, pl.DataF
         everything, repeat_notes = _without_repeats(everything, parts)
         notes += repeat_notes
         # Seeds add up file after file; within a file by the sample's own number, else in the order of the rows.
-        everything = everything.sort("problem", "part", "sample", "place")
+        everything = everything.sort("problem", "part", "sample", "row_in_file")
         everything = everything.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("problem"))
     _refuse_two_texts(problems, parts, name)
     # Files may know different things about a problem (one the question, one the gold): the first value counts.

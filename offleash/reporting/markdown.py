@@ -134,15 +134,15 @@ def _passes(comparison: Comparison) -> list[str]:
 def _curves_at(comparison: Comparison, k: int) -> list[Curve]:
     """pass@k before, after and their difference at one budget, from the curves where they have it."""
     names = ("before", "after", "difference")
-    place = np.flatnonzero(comparison.curves["before"].k_K == k)
+    index = np.flatnonzero(comparison.curves["before"].k_K == k)
     # curves are kept at powers of two and the largest budget; another k is computed here, with the same seed
-    if not place.size:
+    if not index.size:
         sums = thinned_cells(comparison.tally, np.array([k])).sums(
             comparison.question.replicates, comparison.question.seed
         )
         return [curve(sums, name) for name in names]
     whole = (comparison.curves[name] for name in names)
-    return [Curve(it.name, *(getattr(it, axis)[place] for axis in _AXES)) for it in whole]
+    return [Curve(it.name, *(getattr(it, axis)[index] for axis in _AXES)) for it in whole]
 
 
 # the arrays of a curve, cut to one budget together

@@ -245,15 +245,15 @@ def _different_first(near: pl.DataFrame, grouped: pl.DataFrame, each: int) -> pl
     """The samples to look at: of every verdict first one of each answer, by index, then a second of each."""
     # only where distinct answers do not fill the places are further samples of the same answer needed
     few = grouped.group_by("problem", "verdict").len().filter(pl.col("len") < each)
-    place = pl.col("index").rank("ordinal").over(_ANSWER_KEY)
-    more = near.join(few, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(place=place)
+    rank = pl.col("index").rank("ordinal").over(_ANSWER_KEY)
+    more = near.join(few, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(rank=rank)
     every = pl.concat(
         [
-            grouped.select("problem", "verdict", "index", place=pl.lit(1, more.schema["place"])),
-            more.filter(pl.col("place").is_between(2, each)).select("problem", "verdict", "index", "place"),
+            grouped.select("problem", "verdict", "index", rank=pl.lit(1, more.schema["rank"])),
+            more.filter(pl.col("rank").is_between(2, each)).select("problem", "verdict", "index", "rank"),
         ]
     )
-    ordered = every.sort("problem", "verdict", "place", "index", nulls_last=True)
+    ordered = every.sort("problem", "verdict", "rank", "index", nulls_last=True)
     return ordered.group_by("problem", "verdict", maintain_order=True).head(each).select(_KEY)
 
 

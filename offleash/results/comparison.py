@@ -119,10 +119,10 @@ class ComparisonResult(Result):
             from offleash.comparing.flips_report import show_flips
 
             show_flips(out, self.flips)
-        place = (
+        hint = (
             f"\nReport: {self.report}" if self.report else "\nFor a page with figures and samples: --report report.html"
         )
-        say(out, place)
+        say(out, hint)
 
     def save(
         self,
@@ -142,18 +142,18 @@ class ComparisonResult(Result):
             command: what the page says made it.
             progress: gets a line of text at every step.
         """
-        place = Path(path)
-        kind = format or FORMATS.get(place.suffix.lower())
+        target = Path(path)
+        kind = format or FORMATS.get(target.suffix.lower())
         if kind is None:
-            return super().save(place) if place.suffix.lower() in (".json", ".txt") else self._refuse(place)
+            return super().save(target) if target.suffix.lower() in (".json", ".txt") else self._refuse(target)
         from offleash.render.output import check_place, write_text
 
-        check_place(place)
-        write_text(place, self.report_text(kind, intervals, command, progress))
-        return place
+        check_place(target)
+        write_text(target, self.report_text(kind, intervals, command, progress))
+        return target
 
-    def _refuse(self, place: Path) -> Path:
-        raise unknown_ending(place, (*dict.fromkeys(FORMATS), ".json", ".txt"))
+    def _refuse(self, target: Path) -> Path:
+        raise unknown_ending(target, (*dict.fromkeys(FORMATS), ".json", ".txt"))
 
     def report_text(
         self,
@@ -272,11 +272,11 @@ class FigureResult(Result):
         from offleash.render.export import kind_of, write_figure
         from offleash.render.output import check_place
 
-        place = Path(path)
-        kind_of(place)
-        check_place(place)
-        write_figure(self.figure_at(self.look), place)
-        return place
+        target = Path(path)
+        kind_of(target)
+        check_place(target)
+        write_figure(self.figure_at(self.look), target)
+        return target
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return self.chart._repr_mimebundle_(**options)
@@ -297,19 +297,19 @@ class ReportResult(Result):
     finding: str
 
     def to_dict(self) -> dict[str, Any]:
-        place = {"report": str(self.path)} if self.path is not None else {"text": self.text}
-        return {**place, "format": self.format, "bytes": len(self.text.encode()), "finding": self.finding}
+        output = {"report": str(self.path)} if self.path is not None else {"text": self.text}
+        return {**output, "format": self.format, "bytes": len(self.text.encode()), "finding": self.finding}
 
     def save(self, path: str | Path) -> Path:
         """Write the report under another name: .html, .md or .tex, as it was made; .json as `to_dict` gives it."""
-        place = Path(path)
-        if FORMATS.get(place.suffix.lower()) != self.format:
-            return super().save(place)
+        target = Path(path)
+        if FORMATS.get(target.suffix.lower()) != self.format:
+            return super().save(target)
         from offleash.render.output import check_place, write_text
 
-        check_place(place)
-        write_text(place, self.text)
-        return place
+        check_place(target)
+        write_text(target, self.text)
+        return target
 
     def show(self, console: "Console | None" = None) -> None:
         if self.path is None:

@@ -54,14 +54,14 @@ class Result(ABC):
         """Write it to a file: .json as `to_dict` gives it, .jsonl a line per entry, .txt as it is shown."""
         from offleash.render.output import check_place, write_text
 
-        place = Path(path)
+        target = Path(path)
         endings = (".json", *((".jsonl",) if isinstance(self.to_dict(), list) else ()), ".txt")
-        if place.suffix.lower() not in endings:
-            raise unknown_ending(place, endings)
-        check_place(place)
-        text = shown(self) if place.suffix.lower() == ".txt" else json_text(self, place.suffix.lower() == ".jsonl")
-        write_text(place, text + "\n")
-        return place
+        if target.suffix.lower() not in endings:
+            raise unknown_ending(target, endings)
+        check_place(target)
+        text = shown(self) if target.suffix.lower() == ".txt" else json_text(self, target.suffix.lower() == ".jsonl")
+        write_text(target, text + "\n")
+        return target
 
     def figure(self, name: str) -> "Result":
         """One of its figures."""

@@ -133,8 +133,8 @@ def _table(groups: Mapping[str, Summary]) -> list[str]:
 def _padded(row: tuple[str, ...], widths: list[int]) -> list[str]:
     """Cells of one row, the name to the left and numbers to the right."""
     return [
-        cell.rjust(width) if place else cell.ljust(width)
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        cell.rjust(width) if index else cell.ljust(width)
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
 
 

@@ -122,7 +122,7 @@ class RunScorer:
         if not missing.height:
             return
         scores = [stored] if stored is not None else []
-        places = [pl.DataFrame(schema=POSITIONS) if positions is None or placed is None else positions]
+        positions_of = [pl.DataFrame(schema=POSITIONS) if positions is None or placed is None else positions]
         for start, size in _slices(shard):
             part = pl.scan_parquet(shard).select(*KEY, "text", "finish").slice(start, size).collect()
             rows = part.join(missing, on=KEY, how="semi").join(
@@ -131,10 +131,10 @@ class RunScorer:
             if rows.height:
                 frame, where = self._read(rows.with_columns(pl.col("place").fill_null(False)))
                 scores.append(frame.join(scored, on=KEY, how="anti"))
-                places.append(where)
+                positions_of.append(where)
                 self._report(rows.height)
         # Positions first: a kill in between leaves positions of samples without scores, which `placed_samples` notices.
-        write_positions(self.folder, self.name, pl.concat(places), shard.name)
+        write_positions(self.folder, self.name, pl.concat(positions_of), shard.name)
         write_scores(self.folder, self.name, pl.concat(scores), shard.name)
 
     def _unplaced(
@@ -162,13 +162,13 @@ class RunScorer:
             traces.append((len(sums), problem, Trace(prompt, text, self.ends and finish == FINISHED)))
             sums.append(Sums(None))
         read = self.scorer.read([trace for _, _, trace in traces], self.decoding)
-        for (place, _, _), score in zip(traces, read, strict=True):
-            sums[place] = score.sums
+        for (row, _, _), score in zip(traces, read, strict=True):
+            sums[row] = score.sums
         placed = rows["place"].to_list()
         usable = [
             (problem, trace, score)
-            for (place, problem, trace), score in zip(traces, read, strict=True)
-            if placed[place] and np.isfinite(score.entropy_T).all()
+            for (row, problem, trace), score in zip(traces, read, strict=True)
+            if placed[row] and np.isfinite(score.entropy_T).all()
         ]
         return frame_of(rows, sums), _positions(rows.filter("place"), usable)
 

@@ -52,12 +52,12 @@ def save(
     """
     from safetensors import SafetensorError
 
-    place = folder / FOLDER
-    target = place / f"step-{step:06d}"
-    temporary = place / f"{WRITING}{target.name}"
+    checkpoints = folder / FOLDER
+    target = checkpoints / f"step-{step:06d}"
+    temporary = checkpoints / f"{WRITING}{target.name}"
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        _clean_up(place)
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        _clean_up(checkpoints)
         _write(temporary, model, tokenizer, state, ends)
         _publish(temporary, target)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -66,7 +66,7 @@ def save(
             f"The checkpoint {target} could not be written ({_first_line(error)}); earlier ones are intact. "
             "Free some disk space, then run again to resume from the last one."
         ) from None
-    older = [checkpoint for checkpoint in _complete(place) if checkpoint.step < step]
+    older = [checkpoint for checkpoint in _complete(checkpoints) if checkpoint.step < step]
     for checkpoint in older[: max(0, len(older) - max(keep, 1) + 1)]:
         _discard(checkpoint.folder)
     return Checkpoint(step, target)
@@ -147,22 +147,22 @@ def _publish(temporary: Path, target: Path) -> None:
         _discard(aside)
 
 
-def _complete(place: Path) -> list[Checkpoint]:
+def _complete(checkpoints: Path) -> list[Checkpoint]:
     """The complete checkpoints, by step; one that was being replaced counts if a kill came before its successor."""
     folder_of: dict[int, Path] = {}
-    for path in sorted(place.glob("step-*"), reverse=True):  # step-000120.old before step-000120
+    for path in sorted(checkpoints.glob("step-*"), reverse=True):  # step-000120.old before step-000120
         named = re.fullmatch(rf"step-(\d+)(?:{re.escape(OLD)})?", path.name)
         if named and (path / STATE).is_file():
             folder_of[int(named[1])] = path
     return [Checkpoint(step, folder_of[step]) for step in sorted(folder_of)]
 
 
-def _clean_up(place: Path) -> None:
+def _clean_up(checkpoints: Path) -> None:
     """Delete what a kill left half written or half deleted."""
     for start in (WRITING, GONE):
-        for path in place.glob(f"{start}*"):
+        for path in checkpoints.glob(f"{start}*"):
             shutil.rmtree(path, ignore_errors=True)
-    for path in place.glob(f"step-*{OLD}"):
+    for path in checkpoints.glob(f"step-*{OLD}"):
         if (path.with_suffix("") / STATE).is_file():
             _discard(path)
 

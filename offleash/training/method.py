@@ -199,16 +199,16 @@ class TokenBatch:
     def part(self, samples: Ints) -> "TokenBatch":
         """Some of the samples, which must be in order."""
         used, prompt_N = np.unique(self.prompt_N[samples], return_inverse=True)
-        prompts = [self.prompts[place] for place in used]
+        prompts = [self.prompts[index] for index in used]
         return TokenBatch(prompts, prompt_N, self.token_NT[samples], self.length_N[samples])
 
     def parts(self, tokens: int) -> Iterator[Ints]:
         """Consecutive samples in parts of at most `tokens` tokens, prompts included."""
-        size_N = self.length_N + np.array([len(self.prompts[place]) for place in self.prompt_N], np.int64)
+        size_N = self.length_N + np.array([len(self.prompts[index]) for index in self.prompt_N], np.int64)
         start, held = 0, 0
-        for place, size in enumerate(size_N.tolist()):
-            if place > start and held + size > tokens:
-                yield np.arange(start, place)
-                start, held = place, 0
+        for index, size in enumerate(size_N.tolist()):
+            if index > start and held + size > tokens:
+                yield np.arange(start, index)
+                start, held = index, 0
             held += size
         yield np.arange(start, len(size_N))

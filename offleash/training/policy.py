@@ -210,7 +210,7 @@ class Trees:
     token_M: Ints
     depth_M: Ints
     node_SL: Ints  # the path of every distinct sample, prompt included; beyond its end its last node again
-    place_M: Ints  # one position of each node in the flattened paths, from which its output is taken
+    index_M: Ints  # one position of each node in the flattened paths, from which its output is taken
     after_NT: Ints  # the node that each token of a sample follows
 
 
@@ -237,9 +237,11 @@ def trees_of(rows: TokenBatch) -> Trees:
         count += len(distinct)
         after_NT[:, level + 1] = node_N
     node_SL = _paths(rows, after_NT, length_B, first_B)
-    place_M = np.empty(count, np.int64)
-    place_M[node_SL.ravel()[::-1]] = np.arange(node_SL.size)[::-1]  # the first place of a node, never one behind an end
-    return Trees(np.concatenate(token), np.concatenate(depth), node_SL, place_M, after_NT)
+    index_M = np.empty(count, np.int64)
+    index_M[node_SL.ravel()[::-1]] = np.arange(node_SL.size)[
+        ::-1
+    ]  # the first position of a node, never one after an end
+    return Trees(np.concatenate(token), np.concatenate(depth), node_SL, index_M, after_NT)
 
 
 def _paths(rows: TokenBatch, after_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
@@ -260,11 +262,11 @@ class Layout:
     """The indices that the attention gathers and scatters by."""
 
     node_SL: Tensor
-    place_M: Tensor
+    index_M: Tensor
 
     @classmethod
     def of(cls, trees: Trees, device: torch.device) -> "Layout":
-        return cls(torch.from_numpy(trees.node_SL).to(device), torch.from_numpy(trees.place_M).to(device))
+        return cls(torch.from_numpy(trees.node_SL).to(device), torch.from_numpy(trees.index_M).to(device))
 
 
 @contextmanager
@@ -293,7 +295,7 @@ def attention(
     query_rows, key_rows, value_rows = (_gather_rows(states, layout) for states in (query, key, value))
     out = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
     flat = out.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)
-    return flat.index_select(0, layout.place_M)[None], None
+    return flat.index_select(0, layout.index_M)[None], None
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:

@@ -128,7 +128,7 @@ class RolloutCollector:
         self, policy: Policy, problems: list[TrainingProblem], step_round: tuple[int, int], rollouts: "StepRollouts"
     ) -> Iterator[TrainingGroup]:
         prompts = [problem.prompt for problem in problems]
-        seeds = [seed_of(self.seed, *step_round, place, problem.name) for place, problem in enumerate(problems)]
+        seeds = [seed_of(self.seed, *step_round, index, problem.name) for index, problem in enumerate(problems)]
         samples = policy.draw(prompts, self.size, seeds, self.decoding)
         names = [problem.name for problem in problems for _ in range(self.size)]
         judged = self.rewards.of(names, samples.texts, samples.truncated_N.tolist())
@@ -137,16 +137,16 @@ class RolloutCollector:
         rollouts.examples = tuple(samples.texts[:: self.size][:3])
         greedy = self._greedy(policy, problems)
         reached = self._reached(problems, seeds)
-        for place, problem in enumerate(problems):
+        for index, problem in enumerate(problems):
             rollout = _group_of(
-                problem, samples, judged, slice(place * self.size, (place + 1) * self.size), self.decoding
+                problem, samples, judged, slice(index * self.size, (index + 1) * self.size), self.decoding
             )
             seen = self.seen.setdefault(problem.name, {}) if self.schedule.memory else {}
-            group = replace(rollout.group, greedy=greedy[place], reached=reached[place], seen=dict(seen))
+            group = replace(rollout.group, greedy=greedy[index], reached=reached[index], seen=dict(seen))
             for answer in filter(None, group.answer_G if self.schedule.memory else ()):
                 seen[answer] = seen.get(answer, 0) + 1
             rollout = replace(rollout, group=group)
-            yield self._with_traces(policy, rollout, seeds[place])
+            yield self._with_traces(policy, rollout, seeds[index])
 
     def _with_traces(self, policy: Policy, rollout: TrainingGroup, seed: int) -> TrainingGroup:
         """The group with external traces, where the method uses them and the problem has any.
@@ -197,7 +197,7 @@ class RolloutCollector:
         samples = self.base.draw([problem.prompt for problem in problems], size, own, self.decoding)
         names = [problem.name for problem in problems for _ in range(size)]
         rewards = self.rewards.of(names, samples.texts, samples.truncated_N.tolist()).rewards
-        return [any(rewards[place * size : (place + 1) * size]) for place in range(len(problems))]
+        return [any(rewards[index * size : (index + 1) * size]) for index in range(len(problems))]
 
 
 @dataclass

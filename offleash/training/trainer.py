@@ -144,11 +144,11 @@ class Trainer:
 
     def export_model(self) -> Path:
         """Copy the last checkpoint's model, without the training state, to the folder that users open."""
-        last, place = self.newest(), self.folder / MODEL
+        last, target = self.newest(), self.folder / MODEL
         assert last is not None
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(last.folder, place, ignore=shutil.ignore_patterns(checkpoints.STATE))
-        return place
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(last.folder, target, ignore=shutil.ignore_patterns(checkpoints.STATE))
+        return target
 
 
 @contextmanager

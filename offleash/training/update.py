@@ -87,10 +87,10 @@ def select_tokens(
     if loss.chosen is TokenSelection.KL_COV:
         return _top(covariance_NT, real_NT, loss.share)
     low, high = loss.band
-    places = np.flatnonzero(real_NT & (covariance_NT >= low) & (covariance_NT <= high))
-    wanted = min(len(places), max(1, round(loss.share * real_NT.sum())))
+    candidates = np.flatnonzero(real_NT & (covariance_NT >= low) & (covariance_NT <= high))
+    wanted = min(len(candidates), max(1, round(loss.share * real_NT.sum())))
     flags = np.zeros(real_NT.size, np.bool_)
-    flags[np.random.default_rng(seed).choice(places, wanted, replace=False) if wanted else places] = True
+    flags[np.random.default_rng(seed).choice(candidates, wanted, replace=False) if wanted else candidates] = True
     return flags.reshape(real_NT.shape)
 
 

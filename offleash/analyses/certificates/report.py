@@ -320,9 +320,9 @@ def certified_document(run: Certification) -> Json:
                 "correct_completions": row["correct_completions"],
                 "completions": row["completions"],
                 "forwarded": row["forwarded"],
-                **{question.value: states[int(run.states[question][place])] for question in Certified},
+                **{question.value: states[int(run.states[question][index])] for question in Certified},
             }
-            for place, row in enumerate(rows)
+            for index, row in enumerate(rows)
         ],
         "troubles": run.troubles,
     }
@@ -437,7 +437,7 @@ def _nucleus_json(nucleus: NucleusCut) -> Json:
         "correct_completions": nucleus.completions_P.sum(),
         "unknown": nucleus.unexplored_P.mean(),
         "cuts": [_cut(nucleus, cut) for cut in nucleus.cuts],
-        "by_problem": [_nucleus_problem(nucleus, place) for place in range(len(nucleus.problem_P))],
+        "by_problem": [_nucleus_problem(nucleus, index) for index in range(len(nucleus.problem_P))],
         "finding": nucleus_finding(nucleus),
     }
 

@@ -107,16 +107,16 @@ def entropies_of_inputs(
     runs = load(*inputs, options=options, progress=progress)
     parsed = distinct_paths([parse_argument(str(path)) for path in inputs if isinstance(path, str | Path)])
     names = distinct_names([argument.name for argument in parsed])
-    places = {
+    named_paths = {
         name: str(argument.paths[0]) for name, argument in zip(names, parsed, strict=True) if len(argument.paths) == 1
     }
-    return entropies(runs, question, places, progress)
+    return entropies(runs, question, named_paths, progress)
 
 
 def entropies(
     runs: Sequence[Run],
     question: Question | None = None,
-    places: Mapping[str, str] | None = None,
+    named_paths: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> Entropies:
     """The entropies of one or more runs.
@@ -124,7 +124,7 @@ def entropies(
     Args:
         runs: loaded runs; each is compared with the first.
         question: k, replicates, seed, and which differences in decoding are allowed; others are refused.
-        places: by run, the path that the user named it by, for messages.
+        named_paths: by run, the path that the user named it by, for messages.
         progress: called with a line of text as work is done.
     """
     question = question or Question()
@@ -139,7 +139,7 @@ def entropies(
         notes += same_decoding(runs[0], other, question.allow)
     aligned = tally(runs, question.at, question.seed)
     named = tuple(replace(note, text=f"{run.name}: {note.text}") for run in runs for note in run.notes)
-    return _entropies(runs, aligned, question, places or {}, notes + named + aligned.notes, progress)
+    return _entropies(runs, aligned, question, named_paths or {}, notes + named + aligned.notes, progress)
 
 
 def entropies_of(comparison: Comparison) -> Entropies:
@@ -189,7 +189,7 @@ def _entropies(
     runs: Sequence[Run],
     aligned: AlignedTally,
     question: Question,
-    places: Mapping[str, str],
+    named_paths: Mapping[str, str],
     notes: tuple[Note, ...],
     progress: Progress,
     with_comparison: bool = False,
@@ -200,7 +200,7 @@ def _entropies(
     firsts = [None if run.verdicts is None or run.budget.until else first_samples(run, count.head) for run in runs]
     progress("token entropies")
     tokens = [
-        tokens_of(run, aligned, r, first, places.get(run.name, ""))
+        tokens_of(run, aligned, r, first, named_paths.get(run.name, ""))
         for r, (run, first) in enumerate(zip(runs, firsts, strict=True))
     ]
     progress("answers")
@@ -235,7 +235,7 @@ def _entropies(
         measures=measures,
         tokens=tuple(tokens),
         squares=tuple(_square(measures, r) for r in range(1, len(runs))),
-        positions=positions(runs, aligned, places, question.replicates, question.seed),
+        positions=positions(runs, aligned, named_paths, question.replicates, question.seed),
         distinct=_distinct(answers, len(count)),
         notes=notes + _truncation_notes(count),
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from offleash.analyses.entropy.entropy import answer_entropy_PR, entropies_of, token_entropy_PR
 from offleash.analyses.entropy.positions import Bins
-from offleash.analyses.entropy.report import places_words, square_words
+from offleash.analyses.entropy.report import parts_text, square_words
 from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
 from offleash.comparing.sentences import drawn, names
 from offleash.data.scores import END, START
@@ -255,10 +255,10 @@ def _positions_caption(subject: FigureInput) -> tuple[str, str]:
     caution = "Only long samples have tokens far from both ends, so points are not all means over the same samples"
     size = f"{counted(positions.problems, 'problem')}, {positions.samples_R[BEFORE]:,} samples of {before} and "
     size += f"{positions.samples_R[AFTER]:,} of {after}"
-    caption = f"{reading}. {meaning}. {places_words(entropies_of(subject.comparison))} {caution}. {size}."
+    caption = f"{reading}. {meaning}. {parts_text(entropies_of(subject.comparison))} {caution}. {size}."
     values = "; ".join(
-        f"{place.name}: {short_number(float(place.value_R[BEFORE]))} in {before} and "
-        f"{short_number(float(place.value_R[AFTER]))} in {after}"
-        for place in positions.places
+        f"{position.name}: {short_number(float(position.value_R[BEFORE]))} in {before} and "
+        f"{short_number(float(position.value_R[AFTER]))} in {after}"
+        for position in positions.parts
     )
     return caption, f"Entropy per token in nats. {values}."

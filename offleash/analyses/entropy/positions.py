@@ -21,7 +21,7 @@ from offleash.stats.intervals import FEW, Interval, clipped, percentile_interval
 
 # What is read of the stored positions; SAMPLES counts samples and is no position.
 KINDS = (START, TENTH, END, HEIGHT, SAMPLES)
-PLACES = (  # name, kind, first and last bin (zero-based); names are keys of the JSON
+PARTS = (  # name, kind, first and last bin (zero-based); names are keys of the JSON
     ("first token", START, 0, 0),
     ("tokens 2 to 16", START, 1, 15),
     ("first tenth", TENTH, 0, 0),
@@ -45,7 +45,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class PositionEntropy:
-    """One statistic of the tokens at a place: of each run, and its difference from the first run."""
+    """One statistic of the tokens in one part of the samples: of each run, and its difference from the first run."""
 
     name: str
     value_R: Float
@@ -60,7 +60,7 @@ class Positions:
 
     problems: int  # scored in every run that has positions
     bins: Mapping[str, Bins]  # start, tenth, end; empty where no run has positions
-    places: tuple[PositionEntropy, ...]
+    parts: tuple[PositionEntropy, ...]
     forks: PositionEntropy | None  # the share of all entropy that the most uncertain fifth of the tokens holds
     samples_R: Integer  # scored
     fork_height_R: Float  # the entropy from which on a token is among that fifth
@@ -68,13 +68,13 @@ class Positions:
 
 
 def positions(
-    runs: Sequence[Run], aligned: AlignedTally, places: Mapping[str, str], replicates: int, seed: int
+    runs: Sequence[Run], aligned: AlignedTally, paths: Mapping[str, str], replicates: int, seed: int
 ) -> Positions:
     """Where the tokens of each run are uncertain; `reasons` say how to get the positions of a run that has none.
 
     Only problems that every such run has scored count: otherwise runs would differ by which problems they have.
     """
-    reasons = {run.name: why for run in runs if (why := _missing(run, places.get(run.name, "")))}
+    reasons = {run.name: why for run in runs if (why := _missing(run, paths.get(run.name, "")))}
     scored = [r for r, run in enumerate(runs) if run.name not in reasons]
     summed = {r: _sums(runs[r], aligned, r) for r in scored}
     known_P = np.ones(len(aligned.tally), dtype=bool)  # scored in every run that has positions
@@ -90,7 +90,7 @@ def positions(
     return Positions(
         problems=int(known_P.sum()),
         bins={kind: table.bins(kind) for kind in (START, TENTH, END)},
-        places=tuple(table.place(*spec) for spec in PLACES),
+        parts=tuple(table.part(*spec) for spec in PARTS),
         forks=table.forks(),
         samples_R=table.samples(),
         fork_height_R=table.heights(),
@@ -98,14 +98,14 @@ def positions(
     )
 
 
-def _missing(run: Run, place: str) -> str:
+def _missing(run: Run, path: str) -> str:
     """Why a run has no positions, and the command that gives it some; empty where it has."""
     if run.budget.until:
         return STOPPED
     if run.own is None or run.own not in run.positions:
-        return f"no entropies by position: {how_to_score(run, place)}"
+        return f"no entropies by position: {how_to_score(run, path)}"
     if run.own in run.scores and scored_first(run) is None:
-        return f"{SELECTED}; {how_to_score(run, place)}"
+        return f"{SELECTED}; {how_to_score(run, path)}"
     return ""
 
 
@@ -177,7 +177,7 @@ class _Table:
         low_RQ, high_RQ = (np.array([getattr(end, side) for end in ends]).reshape(mean_RQ.shape) for side in _SIDES)
         return Bins(self._bin[chosen], self._sum_RQ2[:, chosen, 0].T, mean_RQ.T, low_RQ.T, high_RQ.T)
 
-    def place(self, name: str, kind: str, first: int, last: int) -> PositionEntropy:
+    def part(self, name: str, kind: str, first: int, last: int) -> PositionEntropy:
         """Entropy per token over several bins together: a ratio of sums, so long samples weigh more."""
         # Bins are closed at both ends.
         chosen = np.flatnonzero((self._kind == kind) & (self._bin >= first) & (self._bin <= last))

@@ -112,10 +112,10 @@ def _positions_section(entropies: Entropies) -> Json:
     positions, runs = entropies.positions, entropies.runs
     if not positions.bins:
         return {"reasons": positions.reasons}
-    places = (*positions.places, *([] if positions.forks is None else [positions.forks]))
+    parts = (*positions.parts, *([] if positions.forks is None else [positions.forks]))
     return {
         "problems": positions.problems,
-        "places": {place.name: _by_run(runs, place) for place in places},
+        "places": {part.name: _by_run(runs, part) for part in parts},
         "samples": dict(zip(runs, positions.samples_R, strict=True)),
         "fork_height": dict(zip(runs, positions.fork_height_R, strict=True)),
         "bins": {kind: _bins_section(runs, bins) for kind, bins in positions.bins.items()},
@@ -210,7 +210,7 @@ def finding(entropies: Entropies) -> str:
         square_words(entropies, r) or f"{name} against {entropies.runs[0]}: {_partly_known(entropies, r)}."
         for r, name in enumerate(entropies.runs[1:], 1)
     ]
-    return " ".join([*sentences, places_words(entropies)]).strip()
+    return " ".join([*sentences, parts_text(entropies)]).strip()
 
 
 def cautions(entropies: Entropies) -> list[str]:
@@ -247,16 +247,16 @@ def cautions(entropies: Entropies) -> list[str]:
     return out
 
 
-def places_words(entropies: Entropies) -> str:
+def parts_text(entropies: Entropies) -> str:
     """Where tokens are uncertain, in one sentence; empty where that is not known of every run."""
     positions = entropies.positions
     if not positions.bins or positions.reasons or positions.forks is None:
         return ""
-    places = [place for place in positions.places if place.name in PARTS and not np.isnan(place.value_R).any()]
-    if not places:
+    parts = [part for part in positions.parts if part.name in PARTS and not np.isnan(part.value_R).any()]
+    if not parts:
         return ""
     # Of the first run: its text says where a reader should look in the others.
-    highest = max(places, key=lambda place: float(place.value_R[0]))
+    highest = max(parts, key=lambda part: float(part.value_R[0]))
     values = " → ".join(f"{value:.3f}" for value in highest.value_R.tolist())
     shares = " → ".join(f"{share:.0%}" for share in positions.forks.value_R.tolist())
     return (

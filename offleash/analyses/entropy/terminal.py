@@ -37,7 +37,7 @@ def show_entropies(console: Console, entropies: Entropies) -> None:
     if len(entropies.measures[ACCURACY].benchmarks) > 1:
         parts.append(_benchmarks(entropies))
     parts += [_square(entropies, r, square) for r, square in enumerate(entropies.squares, 1) if square is not None]
-    parts += [*_places(entropies), *_distinct(entropies)]
+    parts += [*_parts(entropies), *_distinct(entropies)]
     lines = [Text(clean(line)) for line in _sources(entropies)]
     lines += [Text(f"! {clean(line)}", style="yellow") for line in cautions(entropies)]
     lines += [Text(f"· {clean(line)}", style="dim") for line in dict.fromkeys(note.text for note in entropies.notes)]
@@ -130,7 +130,7 @@ def _square(entropies: Entropies, r: int, square: Square) -> Table:
     return table
 
 
-def _places(entropies: Entropies) -> list[RenderableType]:
+def _parts(entropies: Entropies) -> list[RenderableType]:
     """Where tokens are uncertain: runs side by side, and the difference where there are two."""
     positions = entropies.positions
     if not positions.bins:
@@ -141,10 +141,10 @@ def _places(entropies: Entropies) -> list[RenderableType]:
     # --first may have scored other samples than the first k that the measures above are over.
     more = "" if set(positions.samples_R.tolist()) <= {0, entropies.k * positions.problems} else ", all scored samples"
     table = _table(f"entropy per token, nats{more}{many}", *map(clean, entropies.runs), *last, left=1)
-    for place in positions.places:
-        values = ["-" if np.isnan(value) else f"{value:.3f}" for value in place.value_R.tolist()]
-        apart = _difference(float(place.difference_R[1]), place.difference_interval_R[1]) if two else ()
-        table.add_row(place.name, *values, *apart)
+    for part in positions.parts:
+        values = ["-" if np.isnan(value) else f"{value:.3f}" for value in part.value_R.tolist()]
+        apart = _difference(float(part.difference_R[1]), part.difference_interval_R[1]) if two else ()
+        table.add_row(part.name, *values, *apart)
     if positions.forks is not None:
         shares = ["-" if np.isnan(value) else f"{value:.1%}" for value in positions.forks.value_R.tolist()]
         forks = positions.forks
@@ -192,8 +192,8 @@ def _table(*columns: str, left: int) -> Table:
     """A table whose first columns are words and the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     # Columns of numbers never wrap: a number that is cut in two lines is read as two.
-    for place, column in enumerate(columns):
-        if place < left:
+    for index, column in enumerate(columns):
+        if index < left:
             table.add_column(column)
         else:  # names of runs are folded, numbers never
             folded = "\n".join(column[start : start + WIDEST] for start in range(0, len(column), WIDEST))

@@ -58,19 +58,19 @@ def first_samples(run: Run, k: int) -> First:
     return lambda frame: frame.join(keys, on=KEY, how="semi")
 
 
-def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, place: str = "") -> TokenEntropies:
+def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, path: str = "") -> TokenEntropies:
     """The token entropies and lengths of run r, or why there are none.
 
     Args:
         run: the run.
         aligned: the tally of all runs, whose rows are the problems.
-        r: the place of the run in the tally.
+        r: the index of the run in the tally.
         first: the filter of `first_samples`; None where the run keeps no samples.
-        place: the folder or file that the user named the run by, for messages.
+        path: the folder or file that the user named the run by, for messages.
     """
     if run.budget.until:
         return TokenEntropies(None, None, reason=STOPPED, length_reason=STOPPED)
-    hint = how_to_score(run, place)
+    hint = how_to_score(run, path)
     if run.samples is None or first is None:
         return TokenEntropies(None, None, reason=f"it has no samples; {hint}", length_reason="it has no samples")
     drawn = _means(first(run.samples), aligned, r)
@@ -95,13 +95,13 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, plac
     return TokenEntropies(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)
 
 
-def how_to_score(run: Run, place: str = "") -> str:
+def how_to_score(run: Run, path: str = "") -> str:
     """The command that computes a run's token entropies, with its path and its model's name where they are known."""
     sampler, _, name = run.facts.get("model", "").partition(":")
     known = sampler in ("hf", "vllm") and name and name.isprintable()
     logged = "format" in run.facts and "tool" not in run.facts
-    first = f"offleash import {quote(place) if place else 'LOGS'} -o RUN --texts, then " if logged else ""
-    run_named = quote(place) if place and not logged else "RUN"
+    first = f"offleash import {quote(path) if path else 'LOGS'} -o RUN --texts, then " if logged else ""
+    run_named = quote(path) if path and not logged else "RUN"
     model = quote(f"hf:{name}") if known else "hf:MODEL"
     return f"{first}offleash score {run_named} --model {model} --first {FIRST} computes them"
 

@@ -162,18 +162,18 @@ def _unknown_probabilities(laws: tuple[RunModel, RunModel]) -> str:
 
 def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -> list[CrossSupportRow]:
     """The rows of a class: the other's chance from the correct samples of the finder, run r."""
-    tally, place_P = detail.tally, np.flatnonzero(detail.class_P == cell)
-    if not place_P.size:
+    tally, tally_row_P = detail.tally, np.flatnonzero(detail.class_P == cell)
+    if not tally_row_P.size:
         return []
-    new_place = pl.DataFrame({"place": place_P.astype(np.int64), "row": np.arange(place_P.size)})
-    right = samples.frame.filter("correct").join(new_place, on="place").sort("row", "index")
+    row_numbers = pl.DataFrame({"tally_row": tally_row_P.astype(np.int64), "row": np.arange(tally_row_P.size)})
+    right = samples.frame.filter("correct").join(row_numbers, on="tally_row").sort("row", "index")
     finder, other = f"law_{SIDES[r]}", f"law_{SIDES[1 - r]}"
     # Certain bound. A completion that was drawn several times counts once; one that a token limit cut is another
     # completion than the same text that ended by itself, hence `finish`.
     distinct = right.filter(pl.col(other).is_not_null()).unique(["row", "text", "finish"], maintain_order=True)
-    bound_P = distinct_mass(distinct[other].to_numpy(), distinct["row"].to_numpy(), place_P.size)
-    until, stopped_P = int(tally.until_R[r]), tally.stopped_PR[place_P, r]
-    drawn_P, correct_P = tally.drawn_PR[place_P, r], tally.correct_PR[place_P, r]
+    bound_P = distinct_mass(distinct[other].to_numpy(), distinct["row"].to_numpy(), tally_row_P.size)
+    until, stopped_P = int(tally.until_R[r]), tally.stopped_PR[tally_row_P, r]
+    drawn_P, correct_P = tally.drawn_PR[tally_row_P, r], tally.correct_PR[tally_row_P, r]
     # Estimate. A record that stopped at a success has one weighing sample less (see _usable).
     weighable_P = np.where(stopped_P, correct_P - 1, correct_P)
     usable, n_P = _usable(right, finder, other, until, stopped_P, drawn_P)
@@ -181,10 +181,10 @@ def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -
     # The reading from the better of the two bounds, and whether the certain one alone gives the same.
     k, low_P = detail.comparison.change.k, trusted_bound(bound_P, mass)
     again_P, readings, certain = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
-    counts = _counts_by_row(right, usable, distinct, other, place_P.size)
+    counts = _counts_by_row(right, usable, distinct, other, tally_row_P.size)
     return [
         CrossSupportRow(
-            problem=str(tally.problem_P[place]),
+            problem=str(tally.problem_P[tally_row]),
             cell=cell,
             finder=SIDES[r],
             drawn=int(drawn_P[row]),
@@ -199,10 +199,10 @@ def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -
             chance_within_k=float(again_P[row]),
             reading=readings[row],
             reading_is_certain=readings[row] is certain[row],
-            other_drawn=int(tally.drawn_PR[place, 1 - r]),
-            other_successes=int(tally.correct_PR[place, 1 - r]),
+            other_drawn=int(tally.drawn_PR[tally_row, 1 - r]),
+            other_successes=int(tally.correct_PR[tally_row, 1 - r]),
         )
-        for row, place in enumerate(place_P)
+        for row, tally_row in enumerate(tally_row_P)
     ]
 
 
@@ -266,10 +266,10 @@ def _both(
         return f"no problem has its first {n:,} samples scored in both runs with some verdicts on them"
     weighable = [_weighable(head) for head in heads]
     right = pl.concat(weighable)
-    place_S, logs = right["place"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
+    tally_row_S, logs = right["tally_row"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
     n_PR = np.where(known_P[:, None], judged_PR, 0).astype(np.float64)
     together_PR = np.stack(
-        [mass_of_both(logs[r], logs[1 - r], place_S, n_PR[:, r], n_PR[:, 1 - r]) for r in (BEFORE, AFTER)], axis=1
+        [mass_of_both(logs[r], logs[1 - r], tally_row_S, n_PR[:, r], n_PR[:, 1 - r]) for r in (BEFORE, AFTER)], axis=1
     )
     possible = [frames.filter(pl.col(f"law_{side}").is_finite()) for frames, side in zip(weighable, SIDES, strict=True)]
     hits_PR, right_PR = (
@@ -296,7 +296,7 @@ def _both(
 
 def _counts_of(frames: Sequence[pl.DataFrame], problems: int) -> Integer:
     """How many samples of each problem the frames of both runs have."""
-    return np.stack([np.bincount(frame["place"].to_numpy(), minlength=problems) for frame in frames], axis=1)
+    return np.stack([np.bincount(frame["tally_row"].to_numpy(), minlength=problems) for frame in frames], axis=1)
 
 
 def _by_side(count_PR: Integer) -> dict[str, int]:
@@ -307,7 +307,7 @@ def _weighable(head: pl.DataFrame) -> pl.DataFrame:
     """Correct samples whose probability is known under both laws."""
     known = pl.col("law_before").is_not_null() & pl.col("law_after").is_not_null()
     kept = head.filter(pl.col("correct") & ~pl.col("retokenised") & known)
-    return kept.select("place", "law_before", "law_after")
+    return kept.select("tally_row", "law_before", "law_after")
 
 
 # The length of the leash: how far apart two models are as distributions of whole samples (KL divergence).
@@ -391,9 +391,9 @@ def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Di
         return None
     other = SIDES[1 - SIDES.index(samples.side)]
     rows = head.with_columns(gap=pl.col(samples.side) - pl.col(other))
-    problems, place_S = len(detail.tally), rows["place"].to_numpy()
-    gap_P = problem_means(rows["gap"].to_numpy(), place_S, problems)
-    length_P = problem_means(rows[f"tokens_{samples.side}"].to_numpy(), place_S, problems)
+    problems, tally_row_S = len(detail.tally), rows["tally_row"].to_numpy()
+    gap_P = problem_means(rows["gap"].to_numpy(), tally_row_S, problems)
+    length_P = problem_means(rows[f"tokens_{samples.side}"].to_numpy(), tally_row_S, problems)
     known_P = np.isfinite(gap_P)
     kinds = [ALL, *(cell for cell in CELLS if (known_P & (detail.class_P == cell)).any())]
     # One column per class, and a last one whose denominator is tokens: all share the same resampled problems.

@@ -47,8 +47,8 @@ def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[str, str], look: FigureFormat) -> Chart:
     """Medians and quartiles, one row per run and class, one mark per scoring model."""
     runs = dict(zip(("before", "after"), short_names(names(subject.comparison), 12), strict=True))
-    place = {name: i for i, name in enumerate(CLASS_NAMES)}
-    ordered = sorted(spreads, key=lambda spread: (spread.run != "before", place[spread.problems], spread.model))
+    rank = {name: i for i, name in enumerate(CLASS_NAMES)}
+    ordered = sorted(spreads, key=lambda spread: (spread.run != "before", rank[spread.problems], spread.model))
     order = list(dict.fromkeys(f"{runs[spread.run]}: {CLASS_NAMES[spread.problems]}" for spread in ordered))
     rows: list[Row] = [
         {

@@ -130,7 +130,7 @@ def likelihood(
     laws = (law_before, law_after)
     if request.states_decoding and all(read_origin(folder) is not None for folder in folders):
         raise OffleashError("Both runs record their decoding. Leave out --decoding, --temperature and --top-p.")
-    file = None if request.traces is None else read_traces(request.traces, _places(comparison), request.columns)
+    file = None if request.traces is None else read_traces(request.traces, _tally_rows(comparison), request.columns)
     wanted = (
         [] if file is None else [trace_request(law, file.traces, _own(comparison, r)) for r, law in enumerate(laws)]
     )
@@ -170,24 +170,22 @@ def likelihood(
     )
 
 
-def _places(comparison: Comparison) -> dict[str, int]:
+def _tally_rows(comparison: Comparison) -> dict[str, int]:
     """The rows of the problems by every id that a run gives them: traces may name a problem as either run does.
 
     Where the runs use one id for different problems, the id of the run before counts.
     """
-    places = {problem: place for place, problem in enumerate(comparison.counted.problems["problem"].to_list())}
+    rows = {problem: row for row, problem in enumerate(comparison.counted.problems["problem"].to_list())}
     for names in reversed(comparison.counted.own):
-        places |= {
-            own: places[problem] for own, problem in names.select("own", "problem").iter_rows() if problem in places
-        }
-    return places
+        rows |= {own: rows[problem] for own, problem in names.select("own", "problem").iter_rows() if problem in rows}
+    return rows
 
 
 def _own(comparison: Comparison, r: int) -> dict[int, str]:
     """A run's own ids of the problems, by row of the tally."""
-    place = {problem: place for place, problem in enumerate(comparison.counted.problems["problem"].to_list())}
-    rows = comparison.counted.own[r].select("own", "problem").iter_rows()
-    return {place[problem]: own for own, problem in rows if problem in place}
+    rows = {problem: row for row, problem in enumerate(comparison.counted.problems["problem"].to_list())}
+    ids = comparison.counted.own[r].select("own", "problem").iter_rows()
+    return {rows[problem]: own for own, problem in ids if problem in rows}
 
 
 def _external(file: TraceFile | None, wanted: list[TraceRequest]) -> tuple[pl.DataFrame, TraceFileSummary | None]:

@@ -140,8 +140,8 @@ def scores_under(folder: Path, law: RunModel) -> ScoreFolder:
             return ScoreFolder(name, str(stored["model"]))
         if stored.get("model") == word:
             refusals.append((scores_folder(folder, name), differing))
-    for place, differing in refusals:
-        refuse_other_scores(place, law, differing)
+    for refused, differing in refusals:
+        refuse_other_scores(refused, law, differing)
     plain = folder_name(word)
     return ScoreFolder(
         plain if plain not in taken else f"{plain}-{'-'.join(f'{number:g}' for number in _numbers(wanted))}", word
@@ -178,10 +178,10 @@ def score_differences(law: RunModel, about: Mapping[str, object]) -> list[Settin
     return differences(stored, requested)
 
 
-def refuse_other_scores(place: Path, law: RunModel, differing: Sequence[SettingDifference]) -> None:
+def refuse_other_scores(folder: Path, law: RunModel, differing: Sequence[SettingDifference]) -> None:
     """Refuse scores under the model's own name that another model made, or the same one loaded differently."""
     step = f"Delete it to score again, or name the model that made them (--model-{law.side}, --set, --raw)."
-    refuse_differences(place, f"scores under the name {law.model},", differing, step)
+    refuse_differences(folder, f"scores under the name {law.model},", differing, step)
 
 
 def _numbers(decoded: Mapping[str, object]) -> list[float]:

@@ -43,7 +43,7 @@ class ExternalTrace:
 
     line: int  # of its row: what messages name it by
     problem: str  # as the row names it
-    place: int  # of its problem in the tally; -1 until that is looked up
+    tally_row: int  # of its problem in the tally; -1 until that is looked up
     text: str
     author: str
     correct: bool | None  # None: the row does not say
@@ -63,8 +63,8 @@ class TraceFile:
     duplicates: int  # rows that repeat an earlier one
 
 
-def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str] | None = None) -> TraceFile:
-    """The traces of a JSONL file for the problems at `places`; a bad row is an error that names its line."""
+def read_traces(path: Path, tally_rows: Mapping[str, int], columns: Mapping[str, str] | None = None) -> TraceFile:
+    """The traces of a JSONL file for the problems in `tally_rows`; a bad row is an error that names its line."""
     for name in columns or {}:
         if name not in NAMES:
             raise unknown("column of traces", name, NAMES)
@@ -73,21 +73,21 @@ def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str
     unknown_ids: dict[str, str] = {}
     unknown_rows = empty = duplicates = 0
     for row in rows:
-        if row.problem not in places:
+        if row.problem not in tally_rows:
             unknown_rows += 1
             if row.problem not in unknown_ids:
-                near = get_close_matches(row.problem, list(places)[:LIKE], n=1) if len(unknown_ids) < NAMED else []
+                near = get_close_matches(row.problem, list(tally_rows)[:LIKE], n=1) if len(unknown_ids) < NAMED else []
                 unknown_ids[row.problem] = near[0] if near else ""
         elif not row.text.strip():
             empty += 1
         else:
-            place = places[row.problem]
-            first = seen.setdefault((place, row.author, row.text), replace(row, place=place))
+            tally_row = tally_rows[row.problem]
+            first = seen.setdefault((tally_row, row.author, row.text), replace(row, tally_row=tally_row))
             duplicates += first.line != row.line
             _refuse_contradiction(path, first, row)
             if first.correct is None:
-                seen[place, row.author, row.text] = replace(first, correct=row.correct)
-    _refuse_empty(path, len(rows), seen, unknown_ids, places, empty)
+                seen[tally_row, row.author, row.text] = replace(first, correct=row.correct)
+    _refuse_empty(path, len(rows), seen, unknown_ids, tally_rows, empty)
     return TraceFile(path, len(rows), tuple(seen.values()), unknown_ids, unknown_rows, empty, duplicates)
 
 
@@ -105,7 +105,7 @@ def _refuse_empty(
     rows: int,
     seen: Mapping[tuple[int, str, str], ExternalTrace],
     unknown_ids: Mapping[str, str],
-    places: Mapping[str, int],
+    tally_rows: Mapping[str, int],
     empty: int,
 ) -> None:
     if seen:
@@ -115,7 +115,7 @@ def _refuse_empty(
             f"{path}: all of its {rows:,} traces are empty ({empty:,}); 'text' is what the author wrote."
         )
     first, near = next(iter(unknown_ids.items()))
-    hint = f" Did you mean {near!r}?" if near else f" The runs have ids like {next(iter(places))!r}."
+    hint = f" Did you mean {near!r}?" if near else f" The runs have ids like {next(iter(tally_rows))!r}."
     raise OffleashError(
         f"{path}: none of its {rows:,} traces is for a problem of the runs; the first is for {first!r}.{hint} "
         "Name the column of ids with --map problem=COLUMN."
@@ -123,7 +123,7 @@ def _refuse_empty(
 
 
 def _trace(row: Row, columns: Mapping[str, str]) -> ExternalTrace:
-    """The trace of a row, whose problem has no place yet."""
+    """The trace of a row, whose row in the tally is not known yet."""
     problem, written, author = (row.column(name, columns, TRACE_FILE.example) for name in ("problem", "text", "author"))
     named = {name: columns.get(name, name) for name in NAMES}
     correct, finish = row.values.get(named["correct"]), row.values.get(named["finish"])
@@ -177,7 +177,7 @@ def trace_request(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[i
     prompts = prompts_of(law.folder)
     placed = []
     for trace in traces:
-        prompt, images = prompts.get(own[trace.place], (None, False))
+        prompt, images = prompts.get(own[trace.tally_row], (None, False))
         placed.append(None if prompt is None or images else Trace(prompt, trace.text, trace.ended))
     return TraceRequest(law, tuple(placed), tuple("" if trace is None else _key(trace) for trace in placed))
 

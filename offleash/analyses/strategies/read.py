@@ -96,10 +96,10 @@ class Reader:
         alone, todo = list(range(len(rows)))[:tried], list(range(len(rows)))[tried:]
         while todo or alone:
             if alone:
-                batches, alone = [[place] for place in alone], []
+                batches, alone = [[index] for index in alone], []
             else:
                 batches, todo = list(_batches(rows, todo)), []
-            cases = [request(self.by, [rows[place] for place in batch]) for batch in batches]
+            cases = [request(self.by, [rows[index] for index in batch]) for batch in batches]
             for number, judged in self.pool.judge(server(self.by), cases):
                 batch, read = batches[number], results_of(judged)
                 if read is None and len(batch) > 1:
@@ -107,8 +107,8 @@ class Reader:
                     continue
                 self._refuse_hopeless(read, judged.reason)
                 read = [(None, judged.reason)] if read is None else read
-                for place, result in zip(batch, read, strict=False):  # a slice of a second may end before the batch
-                    results[place] = result
+                for index, result in zip(batch, read, strict=False):  # a slice of a second may end before the batch
+                    results[index] = result
                 todo += batch[len(read) :]
                 done += len(read)
                 self.progress(f"{self.by.name}: {done:,} of {len(rows):,} distinct texts read")
@@ -163,7 +163,7 @@ def read_run(
     return Coverage(correct.height, table.height - table["way"].null_count(), reasons.len(), new, most_frequent)
 
 
-def refuse_unreadable(run: Run, place: str, is_log: bool = False) -> None:
+def refuse_unreadable(run: Run, path: str, is_log: bool = False) -> None:
     """Refuse a run in which no strategy can be read: it stopped early, has no texts, or has no verdicts."""
     if run.budget.until:
         raise OffleashError(
@@ -178,12 +178,12 @@ def refuse_unreadable(run: Run, place: str, is_log: bool = False) -> None:
         step = "Name their column with --map text=COLUMN, or use logs that record them"
         raise OffleashError(
             f"{run.name!r} has no sample texts, and strategies are read from texts. "
-            f"{step if is_log else f'Import the logs of {place} again, with --texts'}."
+            f"{step if is_log else f'Import the logs of {path} again, with --texts'}."
         )
     if run.verifier is None:
         raise OffleashError(
             f"{run.name!r} has no verdicts yet, and strategies are read from correct samples. "
-            f"Run: offleash verify {place}."
+            f"Run: offleash verify {path}."
         )
 
 
@@ -234,16 +234,16 @@ def _solved_problems(folder: Path) -> dict[str, SolvedProblem]:
     return out
 
 
-def _batches(rows: Sequence[Row], places: Sequence[int]) -> Iterator[list[int]]:
+def _batches(rows: Sequence[Row], indices: Sequence[int]) -> Iterator[list[int]]:
     """Places of rows in batches of one request each."""
     batch: list[int] = []
     size = 0
-    for place in places:
-        length = len(rows[place][1])
+    for index in indices:
+        length = len(rows[index][1])
         if batch and (len(batch) == TEXTS or size + length > BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(place)
+        batch.append(index)
         size += length
     if batch:
         yield batch

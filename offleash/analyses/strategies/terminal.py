@@ -112,15 +112,15 @@ def _examples(strategies: StrategyComparison) -> list[RenderableType]:
     table = Table(box=box.SIMPLE_HEAD, expand=True, show_lines=True)
     table.add_column(f"lost: in {base}, never in {rl}", ratio=1, overflow="fold")
     table.add_column(f"new: in {rl}, never in {base}", ratio=1, overflow="fold")
-    for place in range(max(len(strategies.lost), len(strategies.new))):
-        table.add_row(*(_example(side, place, r) for side, r in ((strategies.lost, BEFORE), (strategies.new, AFTER))))
+    for index in range(max(len(strategies.lost), len(strategies.new))):
+        table.add_row(*(_example(side, index, r) for side, r in ((strategies.lost, BEFORE), (strategies.new, AFTER))))
     return [table]
 
 
-def _example(side: Sequence[Example], place: int, r: int) -> Text:
-    if place >= len(side):
+def _example(side: Sequence[Example], index: int, r: int) -> Text:
+    if index >= len(side):
         return Text("")
-    example = side[place]
+    example = side[index]
     out = Text.assemble((example.strategy, "bold"), f"\n{example.problem}: {example.seen[r]:,} of {example.drawn[r]:,}")
     # One-sided and of this strategy alone: the corrected counts are in the conclusion.
     out.append(f", p = {example.p:.2g}" if example.p >= 1e-4 else f", p = {example.p:.1e}")

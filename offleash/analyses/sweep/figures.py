@@ -124,9 +124,9 @@ def _row(name: str, x: float, rate: Estimate) -> Row:
 
 def _match(match: EntropyMatch, names: Mapping[str, str], k: int) -> Row:
     """The model after at the temperature of equal entropy, from the curve of its comparison."""
-    curve, place = match.matched.curves["after"], 0 if k == 1 else -1
-    ends = {"low": rounded(float(curve.low_K[place])), "high": rounded(float(curve.high_K[place]))}
-    position = {"x": match.temperature, "value": rounded(float(curve.value_K[place])), **ends}
+    curve, index = match.matched.curves["after"], 0 if k == 1 else -1
+    ends = {"low": rounded(float(curve.low_K[index])), "high": rounded(float(curve.high_K[index]))}
+    position = {"x": match.temperature, "value": rounded(float(curve.value_K[index])), **ends}
     return {"run": names["after"], **position, "words": f"entropy|as at {match.decoding.temperature:g}"}
 
 

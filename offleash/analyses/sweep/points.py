@@ -103,6 +103,6 @@ def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | No
 def _joined(count_A: Integer, problem_A: Integer, answer_A: Integer) -> tuple[Integer, Integer]:
     """Counts of (problem, answer) pairs, each once: the same answer may be listed under several verdicts."""
     pair_A2 = np.stack([problem_A, answer_A], axis=1)
-    pair_U2, place_A = np.unique(pair_A2, axis=0, return_inverse=True)
-    count_U = np.bincount(place_A.ravel(), weights=count_A, minlength=len(pair_U2)).astype(np.int64)
+    pair_U2, index_A = np.unique(pair_A2, axis=0, return_inverse=True)
+    count_U = np.bincount(index_A.ravel(), weights=count_A, minlength=len(pair_U2)).astype(np.int64)
     return count_U, pair_U2[:, 0]

@@ -296,8 +296,8 @@ def _passes(match: EntropyMatch) -> Table:
     for name in names:
         table.add_column(name, justify="right", overflow="fold")
     curves = match.equal.curves["before"], match.equal.curves["after"], match.matched.curves["after"]
-    for place, k in enumerate(curves[0].k_K):
-        at = [curve.value_K[place] if place < len(curve.k_K) else float("nan") for curve in curves]
+    for index, k in enumerate(curves[0].k_K):
+        at = [curve.value_K[index] if index < len(curve.k_K) else float("nan") for curve in curves]
         table.add_row(f"{int(k)}", *("-" if number(value) is None else f"{value:.4f}" for value in at))
     table.add_section()
     table.add_row("token H", *(f"{match.entropy[name].value:.4f}" for name in RUNS))

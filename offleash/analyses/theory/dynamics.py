@@ -108,7 +108,7 @@ def train(
         if step % settings.every == 0 or step == recipe.steps:
             rows.append(_row(step, policy.probability_XY, start_XY, world.correct_XY, settings))
     column = list(zip(*rows, strict=True))  # in the order of `_row`
-    counts = [np.array(column[place], dtype=np.int64) for place in (0, 2, 3, 4, 5)]
+    counts = [np.array(column[index], dtype=np.int64) for index in (0, 2, 3, 4, 5)]
     return History(
         step_S=counts[0],
         pass_SK=np.array(column[1]),

@@ -150,8 +150,8 @@ def tail_miss_figure(seed: int) -> Figure:
 def _course(cell: Mechanism) -> Chart:
     rows: list[Row] = []
     for name in MEASURES:
-        for place, step in list(enumerate(cell.step_S))[::THIN]:
-            average = mean(cell.course[name][:, place])
+        for index, step in list(enumerate(cell.step_S))[::THIN]:
+            average = mean(cell.course[name][:, index])
             low, high = max(average.low, 0.0), min(average.high, 1.0)
             ends = {"low": rounded(low), "high": rounded(high)}
             rows.append({"k": int(step), "who": name, "value": rounded(average.value)} | ends)

@@ -102,10 +102,10 @@ def theory_document(report: TheoryReport) -> list[Json]:
 
 def leash_text(leash: LeashWorld) -> str:
     """The world in which pass@1 rises and pass@k falls, in words."""
-    place = leash.k_K.index(LARGE)
+    large = leash.k_K.index(LARGE)
     base, trained, tilt = (leash.curves[name] for name in ("base", "trained", "tilt"))
     answers = leash.trained[Level.ANSWER]
-    rise, fall = trained[0] - base[0], base[place] - trained[place]
+    rise, fall = trained[0] - base[0], base[large] - trained[large]
     crossed = rise > 0 and fall > 0
     head = (
         "A world where pass@1 rises and pass@k falls"
@@ -114,8 +114,8 @@ def leash_text(leash: LeashWorld) -> str:
     )
     sentences = [
         f"{head} (world {leash.seed[2]} of the table, GRPO, both): pass@1 {base[0]:.3f} -> "
-        f"{trained[0]:.3f}, pass@{LARGE} {base[place]:.3f} -> {trained[place]:.3f}. The tilt with the same pass@1 "
-        f"(beta = {leash.beta:.2f}) has pass@{LARGE} = {tilt[place]:.3f}, and no beta from 0 to infinity lowers pass@k "
+        f"{trained[0]:.3f}, pass@{LARGE} {base[large]:.3f} -> {trained[large]:.3f}. The tilt with the same pass@1 "
+        f"(beta = {leash.beta:.2f}) has pass@{LARGE} = {tilt[large]:.3f}, and no beta from 0 to infinity lowers pass@k "
         f"at any k (largest fall {max(leash.best_fall, 0):.1g}). Of {answers.P + answers.S:g} correct answers "
         f"above epsilon = {EPSILON:.3g}, training keeps {answers.P:g} and loses {answers.S:g}; {answers.E:g} are new."
     ]
@@ -234,9 +234,9 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
 
 
 def _leash_document(leash: LeashWorld) -> Json:
-    place, smallest = leash.k_K.index(LARGE), leash.smallest
+    large, smallest = leash.k_K.index(LARGE), leash.smallest
     base, trained = leash.curves["base"], leash.curves["trained"]
-    crossed = trained[0] > base[0] and trained[place] < base[place] and leash.best_fall < TINY
+    crossed = trained[0] > base[0] and trained[large] < base[large] and leash.best_fall < TINY
     return {
         "statement": "pass@1 can rise while pass@k falls, in a world where the tilt alone could not have done it",
         "verdict": Ruling.HOLDS if crossed else Ruling.FAILS,

@@ -192,10 +192,10 @@ def draw(probability_XY: Float, samples: int, rng: np.random.Generator) -> Integ
     below_XY = np.cumsum(probability_XY, axis=1)
     row_X1 = np.arange(problems)[:, None]
     at_XN = rng.random((problems, samples)) * below_XY[:, -1:] + row_X1
-    place_XN = np.searchsorted((below_XY + row_X1).ravel(), at_XN.ravel(), side="right").reshape(at_XN.shape)
+    index_XN = np.searchsorted((below_XY + row_X1).ravel(), at_XN.ravel(), side="right").reshape(at_XN.shape)
     # rounding may point before the first answer that is given, or past the last
     first_X, last_X = given_XY.argmax(axis=1), answers - 1 - given_XY[:, ::-1].argmax(axis=1)
-    answer_XN: Integer = np.clip(place_XN - row_X1 * answers, first_X[:, None], last_X[:, None])
+    answer_XN: Integer = np.clip(index_XN - row_X1 * answers, first_X[:, None], last_X[:, None])
     return answer_XN
 
 

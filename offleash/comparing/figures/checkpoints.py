@@ -62,8 +62,8 @@ def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], l
     """What the base and each checkpoint reach."""
     sides = [(steps[0], "before"), *((comparison, "after") for comparison in steps)]
     rows = [
-        _row(labels[place], place, kind, *_value(comparison, side, kind, budget))
-        for place, (comparison, side) in enumerate(sides)
+        _row(labels[position], position, kind, *_value(comparison, side, kind, budget))
+        for position, (comparison, side) in enumerate(sides)
         for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
     ]
     title = "share of problems" if SHARE_REACHED in kinds else "pass@k"
@@ -87,24 +87,24 @@ def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat
     kinds = [METRIC_NAMES[name] for name in RATIOS]
     rows = [
         _row(
-            labels[place],
-            place,
+            labels[position],
+            position,
             METRIC_NAMES[name],
             comparison.change.value[name],
             comparison.change.interval[name].low,
             comparison.change.interval[name].high,
         )
         for name in RATIOS
-        for place, comparison in enumerate(steps, start=1)
+        for position, comparison in enumerate(steps, start=1)
     ]
     style = ([METRICS[n] for n in RATIOS], [METRIC_DASHES[n] for n in RATIOS], [METRIC_SHAPES[n] for n in RATIOS])
     return _facet(rows, labels, kinds, style, "ratio", look)
 
 
-def _row(label: str, place: int, kind: str, value: float, low: float, high: float) -> Row:
+def _row(label: str, position: int, kind: str, value: float, low: float, high: float) -> Row:
     """One point with its interval, as the figure holds it."""
     ends = {"low": rounded(low), "high": rounded(high)}
-    return {"run": label, "place": place, "kind": kind, "value": rounded(value)} | ends
+    return {"run": label, "place": position, "kind": kind, "value": rounded(value)} | ends
 
 
 def _facet(

@@ -116,9 +116,9 @@ def _value(row: Row, name: str) -> float:
 def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureFormat) -> Chart:
     """Losses or gains: stacked bars, significant ones below, and a diamond for an unchanged model."""
     bars: list[Row] = [
-        {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": place}
+        {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": index}
         for row in rows
-        for place, kind in enumerate((SIGNIFICANT, OPEN))
+        for index, kind in enumerate((SIGNIFICANT, OPEN))
         if row[kind]
     ]
     order = [_label(b) for b in range(bins)]

@@ -31,9 +31,9 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         )
     labels, bars = run_names(comparison, look), _bars(subject)
     rows: list[Row] = [
-        {"run": labels[side], "what": what, "problems": bars[side][what], "place": place}
+        {"run": labels[side], "what": what, "problems": bars[side][what], "place": index}
         for side in SIDES
-        for place, what in enumerate((CORRECT, GUESS))
+        for index, what in enumerate((CORRECT, GUESS))
     ]
     kinds, step = [CORRECT, GUESS], 22 if look.paper else 40
     lines = alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds])

@@ -83,7 +83,7 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
     chart = alt.Chart(data([row]))
     # where the crossing is late the curves leave room above on its left, else below on its right
     font = 8 if look.paper else 11
-    place = alt.value(5 if late else look.height - 9 - font)
+    label_y = alt.value(5 if late else look.height - 9 - font)
     rule, start = budget_axis(cross.most, look), budget_axis(cross.most, look, "from:Q")
     end = start if late else budget_axis(cross.most, look, "to:Q")
     return [
@@ -95,7 +95,7 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
             align="right" if late else "left",
             dx=-6 if late else 6,
             baseline="top" if late else "bottom",
-        ).encode(x=end, y=place, text="crossing:N"),
+        ).encode(x=end, y=label_y, text="crossing:N"),
     ]
 
 

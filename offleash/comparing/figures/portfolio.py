@@ -73,7 +73,7 @@ def _labelled_points(
     )
     if _flat(split) and split.all_rl < 0.5:
         left = right = -10  # a line at the bottom leaves no room below
-    places = [
+    labels = [
         (0, split.all_rl, f"all {short_name(comparison.after.name, letters)}", colours["after"], "left", left),
         (
             split.k,
@@ -88,10 +88,10 @@ def _labelled_points(
         where = "left" if split.best < split.k / 3 else "right" if split.best > 2 * split.k / 3 else "center"
         beside = left if split.best < split.k / 4 else right if split.best > 3 * split.k / 4 else 0
         side = 14 if beside < 0 else -10  # near an end, on the side that its label leaves free
-        places.append((split.best, float(split.coverage_S[best]), f"best: {split.best:,}", "#d55e00", where, side))
+        labels.append((split.best, float(split.coverage_S[best]), f"best: {split.best:,}", "#d55e00", where, side))
     # a point and its label are separate layers, since Vega-Lite has no mark for both
     marks = []
-    for base, value, name, colour, align, up in places:
+    for base, value, name, colour, align, up in labels:
         chart = alt.Chart(data([{"base": base, "coverage": rounded(value), "name": name}])).encode(x=x, y=y)
         size = 45 if look.paper else 90
         marks.append(chart.mark_point(filled=True, size=size, color=colour, opacity=1, shape="diamond"))

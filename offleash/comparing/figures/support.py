@@ -68,8 +68,8 @@ def _areas(comparison: Comparison, k_K: Integer, cells: dict[str, Float], look: 
     """The classes stacked over k. Per problem their sum is the same at every k."""
     order = [name for name in ("P", "E", "S", "O") if name in cells]
     rows: list[Row] = [
-        {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": place}
-        for place, name in enumerate(order)
+        {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": index}
+        for index, name in enumerate(order)
         for k, value in zip(k_K, cells[name], strict=True)
     ]
     labels = [CLASS_NAMES[name] for name in order]

@@ -13,7 +13,7 @@ import polars as pl
 from markupsafe import Markup
 
 from offleash.analyses.entropy.entropy import entropies_of
-from offleash.analyses.entropy.report import places_words, square_words
+from offleash.analyses.entropy.report import parts_text, square_words
 from offleash.analyses.entropy.terminal import difference, label, shown_value
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
@@ -144,7 +144,7 @@ def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
         f"{cell.down_down:,}; only token entropy rose on {cell.up_down:,}, only answer entropy on "
         f"{cell.down_up:,}{same}."
     )
-    return [line for line in (words, counts, places_words(entropies)) if line], Table(
+    return [line for line in (words, counts, parts_text(entropies)) if line], Table(
         ["mean", *entropies.runs, *LAST], rows
     )
 

@@ -126,12 +126,12 @@ class VllmSampler:
                 parts.pop(number, None)
                 yield SampleChunk(request, error=str(reply["error"]))
                 continue
-            place = int(reply["sample"])
+            index = int(reply["sample"])
             samples = parts.setdefault(number, {})
-            samples[place] = _sample(reply, request.first + place, seeds[number][place], decoding)
+            samples[index] = _sample(reply, request.first + index, seeds[number][index], decoding)
             if len(samples) == request.size:
                 del parts[number]
-                yield SampleChunk(request, tuple(samples[place] for place in range(request.size)))
+                yield SampleChunk(request, tuple(samples[index] for index in range(request.size)))
 
 
 def _path(name: str, *signs: str) -> str:

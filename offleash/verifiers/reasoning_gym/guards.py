@@ -42,7 +42,7 @@ def as_scored(task: str, answer: str, entry: Entry) -> str:
     if task != "rush_hour":
         return answer
     cars = sorted(set(entry["metadata"]["board_config"]) - {"o", "x"})
-    return answer.translate({ord(car): chr(ord("A") + place) for place, car in enumerate(cars)})
+    return answer.translate({ord(car): chr(ord("A") + index) for index, car in enumerate(cars)})
 
 
 def sums_rules(entry: Entry) -> Rules:

@@ -66,7 +66,7 @@ def test_what_is_no_trace_is_counted_and_named(tmp_path: Path) -> None:
     )
     assert (found.rows, found.duplicates, found.empty, found.unknown_rows) == (8, 2, 2, 2)
     assert dict(found.unknown) == {"p0x": "p0", "17": ""}
-    assert [(one.place, one.author, one.correct) for one in found.traces] == [(0, "x", True), (1, "y", False)]
+    assert [(one.tally_row, one.author, one.correct) for one in found.traces] == [(0, "x", True), (1, "y", False)]
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def fingerprint(name: str) -> Fingerprint:
             error = unknown("fingerprint", name, FINGERPRINTS)
             raise OffleashError(f"{error} To use your own function: --by FILE.py:NAME.")
         return FINGERPRINTS[name]
-    place, _, function = name.rpartition(":")
-    if not place or not function.isidentifier():
+    file, _, function = name.rpartition(":")
+    if not file or not function.isidentifier():
         raise OffleashError(
             f"--by takes FILE.py:NAME or package.module:NAME, where NAME is a function; found {name!r}."
         )
@@ -52,7 +52,7 @@ def fingerprint(name: str) -> Fingerprint:
         name=f"own-{function}",
         revision="0",  # replaced by a hash of its source
         module=OWN,
-        about=f"the function {function} of {place}",
+        about=f"the function {function} of {file}",
         seconds=10.0,  # more than ours get: a user's first call may import a library
         function=name,
     )

@@ -98,7 +98,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of cleaned text with its place in it."""
+    """A piece of cleaned text with its position in it."""
 
     kind: str  # number, word, stop, or the sign itself
     text: str
@@ -123,9 +123,9 @@ def steps_of(text: str) -> list[Equation]:
     tokens = tokens_of(text)
     equations: list[Equation] = []
     chain: tuple[int, Fraction] | None = None  # where the right side of the last equation begins, and its value
-    for place in [place for place, token in enumerate(tokens) if token.kind == "="][:EQUATIONS]:
-        left, start = _left(tokens, place)
-        right, first = _right(tokens, place)
+    for index in [index for index, token in enumerate(tokens) if token.kind == "="][:EQUATIONS]:
+        left, start = _left(tokens, index)
+        right, first = _right(tokens, index)
         step = _step(left, right, first)
         if step is None:
             continue
@@ -133,7 +133,7 @@ def steps_of(text: str) -> list[Equation]:
             chain is None or chain[0] != start or chain[1] != step.value
         ):  # else a chain: (3+5)*2 = 8*2 = 16 is one step, simplified
             equations.append(step)
-        chain = (place + 1, step.value)
+        chain = (index + 1, step.value)
     return equations
 
 
@@ -212,18 +212,18 @@ def _tree(tokens: list[Token]) -> Tree | None:
     if not tokens or len(tokens) > TOKENS:
         return None
     parts: list[str] = []
-    place = 0
-    while place < len(tokens):
-        token = tokens[place]
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
         if token.kind == "^":
-            power = tokens[place + 1].text if place + 1 < len(tokens) else ""
+            power = tokens[index + 1].text if index + 1 < len(tokens) else ""
             if not power.isdigit() or not 2 <= int(power[:3]) <= LARGEST_POWER or not parts or parts[-1] == ")":
                 return None
             parts[-1] = f"({'*'.join([parts[-1]] * int(power))})"
-            place += 2
+            index += 2
             continue
         parts.append(token.text)
-        place += 1
+        index += 1
     try:
         return parsed(" ".join(parts))
     except NotArithmeticError:
@@ -231,7 +231,7 @@ def _tree(tokens: list[Token]) -> Tree | None:
 
 
 def _left(tokens: list[Token], equal: int) -> tuple[list[Token], int]:
-    """The expression that ends before an equal sign, and the place of its first token."""
+    """The expression that ends before an equal sign, and the index of its first token."""
     taken: list[Token] = []
     at = _past_words(tokens, equal - 1, -1)
     while (begin := _operand_before(tokens, at)) is not None and len(taken) <= TOKENS:
@@ -271,7 +271,7 @@ def _right(tokens: list[Token], equal: int) -> tuple[list[Token], list[Token]]:
 
 
 def _past_words(tokens: list[Token], at: int, step: int) -> int:
-    """The next place that is not a word, at most WORDS away."""
+    """The next index that is not a word, at most WORDS away."""
     for _ in range(WORDS):
         if not 0 <= at < len(tokens) or tokens[at].kind != "word":
             break
@@ -280,28 +280,28 @@ def _past_words(tokens: list[Token], at: int, step: int) -> int:
 
 
 def _operand_before(tokens: list[Token], at: int) -> int | None:
-    """Where the number or bracket that ends at a place begins."""
+    """Where the number or bracket that ends at an index begins."""
     if at < 0 or tokens[at].kind not in ("number", ")"):
         return None
     return at if tokens[at].kind == "number" else _matching(tokens, at, -1)
 
 
 def _operand_after(tokens: list[Token], at: int) -> int | None:
-    """Where the number or bracket that begins at a place ends."""
+    """Where the number or bracket that begins at an index ends."""
     if at >= len(tokens) or tokens[at].kind not in ("number", "("):
         return None
     return at if tokens[at].kind == "number" else _matching(tokens, at, 1)
 
 
 def _matching(tokens: list[Token], at: int, step: int) -> int | None:
-    """The bracket that closes (step 1) or opens (step -1) the one at a place; None where an equation ends before."""
+    """The bracket that closes (step 1) or opens (step -1) the one at an index; None where an equation ends before."""
     depth = 0
-    for place in range(at, at + step * TOKENS, step):
-        if not 0 <= place < len(tokens) or tokens[place].kind in ("stop", "="):
+    for index in range(at, at + step * TOKENS, step):
+        if not 0 <= index < len(tokens) or tokens[index].kind in ("stop", "="):
             return None
-        depth += {"(": step, ")": -step}.get(tokens[place].kind, 0)
+        depth += {"(": step, ")": -step}.get(tokens[index].kind, 0)
         if depth == 0:
-            return place
+            return index
     return None
 
 
