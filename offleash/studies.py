@@ -46,8 +46,8 @@ class Cost:
     problems: int
     k: int
     until: int
-    least: int  # samples, if all are correct
-    most: int  # samples, if none are
+    least: int  # samples drawn if every one is correct
+    most: int  # samples drawn if none is correct
     tokens: int  # per sample, at most
 
 

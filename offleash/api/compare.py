@@ -311,7 +311,7 @@ def view(
     progress: Progress = silent,
     **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
 ) -> "ViewSession":
-    """The page of `report` with every sample of every problem, loaded when it is opened.
+    """The page of `report` with every sample of every problem, loaded on demand.
 
     It is served on 127.0.0.1, to this machine only, until Ctrl-C. Samples stay in their run folders; other tools' logs
     are copied to a temporary folder first, which is removed at the end.

@@ -53,7 +53,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb(
             "view",
             f"{API}.compare:view",
-            "The page of `report` with every sample of every problem, loaded when it is opened.",
+            "The page of `report` with every sample of every problem, loaded on demand.",
         ),
         Verb(
             "figure",
@@ -166,7 +166,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb(
             "lab pretrain",
             f"{LAB}:lab_pretrain",
-            "Pretrain a base model on a world's corpus: minutes on one core. The defaults made the shipped base.",
+            "Pretrain a base model on a world's corpus: minutes on one core. The shipped base used the defaults.",
         ),
     ),
 }

@@ -152,8 +152,8 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
     )
     difference_P = np.where(known_P, entropy_PR[:, 1] - entropy_PR[:, 0], 0.0)
     value_P2 = np.stack([difference_P, known_P.astype(np.float64)], axis=1)
-    coin = np.log(2)  # pseudo-problems that gain or lose one even answer, lest equal runs get an interval of no width
-    pseudo_22 = np.array([[coin, 1.0], [-coin, 1.0]])
+    log_2 = np.log(2)  # pseudo-problems that gain or lose one even answer, lest equal runs get an interval of no width
+    pseudo_22 = np.array([[log_2, 1.0], [-log_2, 1.0]])
     sums_B2 = replicate_sums(value_P2, pseudo_22, strata(tally.benchmark_P), replicates, seed)
     mean = float(difference_P.sum() / known_P.sum()) if known_P.any() else float("nan")
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -66,7 +66,9 @@ class Comparison:
     answers: list[Answers] | None  # how often each answer was given, per run; None where a run keeps none
     benchmarks: tuple[BenchmarkChange, ...]
     macro: Macro | None
-    undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right
+    undecided: (
+        tuple[SupportChange, SupportChange] | None
+    )  # the change if all undecided samples were wrong, and if all were correct
     notes: tuple[Note, ...]
     _derived: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 

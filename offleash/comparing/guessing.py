@@ -29,7 +29,7 @@ class Guessing:
     floor: str | None
     reason: str | None
     tested: dict[str, int]  # problems with a floor above 0
-    typical: dict[str, float]  # median floor of those
+    median_floor: dict[str, float]  # median floor of those
     problems: dict[str, tuple[str, ...]]  # guess-support: reached, but no more often than the floor explains
     without: SupportChange | None  # the table with guess-support counted as not reached
     by_rank: dict[str, int] | None = None  # guess-support by rank among other problems; None with given floors
@@ -108,7 +108,9 @@ def _test_against(pair: Tally, floor: str, floor_PR: Float, question: "Question"
         floor=floor,
         reason=None,
         tested=tested,
-        typical={name: float(np.median(floors)) if len(floors) else float("nan") for name, floors in known.items()},
+        median_floor={
+            name: float(np.median(floors)) if len(floors) else float("nan") for name, floors in known.items()
+        },
         problems={
             name: tuple(str(problem) for problem in pair.problem_P[guessed_PR[:, r]]) for name, r in SIDES.items()
         },

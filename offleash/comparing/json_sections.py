@@ -210,7 +210,7 @@ def _guessing(comparison: Comparison) -> Json:
         "floor": guessing.floor,
         "reason": guessing.reason,
         "tested": guessing.tested,
-        "typical_floor": guessing.typical,
+        "typical_floor": guessing.median_floor,
         "guess_support": {name: len(problems) for name, problems in guessing.problems.items()},
         "guess_support_by_rank": guessing.by_rank,
         "problems": guessing.problems,

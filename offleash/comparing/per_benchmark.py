@@ -50,9 +50,9 @@ def by_benchmark(
     for name in names:
         part = pair.rows(pair.benchmark_P == name)
         change = whole if len(names) == 1 else change_at(cells(part).sums(replicates, seed), 0, part, whole.rule)
-        first_R, last_R = reach_PRK(part, np.array([1, change.k])).mean(axis=0).T
+        pass_1_R, pass_k_R = reach_PRK(part, np.array([1, change.k])).mean(axis=0).T
         problems = len(np.unique(part.problem_P))  # per answer a problem has several rows
-        out.append(BenchmarkChange(str(name), problems, change, (first_R[0], first_R[1]), (last_R[0], last_R[1])))
+        out.append(BenchmarkChange(str(name), problems, change, (pass_1_R[0], pass_1_R[1]), (pass_k_R[0], pass_k_R[1])))
     return tuple(out)
 
 

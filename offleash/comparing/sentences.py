@@ -61,7 +61,7 @@ def warnings(comparison: Comparison) -> list[str]:
     for name, problems in comparison.guessing.problems.items():
         if problems:
             run = comparison.before.name if name == "before" else comparison.after.name
-            some = _number_is(len(problems), "problem", f"with a correct sample from {run}")
+            some = _count_and_verb(len(problems), "problem", f"with a correct sample from {run}")
             out.append(f"{some} solved no more often than by blind guessing.")
     out += [f"{note.text.rstrip('.')}." for note in comparison.notes if "scores are above 1" in note.text]
     # undecided samples are worth a warning only if they could change the table
@@ -73,7 +73,7 @@ def warnings(comparison: Comparison) -> list[str]:
     if same.all() and tally.ordered_R.all() and 0 < tally.correct_PR[:, 0].sum() < tally.drawn_PR[:, 0].sum():
         out.append("Both runs have the same successes on every problem: are they the same samples?")
     if change.undetermined:
-        some = _number_is(change.undetermined, _unit(comparison, 1))
+        some = _count_and_verb(change.undetermined, _unit(comparison, 1))
         out.append(f"{some} undetermined under the rule {change.rule.value!r}.")
     return out
 
@@ -174,7 +174,7 @@ def _unit(comparison: Comparison, number: float) -> str:
     return word if number == 1 else f"{word}s"
 
 
-def _number_is(number: float, word: str, which: str = "") -> str:
+def _count_and_verb(number: float, word: str, which: str = "") -> str:
     """How many there are, with the verb: 1 problem is, 2 problems are."""
     singular = number == 1
     return " ".join(

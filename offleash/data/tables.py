@@ -19,7 +19,7 @@ class Note:
 
     text: str
     rows: int = 0  # how many rows it touched or left out
-    left_out: bool = False  # True: those rows are not in what was read
+    left_out: bool = False  # whether those rows were dropped
 
 
 PROBLEMS: dict[str, pl.DataType] = {

@@ -105,10 +105,10 @@ class Writer:
             self._run.write_verdicts(self._verifier, pl.concat(shard.frames), shard=shard.name)
 
 
-def table_of(some: Sequence[SampleChunk]) -> pl.DataFrame:
+def table_of(chunks: Sequence[SampleChunk]) -> pl.DataFrame:
     """Samples as a table (SAMPLES)."""
     columns: dict[str, list[object]] = {
-        "problem": [drawn.request.problem for drawn in some for _ in drawn.samples],
-        **{name: [getattr(sample, name) for drawn in some for sample in drawn.samples] for name in list(SAMPLES)[1:]},
+        "problem": [drawn.request.problem for drawn in chunks for _ in drawn.samples],
+        **{name: [getattr(sample, name) for drawn in chunks for sample in drawn.samples] for name in list(SAMPLES)[1:]},
     }
     return pl.DataFrame(columns, schema=SAMPLES)

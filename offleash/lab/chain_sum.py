@@ -38,7 +38,7 @@ SETTINGS: Mapping[str, int | bool] = {
 SLIPS = 0.2  # share of lines that have one
 OPENING = "State the final answer to the following arithmetic problem"
 # every piece of a text is a token, the space before a word within it: together they are the text again
-PIECES = r" ?[A-Za-z]+| [+=-]|[0-9 :-]"
+TOKEN_PATTERN = r" ?[A-Za-z]+| [+=-]|[0-9 :-]"
 END, PAD, UNKNOWN = "<end>", "<pad>", "<unk>"
 
 Terms = tuple[int, ...]  # signed; the first is positive
@@ -97,7 +97,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
     words = dict.fromkeys([*"0123456789- :", " +", " -", " =", first, *(f" {word}" for word in others)])
     vocabulary = {word: index for index, word in enumerate([*words, END, PAD, UNKNOWN])}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(PIECES), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN_PATTERN), "isolated")
     made.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(tokenizer_object=made, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
 

@@ -24,9 +24,9 @@ from offleash.progress import Progress, silent
 from offleash.training.loop import Training, train
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 
-PROBLEMS, TRAINING, BASE, AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
-SETTLED = 5  # correct samples at which a problem stops in the second draw from the base: only reach matters there
-OTHER = 1  # added to the seed for that draw
+PROBLEMS, TRAINING, BASE, BASE_AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
+AGAIN_UNTIL = 5  # correct samples at which a problem stops in the second draw from the base: only reach matters there
+AGAIN_SEED_STEP = 1  # added to the seed for that draw
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def run_demo(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress =
         plain = _compare_runs(folder / BASE, folder / RL, "problem", progress)
         by_solution = _compare_runs(folder / BASE, folder / RL, "solution", progress)
         as_paper = _compare_runs(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
-        null = _compare_runs(folder / BASE, folder / AGAIN, "problem", progress)
+        null = _compare_runs(folder / BASE, folder / BASE_AGAIN, "problem", progress)
     finally:
         torch.set_num_threads(threads)
     seconds = time.monotonic() - started
@@ -118,7 +118,7 @@ def _base_calls(plan: DemoSize, folder: Path, base: str, longest: int) -> list[B
     """What the other process does: draw from the base, verify, draw again."""
     common = {"k": plan.k, "max_tokens": longest}
     test = str(folder / PROBLEMS / "test.jsonl")
-    again = {"out": str(folder / AGAIN), "seed": plan.seed + OTHER, "until": SETTLED}
+    again = {"out": str(folder / BASE_AGAIN), "seed": plan.seed + AGAIN_SEED_STEP, "until": AGAIN_UNTIL}
     return [
         BackgroundCall("draw", (test, base), {**common, "out": str(folder / BASE), "seed": plan.seed}),
         BackgroundCall("verify", (str(folder / BASE),)),

@@ -80,12 +80,12 @@ def _batch(pairs: list[tuple[str, str]], tokenizer: "PreTrainedTokenizerFast") -
     return ids, labels
 
 
-HOME = Path(__file__).parent / "models"
+SHIPPED_MODELS = Path(__file__).parent / "models"
 
 
 def base_of(world: str) -> Path:
     """The folder of a world's base model."""
-    folder = HOME / world
+    folder = SHIPPED_MODELS / world
     if not (folder / "config.json").is_file():
         raise OffleashError(
             f"The package has no base model of {world}. Train one: offleash lab pretrain {world} -o DIR."

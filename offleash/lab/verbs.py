@@ -217,7 +217,7 @@ def lab_pretrain(
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> LabResult:
-    """Pretrain a base model on a world's corpus: minutes on one core. The defaults made the shipped base.
+    """Pretrain a base model on a world's corpus: minutes on one core. The shipped base used the defaults.
 
     Examples:
       offleash lab pretrain countdown -o base

@@ -30,7 +30,7 @@ class Pretraining:
     """How a base model is pretrained."""
 
     steps: int = 1000
-    lines: int = 256  # per step
+    lines: int = 256  # of the corpus per step: the batch size
     rate: float = 3e-3
     seed: int = 0
 

@@ -25,7 +25,7 @@ from offleash.logs.registry import FORMATS, open_log, recognised
 from offleash.options import Reading
 from offleash.progress import Progress, silent
 
-TRAINING = {"trl", "verl"}  # formats written by a trainer, one file per step
+TRAINER_FORMATS = {"trl", "verl"}  # formats written by a trainer, one file per step
 # How to get verdicts for a log that has none, after the format's own hint.
 UNJUDGED = (
     "`compare` judges them with --verifier NAME (for example --verifier math); for other commands, run offleash import "
@@ -209,7 +209,7 @@ def _run(argument: Argument, parts: Sequence[FilePart], logs: Sequence[Log], nam
     facts = merged_facts(logs, argument.paths)
     # Weights change between steps, so samples of several steps are not draws from one model.
     pooled = rows["split"].null_count() == rows.height
-    if len(logs) > 1 and pooled and {log.format for log in logs} & TRAINING:
+    if len(logs) > 1 and pooled and {log.format for log in logs} & TRAINER_FORMATS:
         steps = "files of several training steps come from different weights; --split-by step keeps them apart"
         all_notes = (Note(f"{len(logs)} {steps}"), *all_notes)
     if logs[0].counts:
@@ -302,7 +302,7 @@ def _check_same_content(paths: Sequence[Path]) -> Note | None:
         if other is path or path.read_bytes() != other.read_bytes():
             continue
         if key[0] < SHORT:
-            return Note(f"{path.name} and {other.name} have the same content: leave one out unless it is a coincidence")
+            return Note(f"{path.name} and {other.name} have the same content: leave one out unless this is intended")
         raise OffleashError(
             f"{path} and {other} have the same content, so their samples would be counted twice. Leave one out."
         )

@@ -104,7 +104,9 @@ def _address(value: object, folder: Path) -> str:
     try:
         return address((folder / value).read_bytes())
     except (OSError, ValueError) as error:
-        raise OffleashError(f"the image {shown(value)} cannot be read, relative to the file ({error}).") from None
+        raise OffleashError(
+            f"the image {shown(value)} cannot be read ({error}). Paths of images are relative to the file."
+        ) from None
 
 
 # Rows to problems, by a file's own columns or by the derivation of its benchmark.

@@ -163,7 +163,7 @@ class SampleStore:
     def _verdicts(self, r: int) -> pl.LazyFrame:
         """The columns of a run's verdicts that are shown, as a lazy scan."""
         verdicts = self.run(r).verdicts
-        assert verdicts is not None, "a run of counts has no samples to look at"
+        assert verdicts is not None, "a run of counts has no samples to show"
         return verdicts.select(*_KEY, *_VERDICT_COLUMNS)
 
     def _samples(self, r: int) -> pl.LazyFrame:
@@ -173,8 +173,8 @@ class SampleStore:
             return pl.LazyFrame(schema={name: SAMPLES[name] for name in (*_KEY, *_SAMPLE_COLUMNS)})
         known = samples.collect_schema().names()
         # logs differ in what they record; a missing column is null, so that all runs have the same schema
-        lacking = [pl.lit(None, SAMPLES[name]).alias(name) for name in _SAMPLE_COLUMNS if name not in known]
-        return samples.with_columns(lacking).select(*_KEY, *_SAMPLE_COLUMNS)
+        missing = [pl.lit(None, SAMPLES[name]).alias(name) for name in _SAMPLE_COLUMNS if name not in known]
+        return samples.with_columns(missing).select(*_KEY, *_SAMPLE_COLUMNS)
 
     def _with_texts(self, page: pl.DataFrame, r: int, head: int, tail: int) -> list[tuple[str, SampleView]]:
         """The samples of a page of verdicts, in its order, with both ends of their texts."""

@@ -170,7 +170,10 @@ LOOPBACK = "127.0.0.1"
 SECONDS = 60  # that a connection may be silent
 METHODS = "GET, HEAD"
 OTHER_SITES = ("cross-site", "same-site")  # what a browser calls a page that is not ours; another port is same-site
-BODY = ("Content-Length", "Transfer-Encoding")  # what follows a GET is not read, least of all as the next request
+BODY_HEADERS = (
+    "Content-Length",
+    "Transfer-Encoding",
+)  # what follows a GET is not read, least of all as the next request
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -289,7 +292,7 @@ class _Request(BaseHTTPRequestHandler):
             self._send(refusal(403, "This request came from another site. Open the address directly."), close=True)
             return
         # a body that is left unread on an open connection would be parsed as the next request (request smuggling)
-        more = any(name in self.headers for name in BODY)
+        more = any(name in self.headers for name in BODY_HEADERS)
         self._send(answer(listener.store, listener.page, self.path), close=more)
 
     def do_HEAD(self) -> None:

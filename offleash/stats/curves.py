@@ -242,7 +242,7 @@ def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> t
         low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
         reason = None
         if after_K[i] == 0 and before_K[0] == 0:
-            reason = "neither run was ever right with so few samples"
+            reason = "neither run has a correct sample with so few"
         elif estimate < 1:
             reason = "less than one sample of the run before"
         elif np.isinf(estimate):

@@ -14,7 +14,7 @@ from offleash.stats.binomials import Float
 from offleash.stats.support_classes import ZETA, epsilon
 
 STRATA = 5  # of lengths, at most
-ENOUGH = 5.0  # effective samples below which an estimate is one or two samples' word, and no reading rests on it
+MIN_EFFECTIVE = 5.0  # effective samples below which an estimate is one or two samples' word, and no reading rests on it
 LEAST = 2  # traces of a class below which lengths are not matched
 
 
@@ -188,7 +188,7 @@ def trusted_bound(bound_P: ArrayLike, mass: WeighedMass) -> Float:
         array([0.02 , 0.001])
     """
     certain_P = np.asarray(bound_P, dtype=np.float64)
-    return np.where(mass.effective_P >= ENOUGH, np.fmax(certain_P, np.nan_to_num(mass.low_P)), certain_P)
+    return np.where(mass.effective_P >= MIN_EFFECTIVE, np.fmax(certain_P, np.nan_to_num(mass.low_P)), certain_P)
 
 
 def reach(low_P: ArrayLike, k: int) -> list[Reach]:

@@ -84,7 +84,7 @@ def load_state(checkpoint: Checkpoint) -> Mapping[str, object]:
         with zipfile.ZipFile(file) as archive:  # torch itself does not check the checksums that it writes
             broken = archive.testzip()
         state = None if broken else _read(file)
-        damage = f"{broken} differs from its checksum" if broken else "it holds no training state"
+        damage = f"{broken} does not match its checksum" if broken else "it holds no training state"
     except (OSError, RuntimeError, EOFError, ValueError, UnpicklingError, zipfile.BadZipFile) as error:
         state, damage = None, _first_line(error)
     if not isinstance(state, Mapping):

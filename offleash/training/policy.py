@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from offleash.errors import OffleashError
-from offleash.samplers.huggingface.attention import NAME, UnsupportedError
+from offleash.samplers.huggingface.attention import ATTENTION, UnsupportedError
 from offleash.samplers.huggingface.forward import Network, open_network
 from offleash.samplers.huggingface.loading import LoadedModel, load, settings_of
 from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
@@ -74,7 +74,7 @@ class Policy:
         """`size` samples per prompt; a sample depends only on its prompt, its seed and the weights."""
         decoding = self._fit_to_context(prompts, decoding)
         self.loaded.model.eval()
-        self.loaded.model.set_attn_implementation(NAME)
+        self.loaded.model.set_attn_implementation(ATTENTION)
         read = zip(prompts, self.network.read([list(prompt) for prompt in prompts]), strict=True)
         trees = [Tree(list(prompt), layers, logits[None].float()) for prompt, (layers, logits) in read]
         N, T = len(prompts) * size, decoding.max_tokens
@@ -121,7 +121,7 @@ class Policy:
 
     def is_finite(self, prompt: list[int]) -> bool:
         """Whether the model's weights and its logits after a prompt are finite."""
-        self.loaded.model.set_attn_implementation(NAME)
+        self.loaded.model.set_attn_implementation(ATTENTION)
         ((_, logits),) = self.network.read([prompt])
         finite = all(bool(weights.isfinite().all()) for weights in self.loaded.model.parameters())
         return finite and bool(logits.isfinite().all())

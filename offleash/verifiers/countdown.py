@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
+from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parsed
 from offleash.verifiers.repairs import repaired
 from offleash.verifiers.verifier import Case, Judgement
 
@@ -71,7 +71,7 @@ def solution_tree(answer: str, rules: Rules) -> Tree:
     steps = [_step(part, number, len(parts)) for number, part in enumerate(parts, start=1)]
     for stated, tree in steps:
         made = supply.taken(tree)
-        value = valued(made, rules.integers)
+        value = evaluate(made, rules.integers)
         if any(other != value for other in stated):
             raise NotArithmeticError(
                 f"{_short(value)} is claimed to be {_short(next(o for o in stated if o != value))}"
@@ -92,7 +92,7 @@ def _step(text: str, number: int, of: int) -> tuple[list[Fraction], Tree]:
         raise NotArithmeticError(f"step {number}, {text!r:.60}, does not state one result")
     if len(stated) > CHAIN:
         raise NotArithmeticError(f"step {number} states {len(stated)} results")
-    return [valued(parsed(part)) for part in stated], parsed(left)
+    return [evaluate(parsed(part)) for part in stated], parsed(left)
 
 
 @dataclass

@@ -124,13 +124,13 @@ def _plain(text: str) -> str:
 def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     """A command with arguments; it keeps its name when they are not there."""
     opened, digits = OPEN.match(text, at), DIGITS.match(text, at)
-    apart = " " if word in FRACTIONS and pieces.touches() else ""
+    separator = " " if word in FRACTIONS and pieces.touches() else ""
     if opened:
         frames.append(_Frame("numerator" if word in FRACTIONS else "wrapper", [(len(pieces), word + opened.group())]))
-        pieces.append(apart)
+        pieces.append(separator)
         return opened.end()
     if digits and word in FRACTIONS:
-        pieces.append(f"{apart}{digits[1]}/{digits[2]}")
+        pieces.append(f"{separator}{digits[1]}/{digits[2]}")
         return digits.end()
     pieces.write(word)
     return at

@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from offleash.errors import OffleashError
-from offleash.samplers.huggingface.attention import NAME, register
+from offleash.samplers.huggingface.attention import ATTENTION, register
 from offleash.training.checkpoints import FOLDER, STATE, Checkpoint, load_state, newest, save
 from tests.samplers.huggingface.tiny import END, tiny_model
 
@@ -93,13 +93,13 @@ def test_a_model_with_the_attention_of_our_sampler_is_saved_as_any_other(tmp_pat
     register()
     tokens = torch.tensor([[0, 1, 2, 3]])
     before = trained.model(input_ids=tokens).logits
-    trained.model.set_attn_implementation(NAME)
+    trained.model.set_attn_implementation(ATTENTION)
     saved = save(tmp_path, 1, trained.model, trained.tokenizer, {})
     again = AutoModelForCausalLM.from_pretrained(saved.folder)
-    assert again.config._attn_implementation != NAME
+    assert again.config._attn_implementation != ATTENTION
     assert torch.allclose(again(input_ids=tokens).logits, before, atol=1e-5)
-    assert NAME not in (saved.folder / "config.json").read_text()
-    assert trained.model.config._attn_implementation == NAME  # the one in training goes on as it was
+    assert ATTENTION not in (saved.folder / "config.json").read_text()
+    assert trained.model.config._attn_implementation == ATTENTION  # the one in training goes on as it was
 
 
 def test_a_checkpoint_ends_its_samples_where_the_model_did(tmp_path: Path, trained: Trained) -> None:

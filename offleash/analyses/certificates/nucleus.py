@@ -109,8 +109,8 @@ class Rescorer:
         # a completion that an end token ended holds no stop text, or it would have ended there
         texts = decode(self.sampler.loaded.tokenizer, [list(sequence.ids) for sequence in sequences])
         return [
-            by_itself and not any(stop in text for stop in self._stop)
-            for by_itself, text in zip(open_ended, texts, strict=True)
+            has_eos and not any(stop in text for stop in self._stop)
+            for has_eos, text in zip(open_ended, texts, strict=True)
         ]
 
     def _score(self, targets: "Sequence[TargetText]", decoding: SamplingParams) -> Float:
@@ -147,7 +147,7 @@ class TopPCut:
 
     top_p: float
     removed_P: Float  # correct mass set to exactly zero
-    left_P: Integer  # correct completions that can still be drawn
+    kept_P: Integer  # correct completions that can still be drawn
     chance_P: Float  # of a correct sample under this top-p, from the completions that were found: at least
     removed: Estimate  # mean over problems
     share: Estimate  # of the correct mass that was found
@@ -183,11 +183,11 @@ class NucleusCut:
 
     def emptied(self, cut: TopPCut) -> int:
         """Of these, problems that lose every one that was found."""
-        return int(((self.completions_P > 0) & (cut.left_P == 0)).sum())
+        return int(((self.completions_P > 0) & (cut.kept_P == 0)).sum())
 
     def rest(self, cut: TopPCut) -> float:
         """Mean mass of the problems so emptied that may hold a correct completion yet; NaN where there are none."""
-        rows_P = (self.completions_P > 0) & (cut.left_P == 0)
+        rows_P = (self.completions_P > 0) & (cut.kept_P == 0)
         return float(self.unexplored_P[rows_P].mean()) if rows_P.any() else float("nan")
 
     def bounds(self, cut: TopPCut) -> tuple[float, float]:
@@ -292,6 +292,7 @@ def _cut_certificate(
     top_ps: Sequence[float],
     progress: Progress,
 ) -> NucleusCut:
+    """What each top-p removes of the correct completions of one certificate, by rescoring them."""
     own = decoding_of(certificate.terms.origin.decoding)
     rows = _completions(folder, certificate)
     correct = rows.filter(pl.col("verdict") == Verdict.CORRECT.value)
@@ -320,10 +321,12 @@ def _cut_certificate(
         progress(f"{certificate.name}: top-p {top_p:g} ({number} of {len(top_ps)})")
         # Top-p renormalises what it keeps: a completion that survives is at least as probable as without it.
         logprob_C = rescorer.logprobs(tokens, replace(decoding, top_p=top_p))
-        gone_C = np.isneginf(logprob_C)  # exactly zero: some token of it is in a tail that top-p cuts
-        removed_P, chance_P = (_summed(problem_C, value_C, name_P) for value_C in (mass_C * gone_C, np.exp(logprob_C)))
-        left_P = _summed(problem_C[~gone_C], None, name_P).astype(np.int64)
-        cuts.append(_cut(top_p, removed_P, left_P, chance_P, correct_P, completions_P, stratum_P))
+        removed_C = np.isneginf(logprob_C)  # exactly zero: some token of it is in a tail that top-p cuts
+        removed_P, chance_P = (
+            _summed(problem_C, value_C, name_P) for value_C in (mass_C * removed_C, np.exp(logprob_C))
+        )
+        kept_P = _summed(problem_C[~removed_C], None, name_P).astype(np.int64)
+        cuts.append(_cut(top_p, removed_P, kept_P, chance_P, correct_P, completions_P, stratum_P))
     return NucleusCut(
         *(certificate.name, folder, model, decoding, own.temperature, certificate.terms.epsilon, certificate.verifier),
         *(tuple(name_P), correct_P, completions_P, unexplored_P, tuple(cuts)),
@@ -338,7 +341,7 @@ def _summed(problem_C: Integer, value_C: Float | None, name_P: Sequence[str]) ->
 def _cut(
     top_p: float,
     removed_P: Float,
-    left_P: Integer,
+    kept_P: Integer,
     chance_P: Float,
     correct_P: Float,
     completions_P: Integer,
@@ -349,13 +352,13 @@ def _cut(
     if reached_P.any():
         # Renumbered from 0: a benchmark may have no reached problem.
         _, reached_stratum = np.unique(stratum_P[reached_P], return_inverse=True)
-        emptied = share_of((left_P[reached_P] == 0).astype(np.float64), reached_stratum.astype(np.int64))
+        emptied = share_of((kept_P[reached_P] == 0).astype(np.float64), reached_stratum.astype(np.int64))
     if not removed_P.any():  # nothing was cut on any problem: resampling zeros would give an interval of no width
         unseen = Estimate(0.0, NONE)
-        return TopPCut(top_p, removed_P, left_P, chance_P, unseen, unseen, emptied)
+        return TopPCut(top_p, removed_P, kept_P, chance_P, unseen, unseen, emptied)
     share_Q, ends = ratios(removed_P[:, None], correct_P[:, None], stratum_P)
     share = Estimate(float(share_Q[0]), clipped(ends[0], 0.0, 1.0))
-    return TopPCut(top_p, removed_P, left_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
+    return TopPCut(top_p, removed_P, kept_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
 
 
 def _completions(folder: Path, certificate: Certificate) -> pl.DataFrame:

@@ -383,7 +383,7 @@ def _gentlest(nucleus: NucleusCut) -> TopPCut:
 
 
 def _cut_text(nucleus: NucleusCut, cut: TopPCut) -> str:
-    gone = int(nucleus.completions_P.sum() - cut.left_P.sum())
+    gone = int(nucleus.completions_P.sum() - cut.kept_P.sum())
     if not gone:
         return f"Top-p {cut.top_p:g} cuts none of them."
     lost = nucleus.emptied(cut)
@@ -405,7 +405,7 @@ def _table(nucleus: NucleusCut) -> Table:
         low, high = nucleus.bounds(cut)
         table.add_row(
             f"{cut.top_p:g}",
-            f"{completions - int(cut.left_P.sum()):,} of {completions:,}",
+            f"{completions - int(cut.kept_P.sum()):,} of {completions:,}",
             f"{low:.4f}\nto {high:.4f}",
             _share_text(cut.share).replace(" [", "\n["),
             f"{nucleus.emptied(cut)} of {nucleus.reached}",
@@ -448,7 +448,7 @@ def _cut(nucleus: NucleusCut, cut: TopPCut) -> Json:
         "removed": cut.removed,
         "removed_bounds": nucleus.bounds(cut),
         "share": cut.share,
-        "removed_completions": nucleus.completions_P.sum() - cut.left_P.sum(),
+        "removed_completions": nucleus.completions_P.sum() - cut.kept_P.sum(),
         "emptied": nucleus.emptied(cut),
         "emptied_share": cut.emptied,
         "emptied_unknown": nucleus.rest(cut),
@@ -463,5 +463,5 @@ def _nucleus_problem(nucleus: NucleusCut, row: int) -> Json:
         "correct_completions": nucleus.completions_P[row],
         "unknown": nucleus.unexplored_P[row],
         "removed": {f"{cut.top_p:g}": cut.removed_P[row] for cut in nucleus.cuts},
-        "left": {f"{cut.top_p:g}": cut.left_P[row] for cut in nucleus.cuts},
+        "left": {f"{cut.top_p:g}": cut.kept_P[row] for cut in nucleus.cuts},
     }

@@ -90,10 +90,10 @@ def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: Figu
     # The means last, so that they lie above the points; `k` orders the line from before to after.
     ends = alt.Chart(data([{"k": i} | row for i, row in enumerate(means)]))
     path = ends.mark_line(strokeWidth=1.5 if look.paper else 2.5, color="#808080").encode(x=x, y=y, order="k:O")
-    big = ends.mark_point(
+    mean_mark = ends.mark_point(
         filled=True, size=90 if look.paper else 240, opacity=1, stroke="#ffffff", strokeWidth=1.5
     ).encode(**marks, tooltip=[alt.Tooltip("run:N"), alt.Tooltip("token:Q"), alt.Tooltip("answer:Q")])
-    layers: list[Chart] = [dots, path, big]
+    layers: list[Chart] = [dots, path, mean_mark]
     if arrows:
         layers.insert(0, _segments(token_PR, answer_PR, x, y))
     return sized(layered(*layers), look)
@@ -129,10 +129,10 @@ def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Chart:
     )
     dots = alt.Chart(data(rows)).mark_point(filled=True, size=14 if look.paper else 35, opacity=0.5, color="#7a5195")
     middle = data([{"x": rounded(known[:, 0].mean()), "y": rounded(known[:, 1].mean())}])
-    big = alt.Chart(middle).mark_point(
+    mean_mark = alt.Chart(middle).mark_point(
         filled=True, shape="diamond", size=90 if look.paper else 240, color="#111111", stroke="#ffffff", opacity=1
     )
-    return sized(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, big))), look)
+    return sized(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, mean_mark))), look)
 
 
 def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) -> tuple[str, str]:

@@ -143,15 +143,15 @@ def _parts(entropies: Entropies) -> list[RenderableType]:
     table = _table(f"entropy per token, nats{more}{many}", *map(clean, entropies.runs), *last, left=1)
     for part in positions.parts:
         values = ["-" if np.isnan(value) else f"{value:.3f}" for value in part.value_R.tolist()]
-        apart = _difference(float(part.difference_R[1]), part.difference_interval_R[1]) if two else ()
-        table.add_row(part.name, *values, *apart)
+        change = _difference(float(part.difference_R[1]), part.difference_interval_R[1]) if two else ()
+        table.add_row(part.name, *values, *change)
     if positions.forks is not None:
         shares = ["-" if np.isnan(value) else f"{value:.1%}" for value in positions.forks.value_R.tolist()]
         forks = positions.forks
-        apart = (
+        change = (
             _difference(100 * float(forks.difference_R[1]), _percent(forks.difference_interval_R[1]), 1) if two else ()
         )
-        table.add_row("share held by the top 20% of tokens", *shares, *apart)
+        table.add_row("share held by the top 20% of tokens", *shares, *change)
         heights = ["-" if np.isnan(value) else f"{value:.1f}" for value in positions.fork_height_R.tolist()]
         table.add_row("lowest entropy among these", *heights)
     return [table]

@@ -22,7 +22,7 @@ FIRST = 32  # samples per problem that the paper scores (Table 5)
 SELECTED = "its scores cover selected samples (such as the correct ones), not the first samples of each problem"
 STOPPED = "it was drawn with --until, which selects samples by their outcome; draw without it"
 
-First = Callable[[pl.LazyFrame], pl.LazyFrame]  # filters a table of samples to the first k of each problem
+FirstSamples = Callable[[pl.LazyFrame], pl.LazyFrame]  # filters a table of samples to the first k of each problem
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TokenEntropies:
     not_finite: int = 0  # samples whose entropy is not finite: left out of the means
 
 
-def first_samples(run: Run, k: int) -> First:
+def first_samples(run: Run, k: int) -> FirstSamples:
     """A filter that keeps the first k verified samples of each problem, by index, of any table of samples.
 
     Where every problem has verdicts on its samples 0 to k-1 without a gap, the filter is `index < k`, which Parquet
@@ -58,7 +58,7 @@ def first_samples(run: Run, k: int) -> First:
     return lambda frame: frame.join(keys, on=KEY, how="semi")
 
 
-def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, path: str = "") -> TokenEntropies:
+def tokens_of(run: Run, aligned: AlignedTally, r: int, first: FirstSamples | None, path: str = "") -> TokenEntropies:
     """The token entropies and lengths of run r, or why there are none.
 
     Args:

@@ -31,7 +31,7 @@ from offleash.comparing.per_problem import ProblemDetail
 from offleash.data.tally import Float, Integer
 from offleash.stats.intervals import Estimate, ratios, strata
 from offleash.stats.likelihood import (
-    ENOUGH,
+    MIN_EFFECTIVE,
     Reach,
     chance_within,
     distinct_mass,
@@ -74,7 +74,7 @@ class CrossSupportRow:
     @property
     def estimated(self) -> bool:
         """Whether `chance_within_k` rests on the 95% bound: that one is larger and enough samples carry it."""
-        return self.effective_samples >= ENOUGH and self.bound_95 > self.certain_bound
+        return self.effective_samples >= MIN_EFFECTIVE and self.bound_95 > self.certain_bound
 
 
 @dataclass(frozen=True)
@@ -277,10 +277,10 @@ def _both(
     )
     # Samples that a run's own law excludes (possible only by rounding at the edge of top-p) are in neither estimate.
     own_PR = np.divide(hits_PR, n_PR, out=np.zeros_like(n_PR), where=n_PR > 0)
-    above_PQ = np.concatenate([own_PR, together_PR], axis=1)
-    below_PQ = np.repeat(known_P[:, None].astype(np.float64), 4, axis=1)
+    numerator_PQ = np.concatenate([own_PR, together_PR], axis=1)
+    denominator_PQ = np.repeat(known_P[:, None].astype(np.float64), 4, axis=1)
     question = detail.comparison.question
-    value_Q, ends = ratios(above_PQ, below_PQ, strata(tally.benchmark_P), question.replicates, question.seed)
+    value_Q, ends = ratios(numerator_PQ, denominator_PQ, strata(tally.benchmark_P), question.replicates, question.seed)
     estimates = [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
     return BothRuns(
         problems=int(known_P.sum()),
@@ -398,10 +398,12 @@ def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Di
     kinds = [ALL, *(cell for cell in CELLS if (known_P & (detail.class_P == cell)).any())]
     # One column per class, and a last one whose denominator is tokens: all share the same resampled problems.
     in_PQ = np.stack([known_P if kind == ALL else known_P & (detail.class_P == kind) for kind in kinds], axis=1)
-    above_PQ = np.concatenate([np.where(in_PQ, gap_P[:, None], 0.0), gap_P[:, None]], axis=1)
-    below_PQ = np.concatenate([in_PQ.astype(np.float64), np.where(known_P, length_P, 0.0)[:, None]], axis=1)
+    numerator_PQ = np.concatenate([np.where(in_PQ, gap_P[:, None], 0.0), gap_P[:, None]], axis=1)
+    denominator_PQ = np.concatenate([in_PQ.astype(np.float64), np.where(known_P, length_P, 0.0)[:, None]], axis=1)
     question = detail.comparison.question
-    value_Q, ends = ratios(above_PQ, below_PQ, strata(detail.tally.benchmark_P), question.replicates, question.seed)
+    value_Q, ends = ratios(
+        numerator_PQ, denominator_PQ, strata(detail.tally.benchmark_P), question.replicates, question.seed
+    )
     estimates = [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
     return Divergence(
         samples.side, int(known_P.sum()), rows.height, dict(zip(kinds, estimates[:-1], strict=True)), estimates[-1]

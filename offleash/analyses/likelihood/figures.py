@@ -60,26 +60,30 @@ def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[
             "samples": spread.samples,
         }
         for spread in ordered
-        if rounded(spread.high) is not None
+        if rounded(spread.high) is not None  # a log axis cannot show an infinite perplexity
     ]
     axis = alt.Axis(labelLimit=120 if look.paper else 150, grid=False)
-    several, many = legend(list(labels.values()), look, 1), list(labels.values())
+    model_legend, model_names = legend(list(labels.values()), look, 1), list(labels.values())
     y = alt.Y("group:N", title=None, scale=alt.Scale(domain=order), axis=axis)
     scale = alt.Scale(type="log", zero=False, nice=False, padding=10)
     x = alt.X("low:Q", title="perplexity per token (log axis)", scale=scale, axis=alt.Axis(tickCount=5, format="~g"))
     chart = alt.Chart(data(rows)).encode(
         y=y,
-        yOffset=alt.YOffset("model:N", scale=alt.Scale(domain=many)),
-        color=alt.Color("model:N", scale=alt.Scale(domain=many, range=MODELS[: len(many)]), legend=several),
+        yOffset=alt.YOffset("model:N", scale=alt.Scale(domain=model_names)),
+        color=alt.Color(
+            "model:N", scale=alt.Scale(domain=model_names, range=MODELS[: len(model_names)]), legend=model_legend
+        ),
     )
     tips = [alt.Tooltip("group:N", title="written by, class"), alt.Tooltip("model:N", title="scored by")]
     tips += [alt.Tooltip("median:Q"), alt.Tooltip("low:Q", title="quartile"), alt.Tooltip("high:Q", title="quartile")]
     tips.append(alt.Tooltip("samples:Q", format=",d"))
     bars = chart.mark_rule(strokeWidth=1.2 if look.paper else 2).encode(x=x, x2="high:Q")
-    shape = alt.Shape("model:N", scale=alt.Scale(domain=many, range=MODEL_SHAPES[: len(many)]), legend=several)
+    shape = alt.Shape(
+        "model:N", scale=alt.Scale(domain=model_names, range=MODEL_SHAPES[: len(model_names)]), legend=model_legend
+    )
     points = chart.mark_point(filled=True, size=30 if look.paper else 70, opacity=1)
     marked = points.encode(x="median:Q", shape=shape, tooltip=tips)
-    height = (9 if look.paper else 16) * max(2, len(many) + 1) * max(len(order), 1)
+    height = (9 if look.paper else 16) * max(2, len(model_names) + 1) * max(len(order), 1)
     return sized(layered(bars, marked), look, height, HEADS[kind])
 
 

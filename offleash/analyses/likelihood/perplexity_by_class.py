@@ -144,16 +144,16 @@ def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[T
     # length: a second set of weights gives all classes the same distribution of lengths.
     matched_T = np.zeros(len(weight_T))
     matched_T[known_T] = matched_weights(length_T[known_T], code_T[known_T], weight_T[known_T])
-    above, below = [], []
+    numerators, denominators = [], []
     for cell in cells:
         for value_T, weights_T in ((-before_T, weight_T), (-after_T, weight_T), (after_T - before_T, weight_T),
                                 (after_T - before_T, matched_T)):  # fmt: skip
             chosen_T = np.where(cell_T == cell, weights_T, 0.0)
-            above.append(by_problem(value_T, chosen_T, tally_row_T, problems))
-            below.append(by_problem(np.ones_like(value_T), chosen_T, tally_row_T, problems))
+            numerators.append(by_problem(value_T, chosen_T, tally_row_T, problems))
+            denominators.append(by_problem(np.ones_like(value_T), chosen_T, tally_row_T, problems))
     if not cells:
         return []
-    estimates = _estimates(detail, np.stack(above, axis=1), np.stack(below, axis=1))
+    estimates = _estimates(detail, np.stack(numerators, axis=1), np.stack(denominators, axis=1))
     out = []
     for number, cell in enumerate(cells):
         before, after, ratio, matched = estimates[4 * number : 4 * number + 4]
@@ -191,25 +191,30 @@ def _styles(detail: ProblemDetail, part: pl.DataFrame) -> list[Style]:
         return []
     tally_row_D, problems = both["tally_row"].to_numpy(), len(detail.tally)
     gap = {side: (both[side] - both[f"{side}_wrong"]).to_numpy() for side in ("before", "after")}
+    # three columns per kind: the gap under each model, and its change; all kinds are resampled together
     value_DQ = np.stack([gap["before"], gap["after"], gap["after"] - gap["before"]], axis=1)
     cell_D = detail.class_P[tally_row_D]
     kinds = ["all", *(cell for cell in CELLS if (cell_D == cell).any())]
-    above_PQ, below_PQ = np.zeros((problems, 3 * len(kinds))), np.zeros((problems, 3 * len(kinds)))
+    numerator_PQ, denominator_PQ = np.zeros((problems, 3 * len(kinds))), np.zeros((problems, 3 * len(kinds)))
     for number, kind in enumerate(kinds):
         chosen_D = np.ones(len(cell_D), bool) if kind == "all" else cell_D == kind
         columns = slice(3 * number, 3 * number + 3)
-        above_PQ[tally_row_D[chosen_D], columns] = value_DQ[chosen_D]
-        below_PQ[tally_row_D[chosen_D], columns] = 1.0
-    estimates, author, own = _estimates(detail, above_PQ, below_PQ), str(part["author"][0]), bool(part["own"][0])
+        numerator_PQ[tally_row_D[chosen_D], columns] = value_DQ[chosen_D]
+        denominator_PQ[tally_row_D[chosen_D], columns] = 1.0
+    estimates, author, own = (
+        _estimates(detail, numerator_PQ, denominator_PQ),
+        str(part["author"][0]),
+        bool(part["own"][0]),
+    )
     return [
-        Style(author, own, kind, int(below_PQ[:, 3 * number].sum()), *estimates[3 * number : 3 * number + 3])
+        Style(author, own, kind, int(denominator_PQ[:, 3 * number].sum()), *estimates[3 * number : 3 * number + 3])
         for number, kind in enumerate(kinds)
     ]
 
 
-def _estimates(detail: ProblemDetail, above_PQ: Float, below_PQ: Float) -> list[Estimate]:
+def _estimates(detail: ProblemDetail, numerator_PQ: Float, denominator_PQ: Float) -> list[Estimate]:
     question, stratum_P = detail.comparison.question, _strata(detail)
-    value_Q, ends = ratios(above_PQ, below_PQ, stratum_P, question.replicates, question.seed)
+    value_Q, ends = ratios(numerator_PQ, denominator_PQ, stratum_P, question.replicates, question.seed)
     return [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
 
 

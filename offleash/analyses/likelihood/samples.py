@@ -57,6 +57,7 @@ def scored_samples(detail: ProblemDetail, r: int, laws: tuple[RunModel, RunModel
     other = SIDES[1 - r]
     named = comparison.counted.own[r].join(_tally_rows(comparison), on="problem").select("tally_row", problem="own")
     drawn = samples.select(*KEY, "finish", "tokens", "entropy_raw", "logprob_sampled")
+    # inner joins: only samples that the other model has scored; the run's own scores may be missing, and are counted
     scores = _scores(law, laws[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
     both = scores.join(_scores(law, law), on=KEY, how="left")
     judged = both.join(_judged(law, comparison, r), on=KEY, how="left")

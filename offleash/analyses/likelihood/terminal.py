@@ -16,14 +16,14 @@ from offleash.analyses.likelihood.report import STYLE, amount, author, finding, 
 from offleash.render.escape import clean
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
-from offleash.stats.likelihood import ENOUGH
+from offleash.stats.likelihood import MIN_EFFECTIVE
 
 PROBLEMS_SHOWN = 20  # problems shown
 COLUMNS = (
     "at least: probability of the observed correct completions (certain). estimate: by importance sampling. eff.: "
-    f"effective sample size; * below {ENOUGH:g}, where one or two samples dominate the estimate. k more: lower bound "
-    f"on the chance that k more samples solve it, from `at least`, or ~ from .05 x estimate where eff. is {ENOUGH:g} "
-    "or more (95%, before problems were selected by outcome). No row shows that a chance is small."
+    f"effective sample size; * below {MIN_EFFECTIVE:g}, where one or two samples dominate the estimate. k more: lower "
+    "bound on the chance that k more samples solve it, from `at least`, or ~ from .05 x estimate where eff. is "
+    f"{MIN_EFFECTIVE:g} or more (95%, before problems were selected by outcome). No row shows that a chance is small."
 )
 OWN = "own: correct and drawn samples of the other run, which drew more than k."
 MATCHED = "matched: traces weighted so that all classes of an author have the same distribution of lengths."
@@ -149,7 +149,7 @@ def _cross(report: Likelihood) -> list[RenderableType]:
 
 
 def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
-    few = "*" if row.effective_samples < ENOUGH else ""
+    few = "*" if row.effective_samples < MIN_EFFECTIVE else ""
     known = np.isfinite(row.estimate)
     return (
         clean(row.problem),

@@ -53,7 +53,7 @@ def support_by_decoding(sweep: Sweep, look: FigureFormat = LOOK) -> Figure:
         for k in (1, sweep.k) if sweep.k > 1 else (1,):
             matches = list(sweep.matched) if over == "temperature" else []
             facets.append(_facet(sweep.points, matches, name_of, names, look, over, k, f"pass@{k}"))
-    return Figure(NAME, TITLE, _caption(sweep, bool(top_ps[TOP_PS_SHOWN:])), _alt(sweep), tuple(facets), look)
+    return Figure(NAME, TITLE, _caption(sweep, bool(top_ps[TOP_PS_SHOWN:])), _alt_text(sweep), tuple(facets), look)
 
 
 def _facet(
@@ -160,7 +160,7 @@ def _caption(sweep: Sweep, more: bool) -> str:
     return f"{text}{extra}{left}{caution}"
 
 
-def _alt(sweep: Sweep) -> str:
+def _alt_text(sweep: Sweep) -> str:
     sentences = []
     for label in dict.fromkeys(point.label for point in sweep.points):
         values = [f"{share(point.pass_k.value)} at {decoding_label(point.decoding)}" for point in sweep.of(label)]

@@ -452,23 +452,23 @@ def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
 def _recovered_problems(counted: AlignedTally, same: bool) -> RecoveredProblems:
     """From a tally of RUNS: counts at its k, thinned where more was drawn; the last two may be the same run."""
     # chances to be reached: the model before, the one after at equal decoding, and at equal entropy
-    a_P, b_P, m_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
-    lost_P2 = np.stack([a_P * (1 - b_P), a_P * (1 - m_P)], axis=1)
+    before_P, after_P, matched_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
+    lost_P2 = np.stack([before_P * (1 - after_P), before_P * (1 - matched_P)], axis=1)
     lost, matched = lost_P2.sum(axis=0).tolist()
     # Four pseudo-problems of the model before (lost at both, at either alone, at neither): without them a loss of 0
     # would have an interval of no width. Columns of weight_B4: equal only, matched only, both, neither.
-    weight_B4 = pseudo_weights(4, len(a_P), REPLICATES, 0)
+    weight_B4 = pseudo_weights(4, len(before_P), REPLICATES, 0)
     sums_B2 = problem_sums(lost_P2, strata(counted.tally.benchmark_P)) + weight_B4[:, :2] + weight_B4[:, 2:3]
     moved_P = moved_by_chance(counted.tally.drawn_PR[:, 1:], counted.tally.correct_PR[:, 1:], counted.tally.head)
     # Negative where equal entropy loses more than equal decoding does: the share is not clipped.
     share = 1 - matched / lost if lost > 0 else float("nan")
     interval = percentile_intervals((1 - sums_B2[:, 1] / sums_B2[:, 0])[:, None], np.array([share]))[0]
     return RecoveredProblems(
-        reached=float(a_P.sum()),
+        reached=float(before_P.sum()),
         lost=lost,
         lost_matched=matched,
-        back=float((a_P * (1 - b_P) * m_P).sum()),
-        gone=float((a_P * b_P * (1 - m_P)).sum()),
-        chance=float("nan") if same else float((a_P * moved_P).sum()),
+        back=float((before_P * (1 - after_P) * matched_P).sum()),
+        gone=float((before_P * after_P * (1 - matched_P)).sum()),
+        chance=float("nan") if same else float((before_P * moved_P).sum()),
         share=Estimate(share, interval),
     )

@@ -122,6 +122,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         "answers kept": np.array([history.answers_retained_S for history in histories]),
         "entropy": np.array([history.entropy_S for history in histories]),
     }
+    # cells differ in speed: besides the end of training they are compared where pass@1 first reaches the same target
     most, there_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(course["pass@1"])
     change = {measure: course[measure][:, -1] - course[measure][:, 0] for measure in ("pass@1", most, "entropy")}
     return Mechanism(

@@ -110,7 +110,7 @@ def leash_text(leash: LeashWorld) -> str:
     head = (
         "A world where pass@1 rises and pass@k falls"
         if crossed
-        else "No world of the table shows the crossing; the last"
+        else "No world in the table shows the crossing; the last one"
     )
     sentences = [
         f"{head} (world {leash.seed[2]} of the table, GRPO, both): pass@1 {base[0]:.3f} -> "

@@ -81,7 +81,7 @@ def _caption_and_alt(subject: FigureInput, bars: dict[str, dict[str, int]]) -> t
     floor = FLOORS.get(guessing.floor or "", "")
     tested = "; ".join(
         f"{run_name[side]}: {counted(guessing.tested.get(side, 0), 'problem')} with a floor, median "
-        f"{odds(guessing.typical.get(side, float('nan')))}"
+        f"{odds(guessing.median_floor.get(side, float('nan')))}"
         for side in SIDES
     )
     read = (

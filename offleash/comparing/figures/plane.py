@@ -178,12 +178,12 @@ def _rules(frame: Frame) -> list[Chart]:
 
 def _region(detail: ProblemDetail, frame: Frame) -> list[Chart]:
     """What chance explains, for the number of samples that problems typically have."""
-    typical = _median_samples(detail)
-    if typical is None:
+    drawn = _median_samples(detail)
+    if drawn is None:
         return []
-    before, after = typical
+    before, after = drawn
     c_C = np.unique(np.rint(np.append(0, np.geomspace(1, before, STEPS))).astype(np.int64))
-    low_C, high_C = chance_region(typical, c_C)
+    low_C, high_C = chance_region(drawn, c_C)
     rows: list[Row] = []
     for c, low, high in zip(c_C.tolist(), low_C.tolist(), high_C.tolist(), strict=True):
         # an edge lies half a success beyond the last pair of counts inside, so that their dots do too
@@ -210,20 +210,20 @@ def _median_samples(detail: ProblemDetail) -> tuple[int, int] | None:
 def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     """Caption and alternative text."""
     detail, comparison, (before, after) = subject.detail, subject.comparison, names(subject.comparison)
-    typical, number = _median_samples(detail), {name: int((detail.class_P == name).sum()) for name in CLASSES}
+    drawn, number = _median_samples(detail), {name: int((detail.class_P == name).sum()) for name in CLASSES}
     read = (
         f"Each dot is a problem, with its success rate under {before} on the x axis and under {after} on the y axis, "
         "both logarithmic; the strips at 0 hold problems without a correct sample. Above the dashed diagonal the "
         "rate rose"
     )
-    if typical is None:
+    if drawn is None:
         evidence = (
             "Runs that stopped early are not tested here, so all dots have one size and no chance region is shaded"
         )
     else:
         evidence = (
             "Larger dots have smaller p-values (Fisher's exact test, from 1 down to one in a million). Shaded: changes "
-            f"that are not significant at {LEVEL:.0%} with {typical[0]:,} samples before and {typical[1]:,} after, the "
+            f"that are not significant at {LEVEL:.0%} with {drawn[0]:,} samples before and {drawn[1]:,} after, the "
             "medians here; of many problems some lie outside by chance alone"
         )
     mislead = "Dots are jittered. A rate of 0 means that no correct sample was drawn, not that there is none"

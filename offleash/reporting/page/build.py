@@ -135,7 +135,7 @@ def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
         values = [shown_value(name, value) for value in measure.average.value_R.tolist()]
         rows.append([named, *values, *difference(name, measure.average, 1)])
     cell = entropies.squares[0]
-    assert cell is not None, "there are words of it"
+    assert cell is not None, "there is a sentence for it"
     every = len(entropies.problem_P)
     few = f" ({cell.problems:,} of {every:,}, where both are known)" if cell.problems < every else ""
     same = f"; on {cell.level:,} one of the two did not change" if cell.level else ""
@@ -266,7 +266,7 @@ def _page(
         progress(f"page: figure {name}")
         with without_validation():
             drawn.append(draw(subject, PAGE))
-    progress("page: assembling it")
+    progress("page: assembling")
     # the policy names these scripts by their hash, so they must be the exact texts that the template embeds
     scripts = [charting(), own_script()]
     about = {

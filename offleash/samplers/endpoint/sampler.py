@@ -57,7 +57,7 @@ def open_sampler(model: Model) -> Sampler:
 
 def settings_of(texts: Mapping[str, str]) -> Settings:
     """The settings of an endpoint, checked."""
-    readers: dict[str, tuple[Callable[[str], object], str]] = {
+    parsers: dict[str, tuple[Callable[[str], object], str]] = {
         "concurrency": (_count, "a whole number of requests, 1 or more"),
         "timeout": (_seconds, "seconds, above 0"),
         "tries": (_count, "a whole number, 1 or more"),
@@ -68,9 +68,9 @@ def settings_of(texts: Mapping[str, str]) -> Settings:
     }
     values: dict[str, object] = {}
     for name, text in texts.items():
-        if name not in readers:
-            raise unknown("setting of endpoint:", name, readers)
-        read, expected = readers[name]
+        if name not in parsers:
+            raise unknown("setting of endpoint:", name, parsers)
+        read, expected = parsers[name]
         try:
             values[name] = read(text)
         except (ValueError, KeyError):

@@ -115,7 +115,7 @@ class Slots:
 # The attention function, and the layout of rows by prompt.
 
 
-NAME = "offleash"
+ATTENTION = "offleash"
 MIN_KEYS = 16  # keys per row in a product: torch multiplies matrices of less than 400 products in a slow loop
 MAX_PADDING = 4  # blocks may hold this many times the rows; beyond it, each row takes a copy of its prompt instead
 
@@ -186,7 +186,7 @@ def register() -> None:
     """Make the function known to transformers by its name."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, attention)
+    AttentionInterface.register(ATTENTION, attention)
 
 
 def attention(

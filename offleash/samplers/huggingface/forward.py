@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 from offleash.samplers.huggingface.attention import (
-    NAME,
+    ATTENTION,
     AttentionContext,
     Layer,
     Prompts,
@@ -128,7 +128,7 @@ def open_network(model: nn.Module) -> Network:
         before = model.config._attn_implementation
         if not model._can_set_attn_implementation():
             raise UnsupportedError("its attention implementation cannot be replaced")
-        model.set_attn_implementation(NAME)
+        model.set_attn_implementation(ATTENTION)
         net = Network(model, int(text.num_hidden_layers), device, windows={})
         try:
             actual = _self_check(net, tokens)

@@ -283,6 +283,7 @@ def advance(
     index_C[real:][~enters_C] = len(slot_C) + np.arange(int((~enters_C).sum()))
     tree_R, parent_R = np.empty(len(slot_C), np.int64), np.empty(len(slot_C), np.int64)
     tree_R[slot_C] = np.concatenate([rows.tree_R[row_C[:real]], tree_C[enters_C]])
+    # a row continues its tree only where the tree is kept for later samples; elsewhere its nodes would never be read
     keeps = np.array([tree.keep for tree in trees])
     parents = np.where(keeps[tree_C[enters_C]], node_C[enters_C], -1)
     parent_R[slot_C] = np.concatenate([node_R[row_C[:real]], parents])

@@ -104,6 +104,7 @@ def score_targets(
         by_prompt.setdefault(target.prompt, []).append(target)
     layers, logits = network.read([prompts[next(iter(by_prompt))][:1]])[0]  # one token, to see the shapes
     shape = _Shape(Slots.like(layers, 0, 0).bytes_per_token, len(logits), _heads(network), len(layers))
+    # a wave: prompts whose keys and values fit in memory together
     for wave in _waves(prompts, list(by_prompt), limits, shape):
         texts = [target for prompt in wave for target in by_prompt[prompt]]
         stacked, length_G, logits_GV = _prefill(network, [prompts[prompt] for prompt in wave])
@@ -235,7 +236,7 @@ def _heads(network: Network) -> int:
 
 PASS_TOKENS = 8192  # in a forward pass of the plain engine
 ENCODED_LETTERS = 1 << 20  # tokenized at a time
-KEEP = "logits_to_keep"  # an argument of `forward` in most models: logits of the last tokens only
+LOGITS_TO_KEEP = "logits_to_keep"  # an argument of `forward` in most models: logits of the last tokens only
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,7 @@ class Scorer:
         head = np.tile(np.array(prompt, np.int64), (len(batch), 1))
         # rows are padded behind their end, where a causal model cannot see it from the tokens that count
         read = torch.from_numpy(np.maximum(np.concatenate([head, token_RT[:, : stop - 1]], 1), 0)).to(model.device)
-        keep = {KEEP: stop - start} if KEEP in signature(model.forward).parameters else {}
+        keep = {LOGITS_TO_KEEP: stop - start} if LOGITS_TO_KEEP in signature(model.forward).parameters else {}
         with torch.inference_mode():
             logits = model(input_ids=read, attention_mask=torch.ones_like(read), use_cache=False, **keep).logits
         real_RT = np.arange(start, stop) < np.array([target.length for target in batch])[:, None]

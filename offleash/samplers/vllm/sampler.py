@@ -197,7 +197,7 @@ def _check(decoding: SamplingParams) -> None:
 
 def _sample(reply: Reply, index: int, seed: int, decoding: SamplingParams) -> Sample:
     logprob = float(reply["logprob"])
-    certain = 0.0 if decoding.temperature == 0 else None  # the most probable token, whatever its probability
+    greedy_logprob = 0.0 if decoding.temperature == 0 else None  # the most probable token, whatever its probability
     return Sample(
         index=index,
         text=str(reply["text"]),
@@ -205,5 +205,5 @@ def _sample(reply: Reply, index: int, seed: int, decoding: SamplingParams) -> Sa
         finish=str(reply["finish"]),
         seed=seed,
         logprob_raw=logprob,
-        logprob_sampled=logprob if decoding.plain else certain,
+        logprob_sampled=logprob if decoding.plain else greedy_logprob,
     )

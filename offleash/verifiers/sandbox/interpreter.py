@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from offleash.verifiers.sandbox.isolation import SIZED, bubblewrap_version
+from offleash.verifiers.sandbox.isolation import TMPFS_SIZE_SINCE, bubblewrap_version
 
 AS_OWNER: set[str] = set()  # routes in which root's command stays root outside, because nobody cannot read its Python
 LINUX = sys.platform == "linux"
@@ -98,7 +98,7 @@ def specification(
         assert installed is not None
         spec |= {
             "bwrap": installed[0],
-            "sized": installed[1] >= SIZED,
+            "sized": installed[1] >= TMPFS_SIZE_SINCE,
             "supervisor": start_bare("offleash.verifiers.sandbox.supervisor"),
         }
     return json.dumps(spec)

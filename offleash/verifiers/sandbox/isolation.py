@@ -193,7 +193,7 @@ def _call(name: str, *arguments: object) -> None:
 # Isolation by bubblewrap, where it is installed: the command line that builds the same as the namespaces above.
 
 
-SIZED = (0, 8)  # from this version on --tmpfs takes a size; before it the supervisor alone bounds the disk
+TMPFS_SIZE_SINCE = (0, 8)  # from this version on --tmpfs takes a size; before it the supervisor alone bounds the disk
 
 
 def bubblewrap_version(program: str) -> tuple[int, int] | None:

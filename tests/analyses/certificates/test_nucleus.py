@@ -74,9 +74,9 @@ def test_what_stays_is_what_an_expansion_with_that_top_p_finds(
     (found,) = cut_certificates([whole], SOME, None if temperature == 1 else temperature)
     for cut in found.cuts:
         many, chance = expanded(whole, sampler, replace(WAY, temperature=temperature, top_p=cut.top_p))
-        assert cut.left_P.tolist() == many
+        assert cut.kept_P.tolist() == many
         assert cut.chance_P == pytest.approx(chance, abs=1e-5)
-    assert 0 < found.cuts[0].left_P.sum() < found.cuts[-1].left_P.sum() < found.completions_P.sum()
+    assert 0 < found.cuts[0].kept_P.sum() < found.cuts[-1].kept_P.sum() < found.completions_P.sum()
 
 
 def test_the_mass_removed_is_that_of_the_completions_that_went(whole: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_mass_removed_is_that_of_the_completions_that_went(whole: Path) -> N
     first = found.cuts[0]
     assert first.share.value == pytest.approx(removed[0].sum() / found.correct_P.sum())
     assert np.isnan(first.share.interval.low)  # four problems do not show how others differ
-    assert found.emptied(first) == int((first.left_P == 0).sum())
+    assert found.emptied(first) == int((first.kept_P == 0).sum())
 
 
 def test_another_temperature_gives_what_a_certificate_of_that_temperature_gives(
@@ -115,7 +115,7 @@ def test_completions_that_stop_texts_or_the_limit_ended_are_read_as_they_ended(
     (found,) = cut_certificates([tmp_path / "cert"], (0.8, 1.0))
     assert found.cuts[1].chance_P == pytest.approx(found.correct_P, abs=1e-5)
     many, _ = expanded(tmp_path / "cert", sampler, replace(WAY, stop=("b",), top_p=0.8))
-    assert found.cuts[0].left_P.tolist() == many
+    assert found.cuts[0].kept_P.tolist() == many
 
 
 def test_what_was_not_explored_widens_the_bounds(

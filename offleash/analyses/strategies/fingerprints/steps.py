@@ -19,7 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
-from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
+from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parsed
 from offleash.verifiers.extraction.extract import THOUGHT
 
 # Equations of worked texts, in natural language or LaTeX: cleaned, cut into tokens, and read from their equal signs.
@@ -202,7 +202,7 @@ def _agree(value: Fraction, claimed: Fraction) -> bool:
 
 def _value(tree: Tree) -> Fraction | None:
     try:
-        return valued(tree)
+        return evaluate(tree)
     except NotArithmeticError:
         return None
 

@@ -129,13 +129,13 @@ BEST = Statement(
 LIMIT = Statement(
     "C.5",
     "without the KL term (beta to infinity) the tilt becomes q restricted to the correct answers",
-    ("as C.4", "the base gives some correct answer a positive probability"),
+    ("same as C.4", "the base gives some correct answer a positive probability"),
     check_limit,
 )
 NEVER_SHRINKS = Statement(
     "no shrinkage",
     "(follows from C.4) under the tilt no correct answer is lost at any epsilon and pass@k falls at no k",
-    ("as C.4",),
+    ("same as C.4",),
     check_never_shrinks,
 )
 
@@ -292,6 +292,6 @@ def _make(rng: np.random.Generator) -> TheoryWorld:
 NARROWING = Statement(
     "C.6",
     "the entropy of the answers falls under the tilt",
-    ("as C.4",),
+    ("same as C.4",),
     check_narrowing,
 )
