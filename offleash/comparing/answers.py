@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from offleash.comparing.tally import AlignedTally
+from offleash.comparing.tally import AlignedTally, verdict_table
 from offleash.data.run import Run
 from offleash.data.tally import UNKNOWN, Answers, Float, Integer, Per, Tally
 from offleash.data.verdict import Verdict
@@ -21,12 +21,16 @@ from offleash.stats.intervals import FEW, REPLICATES, Interval, percentile_inter
 from offleash.stats.pass_at_k import majority_at_k, max_at_k
 
 
-def answers(runs: Sequence[Run], counted: AlignedTally) -> list[Answers] | None:
+def answers(
+    runs: Sequence[Run], counted: AlignedTally, tables: Sequence[pl.DataFrame | None] | None = None
+) -> list[Answers] | None:
     """The answers of every run, with shared codes; None when a run has none on record.
 
-    Two runs that give the same answer have the same code, so sets of answers can be compared as integers.
+    Two runs that give the same answer have the same code, so sets of answers can be compared as integers. `tables` are
+    the `verdict_table` of each run by answer, where they are there already.
     """
-    frames = [_counts(run, names, counted) for run, names in zip(runs, counted.own, strict=True)]
+    tables = [verdict_table(run, "answer") for run in runs] if tables is None else tables
+    frames = [_counts(table, names, counted) for table, names in zip(tables, counted.own, strict=True)]
     if any(frame is None or frame["answer"].null_count() == frame.height for frame in frames):
         return None
     known = [frame for frame in frames if frame is not None]
@@ -61,7 +65,7 @@ def _correct_counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column
             f"{run.name!r} stopped each problem at success {run.budget.until}, but support per {column} needs all "
             "samples of the budget; use --per problem, or draw without --until."
         )
-    frame = _counts(run, names, counted, column)
+    frame = _counts(verdict_table(run, column), names, counted)
     right = None if frame is None else frame.filter(pl.col("verdict") == Verdict.CORRECT.value)
     if right is None or right[column].null_count() > 0:
         raise OffleashError(
@@ -71,18 +75,20 @@ def _correct_counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column
     return right.group_by("row", column).agg(pl.col("count").sum())
 
 
-def _counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str = "answer") -> pl.DataFrame | None:
-    """Rows (row of the tally, answer, verdict, count) of one run; unread samples have a null answer."""
-    if run.verdicts is None or run.budget.until:
+def _counts(table: pl.DataFrame | None, names: pl.DataFrame, counted: AlignedTally) -> pl.DataFrame | None:
+    """A run's `verdict_table` by answer, with rows of the tally for problems; unread samples have a null answer."""
+    if table is None:
         return None
     rows = counted.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
-    verified = run.verdicts.filter(pl.col("verdict").is_not_null()).select("problem", column, "verdict")
-    grouped = verified.group_by("problem", column, "verdict").agg(pl.len().alias("count")).collect(engine="streaming")
-    return grouped.rename({"problem": "own"}).join(rows, on="own").with_columns(pl.col("row", "count").cast(pl.Int64))
+    verified = table.filter(pl.col("verdict").is_not_null()).drop("first", "last")
+    return verified.rename({"problem": "own"}).join(rows, on="own").with_columns(pl.col("row").cast(pl.Int64))
 
 
 def _as_arrays(frame: pl.DataFrame, labels: pl.Series) -> Answers:
     """The counts as arrays; a sample without a readable answer has code -1."""
+    # groups come in the order in which threads finish, and sums of floats depend on theirs: sorted, two runs of a
+    # command agree to the last digit
+    frame = frame.sort("row", "code", "verdict")
     return Answers(
         problem_A=frame["row"].to_numpy(),
         answer_A=frame["code"].fill_null(-1).to_numpy(),

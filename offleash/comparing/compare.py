@@ -17,7 +17,7 @@ from offleash.comparing.evidence import Evidence, evidence
 from offleash.comparing.guessing import Guessing, guessing
 from offleash.comparing.per_benchmark import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
 from offleash.comparing.question import Question
-from offleash.comparing.tally import AlignedTally, tally
+from offleash.comparing.tally import AlignedTally, tally, verdict_table
 from offleash.data.run import Run
 from offleash.data.tables import VERDICT, Note
 from offleash.data.tally import Answers, Per, Tally
@@ -161,7 +161,8 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     dropped: list[Note] = []
     if question.drop_unread:
         before, after = (_without_unread(run, dropped) for run in (before, after))
-    counted = tally([before, after], question.at, question.seed)
+    tables = [verdict_table(run, "answer") for run in (before, after)]  # one scan for the tally and for the answers
+    counted = tally([before, after], question.at, question.seed, tables)
     pair = counted.tally if question.per is Per.PROBLEM else tally_of_answers([before, after], counted, question.per)
     # one pass over dense budgets serves the table at k, the curves, the crossing and the equivalent budgets
     k, most = counted.tally.head, common_budget(pair)
@@ -171,7 +172,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         change = change_at(sums, int(sums.index_of(k)[0]), pair)
     else:
         change = change_at(cells(pair).sums(question.replicates, question.seed), 0, pair, question.rule)
-    answers_R = answers([before, after], counted)
+    answers_R = answers([before, after], counted, tables)
     shown = budgets(most)
     return Comparison(
         before=before,
