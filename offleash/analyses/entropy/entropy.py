@@ -196,8 +196,14 @@ def _entropies(
 ) -> Entropies:
     """All measures of all runs, from what each run keeps; a measure that a run lacks has its reason."""
     count = aligned.tally
-    # Counts alone, and runs that stopped early, have no first samples that are a fair sample.
-    firsts = [None if run.verdicts is None or run.budget.until else first_samples(run, count.head) for run in runs]
+    # Counts alone, and runs that stopped early, have no first samples that are a fair sample. Within a comparison a run
+    # that keeps no samples has nothing to filter either, and finding its first ones would scan all of its verdicts.
+    firsts = [
+        None
+        if run.verdicts is None or run.budget.until or (with_comparison and run.samples is None)
+        else first_samples(run, count.head)
+        for run in runs
+    ]
     progress("token entropies")
     tokens = [
         tokens_of(run, aligned, r, first, named_paths.get(run.name, ""))
@@ -269,6 +275,7 @@ def _answer_table(verdicts: pl.LazyFrame, aligned: AlignedTally, r: int) -> _Ans
     counts = table.join(rows.select("row", "own"), on="own").select(
         pl.col("count", "row").cast(pl.Int64), read=pl.col("answer").is_not_null()
     )
+    counts = counts.sort("row", "count", "read")  # groups come in no fixed order, on which sums of floats depend
     return _AnswerTable(counts["count"].to_numpy(), counts["row"].to_numpy(), counts["read"].to_numpy())
 
 
